@@ -1,0 +1,65 @@
+// What graphs share: symbols, types, operator definitions, source locations. One context serves one trace and what is
+// made of it; one thread at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/arg.h"
+#include "ir/schema.h"
+#include "ir/type.h"
+#include "support/arena.h"
+#include "support/intern_table.h"
+#include "symbolic/context.h"
+
+namespace saker::ir {
+
+// An operator as the graph sees it. The operator table (src/ops) derives from this; operators it does not know are made
+// by the context, without a schema.
+struct OpDef {
+  std::string qualified;           // "aten::add.Tensor"
+  const Schema* schema = nullptr;  // nullptr: unknown to the table
+  bool registered = false;         // an ops::Operator
+};
+
+// Where a node comes from: a chain from the innermost user frame outwards.
+struct Location {
+  uint64_t hash;
+  std::string_view file;
+  int line;
+  std::string_view function;
+  std::string_view modulePath;  // "transformer.h.0.attn", or empty
+  const Location* caller;       // or nullptr
+};
+
+class Context {
+ public:
+  using OpLookup = const OpDef* (*)(std::string_view qualified);
+
+  // `lookup` finds operators of the table; without one, all operators are unknown.
+  explicit Context(OpLookup lookup = nullptr);
+
+  sym::Context& symbols() { return symbols_; }
+  TypeTable& types() { return types_; }
+  const OpDef* op(std::string_view qualified);
+  const Location* location(std::string_view file, int line, std::string_view function, std::string_view modulePath = {},
+                           const Location* caller = nullptr);
+  const OpaqueRef* opaque(std::string_view className, uint64_t number);
+
+ private:
+  OpLookup lookup_;
+  sym::Context symbols_;
+  TypeTable types_;
+  Arena arena_;
+  InternTable<Location> locations_;
+  std::unordered_map<std::string, std::unique_ptr<OpDef>> unknownOps_;
+  std::vector<const OpaqueRef*> opaques_;
+};
+
+// The terminator of every region.
+const OpDef* returnOp();
+
+}  // namespace saker::ir

@@ -1,0 +1,113 @@
+// A Context owns expressions, the symbols in them, what is known about the symbols (facts), and the guards: the
+// answers that were taken from example values and must be checked again before the result may be reused.
+// One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/arena.h"
+#include "support/intern_table.h"
+#include "symbolic/expr.h"
+#include "symbolic/facts.h"
+#include "symbolic/int.h"
+#include "symbolic/range.h"
+
+namespace saker::sym {
+
+struct Symbol {
+  std::string name;
+  const Node* node = nullptr;
+  // What the symbol is in the run that is being traced; none for a number that no one has seen yet.
+  std::optional<int64_t> example;
+  std::optional<double> floatExample;
+};
+
+struct Guard {
+  const Node* condition;
+  std::string reason;  // where it was asked
+};
+
+class Context {
+ public:
+  Context();
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  // Symbols. A size that may change is at least 2: 0 and 1 are special in PyTorch and get graphs of their own.
+  Int symbol(std::string_view name, Range range = Range::size(), std::optional<int64_t> example = std::nullopt);
+  Bool boolSymbol(std::string_view name, std::optional<bool> example = std::nullopt);
+  Float floatSymbol(std::string_view name, std::optional<double> example = std::nullopt);
+  const Symbol* find(std::string_view name) const;
+  const Symbol& symbolOf(const Node* node) const { return symbols_[static_cast<size_t>(node->value)]; }
+  const std::vector<Symbol>& symbols() const { return symbols_; }
+
+  // Canonical construction.
+  const Node* intConst(int64_t value);
+  const Node* boolConst(bool value);
+  const Node* floatConst(double value);
+  const Node* add(const Node* a, const Node* b);
+  const Node* mul(const Node* a, const Node* b);
+  const Node* floorDiv(const Node* a, const Node* b);
+  const Node* mod(const Node* a, const Node* b);
+  const Node* minMax(Kind kind, const Node* a, const Node* b);
+  const Node* eq(const Node* a, const Node* b);
+  const Node* le(const Node* a, const Node* b);
+  const Node* logical(Kind kind, const Node* a, const Node* b);
+  const Node* logicalNot(const Node* a);
+  const Node* floatOp(FloatOp op, std::span<const Node* const> operands);
+  const Node* floatCompare(Kind kind, const Node* a, const Node* b);  // Eq, Le or Lt
+  const Node* toInt(FloatOp rounding, const Node* a);
+
+  // Facts.
+  Facts& facts() { return facts_; }
+  const Facts& facts() const { return facts_; }
+
+  // Decides a condition: by facts, else by example values, recording a guard. Throws Undecided.
+  bool decide(const Node* condition, std::string_view reason = {});
+  int64_t guardInt(const Node* value, std::string_view reason = {});
+  const std::vector<Guard>& guards() const { return guards_; }
+
+  // Undo for symbols, facts and guards made since (expressions stay: they are pure).
+  struct Checkpoint {
+    size_t symbols;
+    size_t guards;
+    Facts facts;
+  };
+  Checkpoint checkpoint() const { return {symbols_.size(), guards_.size(), facts_}; }
+  void rollback(const Checkpoint& checkpoint);
+
+  size_t nodeCount() const { return nodes_.size(); }
+
+ private:
+  friend class Builder;
+  const Node* intern(Kind kind, int64_t value, std::span<const Node* const> operands);
+  Int newSymbol(Kind kind, std::string_view name);
+
+  Arena arena_;
+  InternTable<Node> nodes_;
+  std::vector<Symbol> symbols_;
+  Facts facts_;
+  std::vector<Guard> guards_;
+};
+
+// The value of an expression under an assignment of its symbols; nothing where it is undefined (a zero divisor, an
+// overflow, a symbol without a value).
+struct Assignment {
+  std::vector<std::optional<int64_t>> ints;      // by symbol index; booleans as 0 and 1
+  std::vector<std::optional<double>> floats;
+};
+Assignment exampleAssignment(const Context& context);
+std::optional<int64_t> evaluateInt(const Node* node, const Assignment& values);
+std::optional<bool> evaluateBool(const Node* node, const Assignment& values);
+std::optional<double> evaluateFloat(const Node* node, const Assignment& values);
+
+// Rebuilds an expression with some symbols replaced (canonical again).
+const Node* substitute(const Node* node, const std::vector<const Node*>& bySymbolIndex);
+
+}  // namespace saker::sym

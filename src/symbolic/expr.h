@@ -1,0 +1,87 @@
+// Expressions over integers, booleans and floats: immutable, hash-consed in a Context, always in canonical form,
+// so that two expressions of one context are equal exactly when their pointers are.
+//
+// Canonical form. An integer is a constant, an atom (symbol, floordiv, mod, min, max, float rounded to int), a
+// product (coefficient * sorted atoms) or a sum (constant + sorted products). Comparisons of integers are kept
+// as `d == 0`, `d != 0` and `d <= 0` with the common factor divided out; `not` is pushed down to them.
+// Integers are mathematical ones: arithmetic that leaves 64 bits throws Overflow. Division and modulo round
+// towards minus infinity, as Python's do.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+namespace saker::sym {
+
+class Context;
+
+enum class Kind : uint8_t {
+  // Integers.
+  Const,     // value
+  Symbol,    // value: index into the context's symbols
+  Mul,       // value: coefficient; operands: atoms, sorted, repeated for powers
+  Add,       // value: constant; operands: atoms and products, sorted
+  FloorDiv,  // operands: numerator, denominator
+  Mod,       // operands: numerator, denominator
+  Min,       // operands: two or more, sorted
+  Max,
+  ToInt,  // value: FloatOp that rounds (Floor, Ceil, Trunc, Round); operand: a float
+  // Booleans.
+  BoolConst,   // value
+  BoolSymbol,  // value: index into the context's symbols
+  Eq,          // operand d: d == 0. Two operands: floats
+  Ne,
+  Le,  // operand d: d <= 0. Two operands: floats, a <= b
+  Lt,  // floats only
+  And,
+  Or,
+  Not,  // of a BoolSymbol or of a comparison of floats
+  // Floats: evaluated and folded, never rearranged.
+  FloatConst,   // number
+  FloatSymbol,  // value: index into the context's symbols
+  Float,        // value: FloatOp; operands
+};
+
+enum class FloatOp : uint8_t {
+  FromInt, Add, Sub, Mul, Div, FloorDiv, Mod, Pow, Neg, Abs, Min, Max, Sqrt, Exp, Log, Log2, Sin, Cos, Tanh, Floor, Ceil, Trunc, Round,
+  IntDiv,  // of two integers: Python's true division
+};
+
+struct Node {
+  Kind kind;
+  uint32_t id;  // order of creation
+  uint64_t hash;
+  union {
+    int64_t value;
+    double number;
+  };
+  Context* context;
+  uint32_t count;
+  const Node* const* operands;
+
+  std::span<const Node* const> args() const { return {operands, count}; }
+  bool isInt() const { return kind <= Kind::ToInt; }
+  bool isBool() const { return kind >= Kind::BoolConst && kind <= Kind::Not; }
+  bool isFloat() const { return kind >= Kind::FloatConst; }
+};
+
+// Arithmetic left the 64 bits of a size.
+struct Overflow : std::runtime_error {
+  Overflow() : std::runtime_error("integer overflow in a symbolic size") {}
+};
+
+// A question that facts do not answer and no example value decides.
+struct Undecided : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The order of the canonical form: structural, so independent of the order of creation.
+int compare(const Node* a, const Node* b);
+
+// "s0*2 + 1", "s0 % 8 == 0": what parse() reads back.
+std::string toString(const Node* node);
+
+}  // namespace saker::sym
