@@ -35,6 +35,13 @@ struct Location {
   const Location* caller;       // or nullptr
 };
 
+// State of the program around an operator that decides what its results look like. It is read when an operator is
+// recorded; whoever owns the context keeps it true.
+struct Ambient {
+  DType defaultDType = DType::Float32;
+  Device defaultDevice;
+};
+
 class Context {
  public:
   using OpLookup = const OpDef* (*)(std::string_view qualified);
@@ -44,6 +51,8 @@ class Context {
 
   sym::Context& symbols() { return symbols_; }
   TypeTable& types() { return types_; }
+  Ambient& ambient() { return ambient_; }
+  const Ambient& ambient() const { return ambient_; }
   const OpDef* op(std::string_view qualified);
   const Location* location(std::string_view file, int line, std::string_view function, std::string_view modulePath = {},
                            const Location* caller = nullptr);
@@ -53,6 +62,7 @@ class Context {
   OpLookup lookup_;
   sym::Context symbols_;
   TypeTable types_;
+  Ambient ambient_;
   Arena arena_;
   InternTable<Location> locations_;
   std::unordered_map<std::string, std::unique_ptr<OpDef>> unknownOps_;

@@ -74,7 +74,7 @@ struct Scalar {
   double number = 0;   // real part
   bool known = true;   // false: symbolic or a value of the graph
   int64_t integer = 0; // of Bool and Int
-  DType dtype() const;  // what a tensor of it would have: bool, i64, the default dtype's float or complex
+  DType dtype() const;  // what a 0-d tensor of it has: bool, i64, f64 or c128
 };
 
 using Tensors = SmallVec<const TensorType*, 8>;
@@ -100,6 +100,8 @@ class Infer {
   bool boolean(size_t i, bool otherwise = false) const;
   double number(size_t i, double otherwise = 0) const;
   Scalar scalar(size_t i) const;
+  // A number or a 0-d stand-in for it: what binary operators make of a Scalar argument.
+  const TensorType& wrapped(size_t i) const;
   std::string_view string(size_t i) const;
   std::optional<DType> dtype(size_t i) const;
   std::optional<Device> device(size_t i) const;
@@ -112,6 +114,8 @@ class Infer {
   void result(const TensorSpec& spec) { out_.results.push_back(context_.types().tensor(spec)); }
   void result(const TensorType& same) { out_.results.push_back(&same); }
   void result(const ir::Type* type) { out_.results.push_back(type); }
+  // What operators below autograd return: the type without requires_grad and wrapped-number marks, conj and neg kept.
+  TensorSpec viewOf(const TensorType& base) const;
   // A fresh row-major tensor.
   void contiguous(std::span<const Int> sizes, DType dtype, Device device);
   void contiguous(std::span<const Int> sizes, const TensorType& like) { contiguous(sizes, like.dtype, like.device); }
