@@ -1,0 +1,72 @@
+# make demo, make test: install what is missing, build, run. Both are incremental.
+#   PYTHON=...   use this Python, which has torch, and install nothing
+SHELL := /bin/bash
+JOBS ?= 2
+
+ifdef PYTHON
+setup:
+else
+PYTHON := .venv/bin/python
+setup:
+	@scripts/setup.sh
+endif
+
+# The configuration is redone only when the interpreter or the build files change (Ninja sees to the latter).
+define configure
+	@test -f $(1)/build.ninja || cmake -G Ninja -S . -B $(1) $(2)
+endef
+python_flag = -DPython_EXECUTABLE=$(abspath $(PYTHON))
+
+.PHONY: setup build demo test test-cpp test-python test-sanitize test-clang test-all bench lint format clean
+
+build: setup
+	$(call configure,build,$(python_flag))
+	@cmake --build build -j $(JOBS)
+
+demo: build
+	@PYTHONPATH=python $(PYTHON) examples/demo.py
+
+test: build test-cpp test-python
+
+test-cpp: build
+	@build/tests/saker-tests --gtest_brief=1
+
+test-python: build
+	@PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) tests/python
+
+# The torch-free core under AddressSanitizer and UndefinedBehaviorSanitizer, the fuzzers with many more iterations.
+test-sanitize: setup
+	$(call configure,build-sanitize,-DSAKER_TORCH=OFF -DSAKER_SANITIZE=address$(comma)undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo)
+	@cmake --build build-sanitize -j $(JOBS)
+	@SAKER_FUZZ_ITERATIONS=$${SAKER_FUZZ_ITERATIONS:-20} build-sanitize/tests/saker-tests --gtest_brief=1
+	@SAKER_OPT=build-sanitize/saker-opt $(PYTHON) -m pytest -q tests/python/test_text.py
+
+# Everything once more with clang, warnings as errors.
+test-clang:
+	@scripts/setup.sh clang-19
+	$(call configure,build-clang,-DCMAKE_CXX_COMPILER=clang++-19 -DSAKER_EXTENSION_DIR=build-clang/python/saker $(python_flag))
+	@cmake --build build-clang -j $(JOBS)
+	@build-clang/tests/saker-tests --gtest_brief=1
+
+# What takes long: the whole OpInfo sweep, sanitizers, the second compiler.
+test-all: test test-sanitize test-clang
+	@SAKER_SWEEP=full PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) tests/python/test_opinfo.py
+
+bench: build
+	@build/bench/graph_scale
+	@PYTHONPATH=python $(PYTHON) bench/bench_infer.py
+
+lint: build
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check clang-format==19.1.7 clang-tidy==19.1.0.1 ruff==0.17.4
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check .
+	@git ls-files '*.cpp' '*.h' | xargs .venv/bin/clang-format --dry-run -Werror
+	@git ls-files 'src/*.cpp' 'tools/*.cpp' | grep -v -e '^src/aten' -e '^src/python' | xargs -P $(JOBS) -n 4 .venv/bin/clang-tidy -p build --quiet
+
+format:
+	@.venv/bin/ruff format .
+	@git ls-files '*.cpp' '*.h' | xargs .venv/bin/clang-format -i
+
+clean:
+	rm -rf build build-sanitize build-clang python/saker/_C*.so
+
+comma := ,

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Installs what is missing and nothing else: Debian packages, then .venv with what requirements.txt names.
+# A second run finds everything there and does nothing.
+#   SAKER_BASE_PYTHON   the Python to make .venv from (default: python3.11, else python3)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+base=${SAKER_BASE_PYTHON:-$(command -v python3.11 || command -v python3 || true)}
+
+# --- Debian packages -------------------------------------------------------------------------------------------------
+missing=()
+need() { # need PACKAGE TEST...: PACKAGE is missing if TEST fails
+  local package=$1
+  shift
+  "$@" >/dev/null 2>&1 || missing+=("$package")
+}
+need g++ command -v g++
+need cmake command -v cmake
+need ninja-build command -v ninja
+need ccache command -v ccache
+need git command -v git
+need libgtest-dev test -e /usr/include/gtest/gtest.h
+if [ -z "$base" ]; then
+  missing+=(python3 python3-venv python3-dev)
+else
+  need python3-venv "$base" -c 'import ensurepip'
+  need python3-dev "$base" -c 'import os, sysconfig; assert os.path.exists(sysconfig.get_paths()["include"] + "/Python.h")'
+fi
+for extra in "$@"; do need "$extra" dpkg -s "$extra"; done
+
+if [ ${#missing[@]} -gt 0 ]; then
+  if [ "$(id -u)" != 0 ]; then
+    echo "setup: missing Debian packages, install them as root: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  echo "setup: installing ${missing[*]}"
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  base=${base:-$(command -v python3)}
+fi
+
+# --- Python packages --------------------------------------------------------------------------------------------------
+if ! "$base" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+  echo "setup: Python 3.11 or newer is needed, and $base is $("$base" --version)" >&2
+  exit 1
+fi
+wanted=$(cat requirements.txt)
+if [ "$(cat .venv/.saker-installed 2>/dev/null || true)" != "$wanted" ]; then
+  echo "setup: installing Python packages into .venv"
+  [ -x .venv/bin/python ] || "$base" -m venv .venv
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+  # transformers comes after torch, so that it takes the torch that is there.
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check transformers==5.22.2
+  site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+  echo "$PWD/python" >"$site/saker.pth"
+  echo "$wanted" >.venv/.saker-installed
+fi
