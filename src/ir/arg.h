@@ -26,8 +26,22 @@ struct OpaqueRef {
 class Arg {
  public:
   enum class Kind : uint8_t {
-    None, Bool, Int, Float, Complex, String, DType, Device, Layout, MemoryFormat,
-    SymInt, SymBool, SymFloat, Opaque, Value, List,
+    None,
+    Bool,
+    Int,
+    Float,
+    Complex,
+    String,
+    DType,
+    Device,
+    Layout,
+    MemoryFormat,
+    SymInt,
+    SymBool,
+    SymFloat,
+    Opaque,
+    Value,
+    List,
     Type,  // a stand-in for a value of which only the type is known; never part of a graph
   };
 
@@ -48,7 +62,9 @@ class Arg {
     return a;
   }
   static Arg dtype(DType v) { return Arg(Kind::DType, static_cast<int64_t>(v)); }
-  static Arg device(Device v) { return Arg(Kind::Device, static_cast<int64_t>(v.type) | int64_t{static_cast<uint8_t>(v.index)} << 8); }
+  static Arg device(Device v) {
+    return Arg(Kind::Device, static_cast<int64_t>(v.type) | int64_t{static_cast<uint8_t>(v.index)} << 8);
+  }
   static Arg layout(Layout v) { return Arg(Kind::Layout, static_cast<int64_t>(v)); }
   static Arg memoryFormat(MemoryFormat v) { return Arg(Kind::MemoryFormat, static_cast<int64_t>(v)); }
   static Arg symInt(sym::Int v) { return v.isConst() ? integer(v.constant()) : pointer(Kind::SymInt, v.node()); }
@@ -80,7 +96,9 @@ class Arg {
     return {static_cast<const char*>(pointer_), size_};
   }
   DType toDType() const { return expect(Kind::DType), static_cast<DType>(int_); }
-  Device toDevice() const { return expect(Kind::Device), Device{static_cast<DeviceType>(int_ & 0xff), static_cast<int8_t>(int_ >> 8 & 0xff)}; }
+  Device toDevice() const {
+    return expect(Kind::Device), Device{static_cast<DeviceType>(int_ & 0xff), static_cast<int8_t>(int_ >> 8 & 0xff)};
+  }
   Layout toLayout() const { return expect(Kind::Layout), static_cast<Layout>(int_); }
   MemoryFormat toMemoryFormat() const { return expect(Kind::MemoryFormat), static_cast<MemoryFormat>(int_); }
   const sym::Node* toSym() const {

@@ -47,15 +47,20 @@ class Context {
   using OpLookup = const OpDef* (*)(std::string_view qualified);
 
   // `lookup` finds operators of the table; without one, all operators are unknown.
-  explicit Context(OpLookup lookup = nullptr);
+  explicit Context(OpLookup lookup = nullptr) : lookup_(lookup) {}
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
 
   sym::Context& symbols() { return symbols_; }
+  const sym::Context& symbols() const { return symbols_; }
   TypeTable& types() { return types_; }
   Ambient& ambient() { return ambient_; }
   const Ambient& ambient() const { return ambient_; }
+  // The operator of this name; never nullptr.
   const OpDef* op(std::string_view qualified);
   const Location* location(std::string_view file, int line, std::string_view function, std::string_view modulePath = {},
                            const Location* caller = nullptr);
+  // A reference that lives as long as the context.
   const OpaqueRef* opaque(std::string_view className, uint64_t number);
 
  private:
@@ -65,8 +70,9 @@ class Context {
   Ambient ambient_;
   Arena arena_;
   InternTable<Location> locations_;
-  std::unordered_map<std::string, std::unique_ptr<OpDef>> unknownOps_;
-  std::vector<const OpaqueRef*> opaques_;
+  // By name: what lookup_ found, and operators without a schema.
+  std::unordered_map<std::string_view, const OpDef*> ops_;
+  std::vector<std::unique_ptr<OpDef>> unknownOps_;
 };
 
 // The terminator of every region.

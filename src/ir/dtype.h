@@ -10,52 +10,52 @@
 namespace saker::ir {
 
 // enumerator, name in text, bytes, category: b bool, i integer, f float, c complex, x neither (no arithmetic)
-#define SAKER_DTYPES(X)             \
-  X(UInt8, "u8", 1, 'i')            \
-  X(Int8, "i8", 1, 'i')             \
-  X(Int16, "i16", 2, 'i')           \
-  X(Int32, "i32", 4, 'i')           \
-  X(Int64, "i64", 8, 'i')           \
-  X(Float16, "f16", 2, 'f')         \
-  X(Float32, "f32", 4, 'f')         \
-  X(Float64, "f64", 8, 'f')         \
-  X(Complex32, "c32", 4, 'c')       \
-  X(Complex64, "c64", 8, 'c')       \
-  X(Complex128, "c128", 16, 'c')    \
-  X(Bool, "bool", 1, 'b')           \
-  X(QInt8, "qi8", 1, 'x')           \
-  X(QUInt8, "qu8", 1, 'x')          \
-  X(QInt32, "qi32", 4, 'x')         \
-  X(BFloat16, "bf16", 2, 'f')       \
-  X(QUInt4x2, "qu4x2", 1, 'x')      \
-  X(QUInt2x4, "qu2x4", 1, 'x')      \
-  X(Bits1x8, "bits1x8", 1, 'x')     \
-  X(Bits2x4, "bits2x4", 1, 'x')     \
-  X(Bits4x2, "bits4x2", 1, 'x')     \
-  X(Bits8, "bits8", 1, 'x')         \
-  X(Bits16, "bits16", 2, 'x')       \
-  X(Float8E5M2, "f8e5m2", 1, 'f')   \
+#define SAKER_DTYPES(X)                   \
+  X(UInt8, "u8", 1, 'i')                  \
+  X(Int8, "i8", 1, 'i')                   \
+  X(Int16, "i16", 2, 'i')                 \
+  X(Int32, "i32", 4, 'i')                 \
+  X(Int64, "i64", 8, 'i')                 \
+  X(Float16, "f16", 2, 'f')               \
+  X(Float32, "f32", 4, 'f')               \
+  X(Float64, "f64", 8, 'f')               \
+  X(Complex32, "c32", 4, 'c')             \
+  X(Complex64, "c64", 8, 'c')             \
+  X(Complex128, "c128", 16, 'c')          \
+  X(Bool, "bool", 1, 'b')                 \
+  X(QInt8, "qi8", 1, 'x')                 \
+  X(QUInt8, "qu8", 1, 'x')                \
+  X(QInt32, "qi32", 4, 'x')               \
+  X(BFloat16, "bf16", 2, 'f')             \
+  X(QUInt4x2, "qu4x2", 1, 'x')            \
+  X(QUInt2x4, "qu2x4", 1, 'x')            \
+  X(Bits1x8, "bits1x8", 1, 'x')           \
+  X(Bits2x4, "bits2x4", 1, 'x')           \
+  X(Bits4x2, "bits4x2", 1, 'x')           \
+  X(Bits8, "bits8", 1, 'x')               \
+  X(Bits16, "bits16", 2, 'x')             \
+  X(Float8E5M2, "f8e5m2", 1, 'f')         \
   X(Float8E4M3FN, "f8e4m3fn", 1, 'f')     \
   X(Float8E5M2FNUZ, "f8e5m2fnuz", 1, 'f') \
   X(Float8E4M3FNUZ, "f8e4m3fnuz", 1, 'f') \
-  X(UInt16, "u16", 2, 'i')          \
-  X(UInt32, "u32", 4, 'i')          \
-  X(UInt64, "u64", 8, 'i')          \
-  X(UInt1, "u1", 1, 'x')            \
-  X(UInt2, "u2", 1, 'x')            \
-  X(UInt3, "u3", 1, 'x')            \
-  X(UInt4, "u4", 1, 'x')            \
-  X(UInt5, "u5", 1, 'x')            \
-  X(UInt6, "u6", 1, 'x')            \
-  X(UInt7, "u7", 1, 'x')            \
-  X(Int1, "i1", 1, 'x')             \
-  X(Int2, "i2", 1, 'x')             \
-  X(Int3, "i3", 1, 'x')             \
-  X(Int4, "i4", 1, 'x')             \
-  X(Int5, "i5", 1, 'x')             \
-  X(Int6, "i6", 1, 'x')             \
-  X(Int7, "i7", 1, 'x')             \
-  X(Float8E8M0FNU, "f8e8m0fnu", 1, 'f') \
+  X(UInt16, "u16", 2, 'i')                \
+  X(UInt32, "u32", 4, 'i')                \
+  X(UInt64, "u64", 8, 'i')                \
+  X(UInt1, "u1", 1, 'x')                  \
+  X(UInt2, "u2", 1, 'x')                  \
+  X(UInt3, "u3", 1, 'x')                  \
+  X(UInt4, "u4", 1, 'x')                  \
+  X(UInt5, "u5", 1, 'x')                  \
+  X(UInt6, "u6", 1, 'x')                  \
+  X(UInt7, "u7", 1, 'x')                  \
+  X(Int1, "i1", 1, 'x')                   \
+  X(Int2, "i2", 1, 'x')                   \
+  X(Int3, "i3", 1, 'x')                   \
+  X(Int4, "i4", 1, 'x')                   \
+  X(Int5, "i5", 1, 'x')                   \
+  X(Int6, "i6", 1, 'x')                   \
+  X(Int7, "i7", 1, 'x')                   \
+  X(Float8E8M0FNU, "f8e8m0fnu", 1, 'f')   \
   X(Float4E2M1FNX2, "f4e2m1fnx2", 1, 'x')
 
 enum class DType : uint8_t {
@@ -78,10 +78,11 @@ DType toReal(DType dtype);     // of a complex type its parts'; of others itself
 DType toComplex(DType dtype);  // f16, f32 and f64 (bf16 becomes c64)
 
 #define SAKER_DEVICES(X)                                                                                              \
-  X(CPU, "cpu") X(CUDA, "cuda") X(MKLDNN, "mkldnn") X(OpenGL, "opengl") X(OpenCL, "opencl") X(IDEEP, "ideep")         \
-  X(HIP, "hip") X(FPGA, "fpga") X(MAIA, "maia") X(XLA, "xla") X(Vulkan, "vulkan") X(Metal, "metal") X(XPU, "xpu")     \
-  X(MPS, "mps") X(Meta, "meta") X(HPU, "hpu") X(VE, "ve") X(Lazy, "lazy") X(IPU, "ipu") X(MTIA, "mtia")               \
-  X(PrivateUse1, "privateuseone")
+  X(CPU, "cpu")                                                                                                       \
+  X(CUDA, "cuda") X(MKLDNN, "mkldnn") X(OpenGL, "opengl") X(OpenCL, "opencl") X(IDEEP, "ideep") X(HIP, "hip")         \
+      X(FPGA, "fpga") X(MAIA, "maia") X(XLA, "xla") X(Vulkan, "vulkan") X(Metal, "metal") X(XPU, "xpu") X(MPS, "mps") \
+          X(Meta, "meta") X(HPU, "hpu") X(VE, "ve") X(Lazy, "lazy") X(IPU, "ipu") X(MTIA, "mtia")                     \
+              X(PrivateUse1, "privateuseone")
 
 enum class DeviceType : int8_t {
 #define X(enumerator, name) enumerator,
@@ -98,9 +99,10 @@ struct Device {
 std::string toString(Device device);  // "cuda:0"
 std::optional<Device> deviceFromName(std::string_view text);
 
-#define SAKER_LAYOUTS(X)                                                                                      \
-  X(Strided, "strided") X(Sparse, "sparse_coo") X(SparseCsr, "sparse_csr") X(Mkldnn, "mkldnn")                \
-  X(SparseCsc, "sparse_csc") X(SparseBsr, "sparse_bsr") X(SparseBsc, "sparse_bsc") X(Jagged, "jagged")
+#define SAKER_LAYOUTS(X)                                                                            \
+  X(Strided, "strided")                                                                             \
+  X(Sparse, "sparse_coo") X(SparseCsr, "sparse_csr") X(Mkldnn, "mkldnn") X(SparseCsc, "sparse_csc") \
+      X(SparseBsr, "sparse_bsr") X(SparseBsc, "sparse_bsc") X(Jagged, "jagged")
 
 enum class Layout : int8_t {
 #define X(enumerator, name) enumerator,
@@ -111,7 +113,8 @@ std::string_view name(Layout layout);
 std::optional<Layout> layoutFromName(std::string_view name);
 
 #define SAKER_MEMORY_FORMATS(X) \
-  X(Contiguous, "contiguous") X(Preserve, "preserve") X(ChannelsLast, "channels_last") X(ChannelsLast3d, "channels_last_3d")
+  X(Contiguous, "contiguous")   \
+  X(Preserve, "preserve") X(ChannelsLast, "channels_last") X(ChannelsLast3d, "channels_last_3d")
 
 enum class MemoryFormat : int8_t {
 #define X(enumerator, name) enumerator,

@@ -32,6 +32,24 @@ struct Use {
   Arg* slot = nullptr;
   Use* next = nullptr;
   Use** link = nullptr;  // what points to this use
+
+ private:
+  friend class Graph;
+  void insertAt(Value* to, Use** at) {
+    value = to;
+    *slot = Arg::value(to);
+    next = *at;
+    if (next) next->link = &next;
+    link = at;
+    *at = this;
+  }
+  void remove() {
+    *link = next;
+    if (next) next->link = link;
+    value = nullptr;
+    next = nullptr;
+    link = nullptr;
+  }
 };
 
 class Value {
@@ -41,7 +59,7 @@ class Value {
   uint32_t id() const { return id_; }
   uint32_t index() const { return index_; }  // among the results or parameters
   Node* def() const { return def_; }         // nullptr: a parameter
-  Region* region() const { return region_; } // where it is defined
+  Region* region() const;                    // where it is defined; nullptr: by a node outside of the graph
   bool isParameter() const { return !def_; }
   bool hasUses() const { return uses_; }
   bool hasOneUse() const { return uses_ && !uses_->next; }
@@ -50,10 +68,10 @@ class Value {
 
  private:
   friend class Graph;
-  friend class Arena;
+  friend struct GraphBreaker;  // tests of the verifier
   const Type* type_ = nullptr;
   Node* def_ = nullptr;
-  Region* region_ = nullptr;
+  Region* region_ = nullptr;  // of a parameter
   Use* uses_ = nullptr;
   uint32_t id_ = 0;
   uint32_t index_ = 0;
@@ -82,7 +100,7 @@ class Node {
 
  private:
   friend class Graph;
-  friend class Arena;
+  friend struct GraphBreaker;  // tests of the verifier
   const OpDef* op_ = nullptr;
   Node* prev_ = nullptr;
   Node* next_ = nullptr;
@@ -99,6 +117,8 @@ class Node {
   uint32_t regionCount_ = 0;
 };
 
+inline Region* Value::region() const { return def_ ? def_->region() : region_; }
+
 class Region {
  public:
   Graph* graph() const { return graph_; }
@@ -108,10 +128,11 @@ class Region {
   Node* last() const { return last_; }
   // The `return` at the end, or nullptr while the region is being built.
   Node* terminator() const { return last_ && last_->isReturn() ? last_ : nullptr; }
+  bool empty() const { return !first_; }
 
  private:
   friend class Graph;
-  friend class Arena;
+  friend struct GraphBreaker;  // tests of the verifier
   Graph* graph_ = nullptr;
   Node* owner_ = nullptr;
   Node* first_ = nullptr;
@@ -149,15 +170,18 @@ class Graph {
 
   // Changing.
   void setOperand(Node* node, size_t index, Value* value);
+  void setArgs(Node* node, std::span<const Arg> args);
+  void setArg(Node* node, size_t index, const Arg& arg);
+  void setLocation(Node* node, const Location* location);
   void replaceAllUses(Value* from, Value* to);
   void setType(Value* value, const Type* type);
   void setName(Value* value, std::string_view name);
-  void unlink(Node* node);                         // takes it out; it may be inserted again
-  void moveBefore(Node* node, Node* position);     // within or between regions
-  void erase(Node* node);                          // its results must be unused; its regions go with it
+  void unlink(Node* node);                      // takes it out; it may be inserted again
+  void moveBefore(Node* node, Node* position);  // within or between regions
+  void erase(Node* node);                       // its results must be unused; its regions go with it
 
   // Everything done to the graph after checkpoint() is undone by rollback(), in time proportional to it. Checkpoints
-  // nest. commit() keeps the changes.
+  // nest; each ends in one rollback() or commit(), which also end those inside it. commit() keeps the changes.
   struct Checkpoint {
     size_t journal;
     size_t depth;
@@ -171,13 +195,19 @@ class Graph {
   void commit(const Checkpoint& checkpoint);
 
  private:
+  friend struct GraphBreaker;
   struct Change;
-  void link(Region* region, Node* position, Node* node);
+  Region* newRegion(Node* owner);
+  void link(Region* region, Node* next, Node* node);
   void detach(Node* node);
-  void setUse(Use& use, Value* value);
+  void changeUse(Use& use, Value* value);
+  void attachArgs(Node* node, std::span<const Arg> args);
+  void dropUses(Node* node);
+  void eraseBody(Region* region);
   void record(const Change& change);
   void undo(const Change& change);
   Arg copyArg(const Arg& from);
+  Use* registerUses(Node* node, Arg& arg, Use* next);
 
   std::shared_ptr<Context> context_;
   std::string name_;

@@ -21,11 +21,11 @@ using Dims = SmallVec<Int, 6>;
 
 enum class TypeKind : uint8_t {
   Tensor,
-  Int,       // may name the expression it is: int(s0*2)
-  Bool,      // likewise
-  Float,     // likewise
+  Int,    // may name the expression it is: int(s0*2)
+  Bool,   // likewise
+  Float,  // likewise
   Complex,
-  Scalar,    // a number whose kind is not known
+  Scalar,  // a number whose kind is not known
   String,
   DType,
   Device,
