@@ -4,10 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "support/arena.h"
@@ -21,7 +22,7 @@ namespace saker::sym {
 
 struct Symbol {
   std::string name;
-  const Node* node = nullptr;
+  const Node* node = nullptr;  // its range is the declared one
   // What the symbol is in the run that is being traced; none for a number that no one has seen yet.
   std::optional<int64_t> example;
   std::optional<double> floatExample;
@@ -52,14 +53,21 @@ class Context {
   const Node* boolConst(bool value);
   const Node* floatConst(double value);
   const Node* add(const Node* a, const Node* b);
+  const Node* sub(const Node* a, const Node* b);
   const Node* mul(const Node* a, const Node* b);
+  const Node* neg(const Node* a);
   const Node* floorDiv(const Node* a, const Node* b);
   const Node* mod(const Node* a, const Node* b);
   const Node* minMax(Kind kind, const Node* a, const Node* b);
   const Node* eq(const Node* a, const Node* b);
+  const Node* ne(const Node* a, const Node* b);
+  const Node* lt(const Node* a, const Node* b);
   const Node* le(const Node* a, const Node* b);
   const Node* logical(Kind kind, const Node* a, const Node* b);
   const Node* logicalNot(const Node* a);
+  // Of many at once, which is the same as one by one but cheaper.
+  const Node* sum(std::span<const Node* const> terms);
+  const Node* product(std::span<const Node* const> factors);
   const Node* floatOp(FloatOp op, std::span<const Node* const> operands);
   const Node* floatCompare(Kind kind, const Node* a, const Node* b);  // Eq, Le or Lt
   const Node* toInt(FloatOp rounding, const Node* a);
@@ -72,6 +80,7 @@ class Context {
   bool decide(const Node* condition, std::string_view reason = {});
   int64_t guardInt(const Node* value, std::string_view reason = {});
   const std::vector<Guard>& guards() const { return guards_; }
+  std::string guardsText() const;  // one condition a line
 
   // Undo for symbols, facts and guards made since (expressions stay: they are pure).
   struct Checkpoint {
@@ -86,20 +95,29 @@ class Context {
 
  private:
   friend class Builder;
-  const Node* intern(Kind kind, int64_t value, std::span<const Node* const> operands);
-  Int newSymbol(Kind kind, std::string_view name);
+  const Node* intern(Kind kind, uint64_t value, std::span<const Node* const> operands);
+  const Node* make(Kind kind, uint64_t value, uint64_t hash, std::span<const Node* const> operands, Range range);
+  const Node* newSymbol(Kind kind, std::string_view name, Range range);
 
   Arena arena_;
+  Arena scratch_;  // monomials under construction
   InternTable<Node> nodes_;
+  uint32_t made_ = 0;
+  const Node* true_;
+  const Node* false_;
   std::vector<Symbol> symbols_;
+  std::unordered_map<std::string_view, size_t> byName_;  // keys live in the arena
   Facts facts_;
   std::vector<Guard> guards_;
 };
 
+// What a symbol may be called: an identifier that is no word of the language of expressions.
+bool isSymbolName(std::string_view name);
+
 // The value of an expression under an assignment of its symbols; nothing where it is undefined (a zero divisor, an
 // overflow, a symbol without a value).
 struct Assignment {
-  std::vector<std::optional<int64_t>> ints;      // by symbol index; booleans as 0 and 1
+  std::vector<std::optional<int64_t>> ints;  // by symbol index; booleans as 0 and 1
   std::vector<std::optional<double>> floats;
 };
 Assignment exampleAssignment(const Context& context);

@@ -2,7 +2,8 @@
 // so that two expressions of one context are equal exactly when their pointers are.
 //
 // Canonical form. An integer is a constant, an atom (symbol, floordiv, mod, min, max, float rounded to int), a
-// product (coefficient * sorted atoms) or a sum (constant + sorted products). Comparisons of integers are kept
+// product (coefficient * sorted atoms) or a sum (constant + sorted products); sums whose product would have too many
+// terms stay factors of a product, as if they were atoms. Comparisons of integers are kept
 // as `d == 0`, `d != 0` and `d <= 0` with the common factor divided out; `not` is pushed down to them.
 // Integers are mathematical ones: arithmetic that leaves 64 bits throws Overflow. Division and modulo round
 // towards minus infinity, as Python's do.
@@ -13,6 +14,8 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+
+#include "symbolic/range.h"
 
 namespace saker::sym {
 
@@ -45,9 +48,37 @@ enum class Kind : uint8_t {
   Float,        // value: FloatOp; operands
 };
 
+// Operators of floats: name, number of operands.
+#define SAKER_FLOAT_OPS(X) \
+  X(FromInt, 1)            \
+  X(Add, 2)                \
+  X(Sub, 2)                \
+  X(Mul, 2)                \
+  X(Div, 2)                \
+  X(FloorDiv, 2)           \
+  X(Mod, 2)                \
+  X(Pow, 2)                \
+  X(Neg, 1)                \
+  X(Abs, 1)                \
+  X(Min, 2)                \
+  X(Max, 2)                \
+  X(Sqrt, 1)               \
+  X(Exp, 1)                \
+  X(Log, 1)                \
+  X(Log2, 1)               \
+  X(Sin, 1)                \
+  X(Cos, 1)                \
+  X(Tanh, 1)               \
+  X(Floor, 1)              \
+  X(Ceil, 1)               \
+  X(Trunc, 1)              \
+  X(Round, 1)              \
+  X(IntDiv, 2) /* of two integers: Python's true division */
+
 enum class FloatOp : uint8_t {
-  FromInt, Add, Sub, Mul, Div, FloorDiv, Mod, Pow, Neg, Abs, Min, Max, Sqrt, Exp, Log, Log2, Sin, Cos, Tanh, Floor, Ceil, Trunc, Round,
-  IntDiv,  // of two integers: Python's true division
+#define X(name, arity) name,
+  SAKER_FLOAT_OPS(X)
+#undef X
 };
 
 struct Node {
@@ -59,8 +90,11 @@ struct Node {
     double number;
   };
   Context* context;
-  uint32_t count;
   const Node* const* operands;
+  uint32_t count;
+  uint32_t weight;  // number of nodes, seen as a tree
+  uint32_t depth;
+  Range range;  // of an integer: what follows from the ranges its symbols were declared with
 
   std::span<const Node* const> args() const { return {operands, count}; }
   bool isInt() const { return kind <= Kind::ToInt; }
@@ -78,10 +112,16 @@ struct Undecided : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// An expression grew past what is worth reasoning about.
+struct TooLarge : Undecided {
+  TooLarge() : Undecided("a symbolic expression is too large") {}
+};
+
 // The order of the canonical form: structural, so independent of the order of creation.
 int compare(const Node* a, const Node* b);
 
-// "s0*2 + 1", "s0 % 8 == 0": what parse() reads back.
+// "2*s0 + 1", "s0 % 8 == 0": what parseExpression() reads back.
 std::string toString(const Node* node);
+std::string floatText(double value);  // shortest text that reads back, always with a point, an exponent or a name
 
 }  // namespace saker::sym

@@ -32,9 +32,9 @@ class Facts {
   const std::vector<const Node*>& assumed() const { return assumed_; }
 
  private:
-  std::vector<Range> ranges_;                 // by symbol index
-  std::vector<const Node*> equal_;            // by symbol index: what it was found equal to, or nullptr
-  std::vector<const Node*> conditions_;       // inequalities and others, simplified
+  std::vector<Range> ranges_;            // by symbol index
+  std::vector<const Node*> equal_;       // by symbol index: what it was found equal to, or nullptr
+  std::vector<const Node*> conditions_;  // inequalities and others, simplified
   std::vector<const Node*> assumed_;
 };
 

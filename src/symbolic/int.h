@@ -129,8 +129,12 @@ inline Int ceilDiv(Int a, Int b) { return (a + b - Int(1)) / b; }
 
 inline Bool operator!(Bool a) { return a.isConst() ? Bool(!a.constant()) : detail::notSlow(a); }
 // Not && and ||: these build expressions and never short-circuit.
-inline Bool operator&(Bool a, Bool b) { return a.isConst() && b.isConst() ? Bool(a.constant() && b.constant()) : detail::andSlow(a, b); }
-inline Bool operator|(Bool a, Bool b) { return a.isConst() && b.isConst() ? Bool(a.constant() || b.constant()) : detail::orSlow(a, b); }
+inline Bool operator&(Bool a, Bool b) {
+  return a.isConst() && b.isConst() ? Bool(a.constant() && b.constant()) : detail::andSlow(a, b);
+}
+inline Bool operator|(Bool a, Bool b) {
+  return a.isConst() && b.isConst() ? Bool(a.constant() || b.constant()) : detail::orSlow(a, b);
+}
 inline Bool operator==(Int a, Int b) {
   return a.isConst() && b.isConst() ? Bool(a.constant() == b.constant()) : detail::eqSlow(a, b);
 }

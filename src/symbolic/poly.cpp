@@ -1,0 +1,156 @@
+#include "symbolic/poly.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace saker::sym {
+
+int64_t addChecked(int64_t a, int64_t b) {
+  int64_t r;
+  if (__builtin_add_overflow(a, b, &r)) throw Overflow();
+  return r;
+}
+
+int64_t mulChecked(int64_t a, int64_t b) {
+  int64_t r;
+  if (__builtin_mul_overflow(a, b, &r)) throw Overflow();
+  return r;
+}
+
+int compareMonomials(const Term& a, const Term& b) {
+  if (a.count != b.count) return a.count > b.count ? -1 : 1;
+  auto x = a.atoms(), y = b.atoms();
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (x[i] != y[i]) return compare(x[i], y[i]);
+  }
+  return 0;
+}
+
+Term termOf(const Node* operand) {
+  if (operand->kind != Kind::Mul) return {1, 1, operand, nullptr};
+  if (operand->count == 1) return {operand->value, 1, operand->operands[0], nullptr};
+  return {operand->value, operand->count, nullptr, operand->operands};
+}
+
+void readPoly(const Node* node, Poly& out) {
+  out.constant = 0;
+  out.terms.clear();
+  if (node->kind == Kind::Const) {
+    out.constant = node->value;
+  } else if (node->kind == Kind::Add) {
+    out.constant = node->value;
+    out.terms.reserve(node->count);
+    for (const Node* operand : node->args()) out.terms.push_back(termOf(operand));
+  } else {
+    out.terms.push_back(termOf(node));
+  }
+}
+
+void addScaled(Poly& a, const Poly& b, int64_t scale) {
+  a.constant = addChecked(a.constant, mulChecked(b.constant, scale));
+  if (scale == 0 || b.terms.empty()) return;
+  SmallVec<Term, 6> merged;
+  merged.reserve(a.terms.size() + b.terms.size());
+  const Term *x = a.terms.begin(), *xEnd = a.terms.end(), *y = b.terms.begin(), *yEnd = b.terms.end();
+  while (x != xEnd || y != yEnd) {
+    int order = x == xEnd ? 1 : y == yEnd ? -1 : compareMonomials(*x, *y);
+    if (order < 0) {
+      merged.push_back(*x++);
+      continue;
+    }
+    Term term = *y++;
+    term.coefficient = mulChecked(term.coefficient, scale);
+    if (order == 0) term.coefficient = addChecked(term.coefficient, (x++)->coefficient);
+    if (term.coefficient != 0) merged.push_back(term);
+  }
+  a.terms = std::move(merged);
+}
+
+void scale(Poly& a, int64_t by) {
+  a.constant = mulChecked(a.constant, by);
+  if (by == 0) a.terms.clear();
+  for (Term& term : a.terms) term.coefficient = mulChecked(term.coefficient, by);
+}
+
+void normalize(Poly& a) {
+  std::sort(a.terms.begin(), a.terms.end(), [](const Term& x, const Term& y) { return compareMonomials(x, y) < 0; });
+  size_t kept = 0;
+  for (size_t i = 0; i < a.terms.size();) {
+    Term term = a.terms[i++];
+    while (i < a.terms.size() && compareMonomials(term, a.terms[i]) == 0) {
+      term.coefficient = addChecked(term.coefficient, a.terms[i++].coefficient);
+    }
+    if (term.coefficient != 0) a.terms[kept++] = term;
+  }
+  while (a.terms.size() > kept) a.terms.pop_back();
+}
+
+Term multiply(const Term& a, const Term& b, Arena& scratch) {
+  uint32_t count = a.count + b.count;
+  const Node** atoms = scratch.makeArray<const Node*>(count);
+  auto x = a.atoms(), y = b.atoms();
+  std::merge(x.begin(), x.end(), y.begin(), y.end(), atoms,
+             [](const Node* p, const Node* q) { return compare(p, q) < 0; });
+  return {mulChecked(a.coefficient, b.coefficient), count, nullptr, atoms};
+}
+
+bool divides(const Term& divisor, const Term& term) {
+  auto x = divisor.atoms(), y = term.atoms();
+  size_t at = 0;
+  for (const Node* atom : x) {
+    while (at < y.size() && y[at] != atom) ++at;
+    if (at++ == y.size()) return false;
+  }
+  return true;
+}
+
+Term divide(const Term& term, const Term& divisor, Arena& scratch) {
+  uint32_t count = term.count - divisor.count;
+  const Node** left = scratch.makeArray<const Node*>(count);
+  auto x = divisor.atoms();
+  size_t at = 0, kept = 0;
+  for (const Node* atom : term.atoms()) {
+    if (at < x.size() && x[at] == atom) {
+      ++at;
+    } else {
+      left[kept++] = atom;
+    }
+  }
+  if (count == 1) return {term.coefficient, 1, left[0], nullptr};
+  return {term.coefficient, count, nullptr, left};
+}
+
+Poly multiply(const Poly& a, const Poly& b, Arena& scratch) {
+  Poly r;
+  r.constant = mulChecked(a.constant, b.constant);
+  for (const Term& x : a.terms) {
+    for (const Term& y : b.terms) r.terms.push_back(multiply(x, y, scratch));
+  }
+  if (b.constant != 0) {
+    for (Term x : a.terms) {
+      x.coefficient = mulChecked(x.coefficient, b.constant);
+      r.terms.push_back(x);
+    }
+  }
+  if (a.constant != 0) {
+    for (Term y : b.terms) {
+      y.coefficient = mulChecked(y.coefficient, a.constant);
+      r.terms.push_back(y);
+    }
+  }
+  normalize(r);
+  return r;
+}
+
+int64_t coefficientGcd(const Poly& a) {
+  uint64_t g = 0;
+  for (const Term& term : a.terms) {
+    uint64_t c = term.coefficient < 0 ? 0 - static_cast<uint64_t>(term.coefficient) : term.coefficient;
+    g = std::gcd(g, c);
+    if (g == 1) return 1;
+  }
+  if (g > static_cast<uint64_t>(Range::kInf)) throw Overflow();
+  return static_cast<int64_t>(g);
+}
+
+}  // namespace saker::sym
