@@ -75,6 +75,15 @@ Node* Graph::create(const OpDef* op, std::span<const Arg> args, std::span<const 
   return node;
 }
 
+Region* Graph::addRegion(Node* node) {
+  record({.kind = Change::Kind::AddRegion, .object = node, .first = node->regions_});
+  // Operators have few bodies: a new array each time.
+  Region** grown = arena_.makeArray<Region*>(node->regionCount_ + 1);
+  for (uint32_t i = 0; i < node->regionCount_; ++i) grown[i] = node->regions_[i];
+  node->regions_ = grown;
+  return node->regions_[node->regionCount_++] = newRegion(node);
+}
+
 Arg Graph::copyArg(const Arg& from) {
   switch (from.kind()) {
     case Arg::Kind::String:

@@ -162,6 +162,7 @@ class Graph {
   Value* addParameter(Region* region, const Type* type, std::string_view name = {});
   Node* create(const OpDef* op, std::span<const Arg> args, std::span<const Type* const> results, size_t regions = 0,
                const Location* location = nullptr);
+  Region* addRegion(Node* node);
   void append(Region* region, Node* node) { insertBefore(region, nullptr, node); }
   void insertBefore(Region* region, Node* position, Node* node);  // position nullptr: at the end
   Node* append(Region* region, const OpDef* op, std::span<const Arg> args, std::span<const Type* const> results,

@@ -17,6 +17,7 @@ struct Graph::Change {
     Name,          // object: the value; first, count: its name
     Location,      // object: the node; first: its location
     AddParameter,  // object: the region; first, count: its array of parameters and their capacity
+    AddRegion,     // object: the node; first: its array of regions
     Erase,         // object: the node, out of its region and without uses
   };
   Kind kind;

@@ -71,6 +71,10 @@ void Graph::undo(const Change& change) {
       --region->parameterCount_;
       break;
     }
+    case Change::Kind::AddRegion:
+      node->regions_ = static_cast<Region**>(const_cast<void*>(change.first));
+      --node->regionCount_;
+      break;
     case Change::Kind::Erase:
       nodes_[node->id_] = node;
       break;

@@ -53,6 +53,14 @@ void appendTensor(std::string& out, const TensorType& type) {
 
 }  // namespace
 
+bool isIdentifier(std::string_view text) {
+  if (text.empty() || !isIdentifierStart(text[0])) return false;
+  for (char c : text) {
+    if (!isIdentifierChar(c)) return false;
+  }
+  return true;
+}
+
 void appendQuoted(std::string& out, std::string_view text) {
   out += '"';
   for (char c : text) {

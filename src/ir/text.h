@@ -8,6 +8,11 @@
 
 namespace saker::ir {
 
+// Letters, digits and underscores, and no digit first.
+bool isIdentifier(std::string_view text);
+inline bool isIdentifierStart(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+inline bool isIdentifierChar(char c) { return isIdentifierStart(c) || (c >= '0' && c <= '9'); }
+
 // "a \"b\"\n": quotes, backslashes and control characters escaped; other bytes as they are.
 void appendQuoted(std::string& out, std::string_view text);
 

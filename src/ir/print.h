@@ -1,0 +1,36 @@
+// The text form of a graph; src/ir/README.md has its grammar. parse(print(graph)) prints the same text again.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace saker::ir {
+
+struct PrintOptions {
+  bool locations = false;
+};
+
+std::string print(const Graph& graph, PrintOptions options = {});
+
+// What the values of a graph are called in its text: by their name, else by a number in the order of the text.
+class ValueNames {
+ public:
+  explicit ValueNames(const Graph& graph);
+  void append(std::string& out, const Value* value) const;
+  std::string of(const Value* value) const;
+  // "%3 = aten::mm" or "saker::store", for messages.
+  std::string of(const Node* node) const;
+
+ private:
+  void number(const Region* region);
+  void number(const Value* value);
+
+  static constexpr uint32_t kNone = UINT32_MAX;
+  std::vector<uint32_t> numbers_;  // by value id
+  uint32_t next_ = 0;
+};
+
+}  // namespace saker::ir
