@@ -97,6 +97,8 @@ const Node* Builder::floatOp(FloatOp op, std::span<const Node* const> operands) 
   if (op == FloatOp::FromInt || op == FloatOp::IntDiv) {
     if (op == FloatOp::FromInt && operands[0]->kind == Kind::Const) {
       folded = static_cast<double>(operands[0]->value);
+    } else if (op == FloatOp::IntDiv && operands[1]->kind == Kind::Const && operands[1]->value == 0) {
+      throw Undecided("division of a symbolic size by zero");
     } else if (op == FloatOp::IntDiv && operands[0]->kind == Kind::Const && operands[1]->kind == Kind::Const) {
       folded = divideInts(operands[0]->value, operands[1]->value);
     }

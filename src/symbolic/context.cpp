@@ -130,6 +130,9 @@ const Node* Context::floorDiv(const Node* a, const Node* b) { return Builder(*th
 const Node* Context::mod(const Node* a, const Node* b) { return Builder(*this).mod(a, b); }
 const Node* Context::minMax(Kind kind, const Node* a, const Node* b) {
   const Node* operands[] = {a, b};
+  return minMax(kind, operands);
+}
+const Node* Context::minMax(Kind kind, std::span<const Node* const> operands) {
   return Builder(*this).minMax(kind, operands);
 }
 const Node* Context::eq(const Node* a, const Node* b) { return Builder(*this).compareDifference(Kind::Eq, a, b); }
@@ -138,6 +141,9 @@ const Node* Context::le(const Node* a, const Node* b) { return Builder(*this).co
 const Node* Context::lt(const Node* a, const Node* b) { return logicalNot(le(b, a)); }
 const Node* Context::logical(Kind kind, const Node* a, const Node* b) {
   const Node* operands[] = {a, b};
+  return logical(kind, operands);
+}
+const Node* Context::logical(Kind kind, std::span<const Node* const> operands) {
   return Builder(*this).logical(kind, operands);
 }
 const Node* Context::logicalNot(const Node* a) { return Builder(*this).logicalNot(a); }

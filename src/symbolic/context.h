@@ -68,6 +68,8 @@ class Context {
   // Of many at once, which is the same as one by one but cheaper.
   const Node* sum(std::span<const Node* const> terms);
   const Node* product(std::span<const Node* const> factors);
+  const Node* minMax(Kind kind, std::span<const Node* const> operands);
+  const Node* logical(Kind kind, std::span<const Node* const> operands);
   const Node* floatOp(FloatOp op, std::span<const Node* const> operands);
   const Node* floatCompare(Kind kind, const Node* a, const Node* b);  // Eq, Le or Lt
   const Node* toInt(FloatOp rounding, const Node* a);

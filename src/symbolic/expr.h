@@ -9,6 +9,7 @@
 // towards minus infinity, as Python's do.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -80,6 +81,21 @@ enum class FloatOp : uint8_t {
   SAKER_FLOAT_OPS(X)
 #undef X
 };
+
+inline constexpr size_t kFloatOpCount = 0
+#define X(name, arity) +1
+    SAKER_FLOAT_OPS(X)
+#undef X
+    ;
+
+inline constexpr size_t arityOf(FloatOp op) {
+  constexpr uint8_t kArity[] = {
+#define X(name, arity) arity,
+      SAKER_FLOAT_OPS(X)
+#undef X
+  };
+  return kArity[static_cast<size_t>(op)];
+}
 
 struct Node {
   Kind kind;

@@ -220,7 +220,16 @@ class Printer {
     std::span<const Node* const> terms = isSum ? d->args() : std::span(&d, 1);
     int64_t constant = isSum ? d->value : 0;
     size_t negatives = 0;
-    for (const Node* term : terms) negatives += isNegative(term);
+    bool extreme = constant == Range::kNegInf;
+    for (const Node* term : terms) {
+      negatives += isNegative(term);
+      extreme |= isNegative(term) && term->value == Range::kNegInf;
+    }
+    if (extreme) {  // a number that has no opposite stays where it is
+      print(d, kSum);
+      out_ += std::string(op) + "0";
+      return;
+    }
     if (negatives == 0 || negatives == terms.size()) {
       // All terms on the left, the number on the right.
       bool flip = negatives != 0;
