@@ -80,9 +80,12 @@ DType toComplex(DType dtype);  // f16, f32 and f64 (bf16 becomes c64)
 #define SAKER_DEVICES(X)                                                                                              \
   X(CPU, "cpu")                                                                                                       \
   X(CUDA, "cuda")                                                                                                     \
-  X(MKLDNN, "mkldnn") X(OpenGL, "opengl") X(OpenCL, "opencl") X(IDEEP, "ideep") X(HIP, "hip") X(FPGA, "fpga")         \
-      X(MAIA, "maia") X(XLA, "xla") X(Vulkan, "vulkan") X(Metal, "metal") X(XPU, "xpu") X(MPS, "mps") X(Meta, "meta") \
-          X(HPU, "hpu") X(VE, "ve") X(Lazy, "lazy") X(IPU, "ipu") X(MTIA, "mtia") X(PrivateUse1, "privateuseone")
+  X(MKLDNN, "mkldnn")                                                                                                 \
+  X(OpenGL, "opengl")                                                                                                 \
+  X(OpenCL, "opencl")                                                                                                 \
+  X(IDEEP, "ideep") X(HIP, "hip") X(FPGA, "fpga") X(MAIA, "maia") X(XLA, "xla") X(Vulkan, "vulkan") X(Metal, "metal") \
+      X(XPU, "xpu") X(MPS, "mps") X(Meta, "meta") X(HPU, "hpu") X(VE, "ve") X(Lazy, "lazy") X(IPU, "ipu")             \
+          X(MTIA, "mtia") X(PrivateUse1, "privateuseone")
 
 enum class DeviceType : int8_t {
 #define X(enumerator, name) enumerator,
@@ -99,11 +102,12 @@ struct Device {
 std::string toString(Device device);  // "cuda:0"
 std::optional<Device> deviceFromName(std::string_view text);
 
-#define SAKER_LAYOUTS(X)                                                                               \
-  X(Strided, "strided")                                                                                \
-  X(Sparse, "sparse_coo")                                                                              \
-  X(SparseCsr, "sparse_csr") X(Mkldnn, "mkldnn") X(SparseCsc, "sparse_csc") X(SparseBsr, "sparse_bsr") \
-      X(SparseBsc, "sparse_bsc") X(Jagged, "jagged")
+#define SAKER_LAYOUTS(X)     \
+  X(Strided, "strided")      \
+  X(Sparse, "sparse_coo")    \
+  X(SparseCsr, "sparse_csr") \
+  X(Mkldnn, "mkldnn")        \
+  X(SparseCsc, "sparse_csc") X(SparseBsr, "sparse_bsr") X(SparseBsc, "sparse_bsc") X(Jagged, "jagged")
 
 enum class Layout : int8_t {
 #define X(enumerator, name) enumerator,
