@@ -1,7 +1,135 @@
-// saker-opt: reads a graph in text form, runs passes on it, prints it.
+// saker-opt: reads a graph in text form, verifies it, runs passes on it, prints it.
 #include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <string>
 
-int main() {
-  std::fputs("usage: saker-opt [options] file|-\n", stderr);
-  return 1;
+#include "ir/parse.h"
+#include "ir/print.h"
+#include "ir/verifier.h"
+#include "ops/operator.h"
+#include "passes/infer_check.h"
+#include "passes/pass.h"
+
+namespace {
+
+using namespace saker;
+
+constexpr const char* kUsage =
+    "usage: saker-opt [options] file|-\n"
+    "  --passes=a,b   run these passes, in this order\n"
+    "  --verify       verify the graph after each pass too\n"
+    "  --dump         print the graph after each pass, to standard error\n"
+    "  --time         print the time of each pass, to standard error\n"
+    "  --loc          print source locations\n"
+    "  --infer-check  compare the types written in the input with inferred ones\n"
+    "  --list-passes  list the passes and stop\n";
+
+struct Options {
+  std::string file;
+  std::string passes;
+  bool verify = false;
+  bool dump = false;
+  bool time = false;
+  bool inferCheck = false;
+  ir::PrintOptions print;
+};
+
+bool read(const std::string& file, std::string& text) {
+  if (file == "-") {
+    text.assign(std::istreambuf_iterator<char>(std::cin), {});
+    return true;
+  }
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) return false;
+  text.assign(std::istreambuf_iterator<char>(stream), {});
+  return !stream.bad();
+}
+
+void report(const Options& options, const ir::ParseError& error) {
+  std::cerr << options.file << ':' << error.line << ':' << error.column << ": error: " << error.message << '\n';
+}
+
+// True if there are none.
+bool report(const Options& options, std::string_view text, const ir::Parsed& parsed,
+            const std::vector<ir::Diagnostic>& diagnostics) {
+  for (const ir::Diagnostic& found : diagnostics) {
+    size_t place = found.node ? parsed.nodePlaces[found.node->id()] : 0;
+    report(options, ir::errorAt(text, place, found.message));
+  }
+  return diagnostics.empty();
+}
+
+int optimize(const Options& options) {
+  std::string text;
+  if (!read(options.file, text)) {
+    std::cerr << options.file << ": error: cannot be read\n";
+    return 1;
+  }
+  ir::Parsed parsed = ir::parse(text, std::make_shared<ir::Context>(ops::lookup));
+  if (!parsed.ok()) return report(options, *parsed.error), 1;
+  constexpr size_t kMaxDiagnostics = 20;
+  if (!report(options, text, parsed, ir::verify(*parsed.graph, kMaxDiagnostics))) return 1;
+  if (options.inferCheck && !report(options, text, parsed, passes::checkInference(*parsed.graph))) return 1;
+
+  passes::RunOptions run;
+  run.verify = options.verify;
+  if (options.dump) {
+    run.after = [&](const passes::Pass& pass, const ir::Graph& graph) {
+      std::cerr << "# after " << pass.name << '\n' << ir::print(graph, options.print);
+    };
+  }
+  passes::RunResult result = passes::run(*parsed.graph, options.passes, run);
+  if (options.time) {
+    for (const passes::PassRun& pass : result.runs) {
+      std::fprintf(stderr, "%-24s %10.3f ms %10zu -> %zu nodes\n", std::string(pass.pass->name).c_str(),
+                   pass.milliseconds, pass.nodesBefore, pass.nodesAfter);
+    }
+  }
+  if (!result.ok()) {
+    std::cerr << options.file << ": error: " << *result.error << '\n';
+    return 1;
+  }
+  std::cout << ir::print(*parsed.graph, options.print);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    std::string_view option = argv[i];
+    constexpr std::string_view kPasses = "--passes=";
+    if (option == "--list-passes") {
+      for (const passes::Pass& pass : passes::all()) {
+        std::printf("%-24s %s\n", std::string(pass.name).c_str(), std::string(pass.description).c_str());
+      }
+      return 0;
+    }
+    if (option.starts_with(kPasses)) {
+      options.passes = option.substr(kPasses.size());
+    } else if (option == "--verify") {
+      options.verify = true;
+    } else if (option == "--dump") {
+      options.dump = true;
+    } else if (option == "--time") {
+      options.time = true;
+    } else if (option == "--loc") {
+      options.print.locations = true;
+    } else if (option == "--infer-check") {
+      options.inferCheck = true;
+    } else if ((option == "-" || !option.starts_with('-')) && options.file.empty()) {
+      options.file = option;
+    } else {
+      std::cerr << "saker-opt: unexpected argument " << option << '\n' << kUsage;
+      return 1;
+    }
+  }
+  if (options.file.empty()) {
+    std::cerr << kUsage;
+    return 1;
+  }
+  return optimize(options);
 }

@@ -1,0 +1,63 @@
+// Passes by name, and the one place where they are run. README.md says how to add one.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace saker::passes {
+
+// function, name, what it does
+#define SAKER_PASSES(X)                                                                       \
+  X(eliminateDeadCode, "dce", "remove operators whose results are not used")                  \
+  X(eliminateCommonSubexpressions, "cse", "compute equal things once")                        \
+  X(canonicalizeSymbols, "canonicalize-symbols", "rewrite sizes by what is known about them") \
+  X(foldScalars, "fold", "use the expression a scalar is known to be instead of the scalar")  \
+  X(stripLocations, "strip-locations", "forget where operators come from")                    \
+  X(stripNames, "strip-names", "forget the names of values")
+
+#define X(function, name, description) void function(ir::Graph& graph);
+SAKER_PASSES(X)
+#undef X
+
+struct Pass {
+  std::string_view name;
+  std::string_view description;
+  void (*run)(ir::Graph& graph);
+};
+
+std::span<const Pass> all();
+const Pass* find(std::string_view name);
+
+struct RunOptions {
+#ifdef __OPTIMIZE__
+  bool verify = false;
+#else
+  bool verify = true;  // in debug builds always
+#endif
+  // Called after each pass, for dumps.
+  std::function<void(const Pass& pass, const ir::Graph& graph)> after = nullptr;
+};
+
+struct PassRun {
+  const Pass* pass;
+  double milliseconds;
+  size_t nodesBefore;
+  size_t nodesAfter;
+};
+
+struct RunResult {
+  std::vector<PassRun> runs;
+  std::optional<std::string> error;  // an unknown name (nothing has run then), or what the verifier found
+  bool ok() const { return !error; }
+};
+
+// `names` are separated by commas.
+RunResult run(ir::Graph& graph, std::string_view names, const RunOptions& options = {});
+
+}  // namespace saker::passes
