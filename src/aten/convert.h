@@ -1,0 +1,48 @@
+// From PyTorch's values to ours: tensors to types, the arguments of a boxed call to ir::Arg.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/function_schema.h>
+#include <ATen/core/ivalue.h>
+
+#include <span>
+#include <vector>
+
+#include "aten/sym_node.h"
+#include "ir/arg.h"
+#include "ir/context.h"
+#include "ops/infer.h"
+#include "support/arena.h"
+
+namespace saker::aten {
+
+// What an integer at an argument position means. All other kinds show in the value itself.
+enum class IntMeaning : uint8_t { Number, DType, Layout, MemoryFormat };
+std::vector<IntMeaning> intMeanings(const c10::FunctionSchema& schema);
+
+// Lists and numbers that do not fit in an Arg go to the arena; text stays where it is, in the values.
+class Converter {
+ public:
+  Converter(ir::Context& context, Arena& arena) : context_(context), arena_(arena) {}
+
+  // Throws ops::RefusalException where a value has no counterpart (a symbol of someone else).
+  std::span<const ir::Arg> arguments(std::span<const IntMeaning> meanings, std::span<const c10::IValue> values);
+  ir::Arg argument(const c10::IValue& value, IntMeaning meaning);
+  const ir::TensorType* tensor(const at::Tensor& tensor);
+  sym::Int integer(const c10::SymInt& value);
+
+ private:
+  const sym::Node* symbol(const c10::SymNodeImpl* node);
+  ir::Arg opaque(std::string_view className, const void* object);
+
+  ir::Context& context_;
+  Arena& arena_;
+};
+
+// A device as tensors on it report it: "cuda" is the current CUDA device.
+ir::Device resolveDevice(c10::Device device);
+
+// The context of the first symbol of ours among the values, the sizes of tensors included; nullptr if there is none.
+SharedContext contextOf(std::span<const c10::IValue> values);
+
+}  // namespace saker::aten

@@ -1,0 +1,19 @@
+"""The OpInfo sweep as tests: one for each entry. A few samples of each normally, everything with SAKER_SWEEP=full."""
+
+import os
+
+import pytest
+
+from judge import Judge
+from opinfo_sweep import FAST, FULL, Sweep, name_of, op_db
+
+
+@pytest.fixture(scope="module")
+def sweep() -> Sweep:
+    return Sweep(Judge(), FULL if os.environ.get("SAKER_SWEEP") == "full" else FAST)
+
+
+@pytest.mark.parametrize("op", op_db, ids=name_of)
+def test_inference_equals_eager(sweep: Sweep, op) -> None:
+    failures = sweep.run(op)
+    assert not failures, f"{len(failures)} mismatches:\n" + "\n".join(failures[:20])
