@@ -5,8 +5,9 @@ import torch
 import saker
 
 PROGRAM = """
+symbol s0 in [2, inf]
+symbol s1 in [2, 4096]
 graph @attention_scores(%q: f32[s0, 8, s1, 64], %k: f32[s0, 8, s1, 64]) {
-  symbols s0 in [2, inf], s1 in [2, 4096]
   %kt: f32[s0, 8, 64, s1]{strides: [512*s1, 64*s1, 1, 64]} = aten::transpose.int(%k, -2, -1)
   %kt2: f32[s0, 8, 64, s1]{strides: [512*s1, 64*s1, 1, 64]} = aten::transpose.int(%k, -2, -1)
   %a: f32[s0, 8, s1, 64] = aten::mul.Scalar(%q, 0.125)
@@ -41,7 +42,8 @@ def main() -> None:
     w = torch.empty(16, 3, 3, 3)
     inferred = saker.ops.infer(torch.ops.aten.convolution.default, x, w, None, [2, 2], [1, 1], [1, 1], False, [0, 0], 1)
     real = torch.nn.functional.conv2d(x, w, stride=2, padding=1)
-    print("inferred:", inferred[0])
+    result = inferred.results[0]
+    print("inferred:", result.dtype, result.sizes, result.strides)
     print("eager:   ", real.dtype, tuple(real.shape), real.stride())
     print(f"{len(saker.ops.operators())} operators in the table")
 
