@@ -235,8 +235,10 @@ bool Parser::statement(Region* region, int depth) {
 bool Parser::returns(Region* region) {
   SmallVec<Arg, 16> values;
   const Location* location = nullptr;
-  bool none = scan_.peek('}') || (scan_.peekWord("loc") && scan_.ahead(3) == '(');
-  if (!none) {
+  // The first value stands on the line of its return, so that a statement behind it is not taken for one.
+  scan_.skipBlanks();
+  bool lineEnds = scan_.atEnd() || std::string_view("}#\r\n").find(scan_.current()) != std::string_view::npos;
+  if (!lineEnds && !(scan_.peekWord("loc") && scan_.ahead(3) == '(')) {
     do {
       Arg value;
       if (!arg(value, 0)) return false;

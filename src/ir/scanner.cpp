@@ -34,6 +34,7 @@ std::string Scanner::found(size_t offset) const {
   size_t end = offset;
   while (end < text_.size() && end - offset < 32 && isIdentifierChar(text_[end])) ++end;
   if (end == offset) ++end;
+  if (text_[offset] == '"') return "'\"'";
   std::string out;
   appendQuoted(out, text_.substr(offset, end - offset));
   return "'" + out.substr(1, out.size() - 2) + "'";

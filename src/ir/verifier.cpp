@@ -96,7 +96,8 @@ class Verifier {
 
   void region(const Region& region, const Node* owner) {
     for (const Value* parameter : region.parameters()) define(parameter, owner);
-    if (!region.terminator()) report("a region does not end in return", owner ? owner : region.last());
+    if (!region.terminator())
+      report(owner ? "a region does not end in return" : "the graph does not end in return", owner);
     for (const Node* at = region.first(); at && !stopped(); at = at->next()) node(*at);
     leave(region);
   }

@@ -177,8 +177,8 @@ std::optional<std::string> schemaMismatch(const Schema& schema, const Node& node
   for (const SchemaArgument& result : schema.returns) lists += result.type.list;
   size_t single = schema.returns.size() - lists, count = node.resultCount();
   if (lists ? count < single : count != single) {
-    return "expected " + std::string(lists ? "at least " : "") + std::to_string(single) + " results, found " +
-           std::to_string(count);
+    return "expected " + std::string(lists ? "at least " : "") + std::to_string(single) +
+           (single == 1 ? " result" : " results") + ", found " + std::to_string(count);
   }
   size_t at = 0;
   for (const SchemaArgument& result : schema.returns) {
