@@ -143,7 +143,7 @@ class Judge(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if not isinstance(func, torch._ops.OpOverload):
+        if not isinstance(func, torch._ops.OpOverload) or func.namespace == "profiler":
             return func(*args, **kwargs)
         name = func.name()
         self.seen[name] += 1
