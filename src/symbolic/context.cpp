@@ -34,8 +34,10 @@ const Node* Context::make(Kind kind, uint64_t value, uint64_t hash, std::span<co
                           Range range) {
   uint64_t weight = 1;
   uint32_t depth = 0;
+  uint64_t symbols = 0;
   for (const Node* operand : operands) {
     weight += operand->weight;
+    symbols |= operand->symbols;
     if (operand->depth > depth) depth = operand->depth;
   }
   if (weight > kMaxWeight || depth >= kMaxDepth) throw TooLarge();
@@ -49,6 +51,7 @@ const Node* Context::make(Kind kind, uint64_t value, uint64_t hash, std::span<co
   node->operands = arena_.copy(operands).data();
   node->weight = static_cast<uint32_t>(weight);
   node->depth = depth + 1;
+  node->symbols = node->isSymbol() ? uint64_t{1} << (value % 64) : symbols;
   node->range = range;
   return node;
 }
@@ -63,7 +66,7 @@ const Node* Context::intern(Kind kind, uint64_t value, std::span<const Node* con
     return node.kind == kind && static_cast<uint64_t>(node.value) == value && sameOperands(node, operands);
   };
   return nodes_.findOrMake(hash, same, [&] {
-    Range range = nodeBounds(kind, static_cast<int64_t>(value), operands, [](const Node* n) { return n->range; });
+    Range range = boundsOf(kind, static_cast<int64_t>(value), operands, nullptr);
     return make(kind, value, hash, operands, range);
   });
 }
@@ -81,6 +84,12 @@ const Node* Context::newSymbol(Kind kind, std::string_view name, Range range) {
   byName_.emplace(kept, index);
   symbols_.push_back({std::string(name), node, std::nullopt, std::nullopt});
   return node;
+}
+
+const Node* Context::hiddenSymbol(int64_t index, Range range) {
+  uint64_t value = static_cast<uint64_t>(index);
+  uint64_t hash = hashMix(hashMix(static_cast<uint64_t>(Kind::Symbol) + 1, value), made_);
+  return make(Kind::Symbol, value, hash, {}, range);
 }
 
 Int Context::symbol(std::string_view name, Range range, std::optional<int64_t> example) {
@@ -135,9 +144,9 @@ const Node* Context::minMax(Kind kind, const Node* a, const Node* b) {
 const Node* Context::minMax(Kind kind, std::span<const Node* const> operands) {
   return Builder(*this).minMax(kind, operands);
 }
-const Node* Context::eq(const Node* a, const Node* b) { return Builder(*this).compareDifference(Kind::Eq, a, b); }
-const Node* Context::ne(const Node* a, const Node* b) { return Builder(*this).compareDifference(Kind::Ne, a, b); }
-const Node* Context::le(const Node* a, const Node* b) { return Builder(*this).compareDifference(Kind::Le, a, b); }
+const Node* Context::eq(const Node* a, const Node* b) { return Builder(*this).compareInts(Kind::Eq, a, b); }
+const Node* Context::ne(const Node* a, const Node* b) { return Builder(*this).compareInts(Kind::Ne, a, b); }
+const Node* Context::le(const Node* a, const Node* b) { return Builder(*this).compareInts(Kind::Le, a, b); }
 const Node* Context::lt(const Node* a, const Node* b) { return logicalNot(le(b, a)); }
 const Node* Context::logical(Kind kind, const Node* a, const Node* b) {
   const Node* operands[] = {a, b};
@@ -155,39 +164,13 @@ const Node* Context::floatCompare(Kind kind, const Node* a, const Node* b) {
 }
 const Node* Context::toInt(FloatOp rounding, const Node* a) { return Builder(*this).toInt(rounding, a); }
 
-bool Context::decide(const Node* condition, std::string_view reason) {
-  if (std::optional<bool> known = facts_.prove(condition)) return *known;
-  std::optional<bool> answer = evaluateBool(condition, exampleAssignment(*this));
-  if (!answer)
-    throw Undecided("cannot decide " + toString(condition) + ": it depends on a value that is not known yet");
-  const Node* holds = *answer ? condition : logicalNot(condition);
-  SAKER_CHECK(facts_.assume(holds), "the example values contradict the facts");
-  guards_.push_back({holds, std::string(reason)});
-  return *answer;
-}
-
-int64_t Context::guardInt(const Node* value, std::string_view reason) {
-  Range range = facts_.rangeOf(value);
-  if (range.isExact()) return range.low;
-  std::optional<int64_t> number = evaluateInt(value, exampleAssignment(*this));
-  if (!number) throw Undecided("no number is known for " + toString(value));
-  decide(eq(value, intConst(*number)), reason);
-  return *number;
-}
-
-std::string Context::guardsText() const {
-  std::string text;
-  for (const Guard& guard : guards_) text += toString(guard.condition) + "\n";
-  return text;
-}
-
 void Context::rollback(const Checkpoint& checkpoint) {
-  SAKER_CHECK(checkpoint.symbols <= symbols_.size() && checkpoint.guards <= guards_.size(), "not a checkpoint of now");
+  SAKER_CHECK(checkpoint.symbols <= symbols_.size(), "not a checkpoint of now");
   while (symbols_.size() > checkpoint.symbols) {
     byName_.erase(symbols_.back().name);
     symbols_.pop_back();
   }
-  guards_.resize(checkpoint.guards);
+  guards_ = checkpoint.guards;
   facts_ = checkpoint.facts;
 }
 

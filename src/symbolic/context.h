@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -81,25 +82,34 @@ class Context {
   // Decides a condition: by facts, else by example values, recording a guard. Throws Undecided.
   bool decide(const Node* condition, std::string_view reason = {});
   int64_t guardInt(const Node* value, std::string_view reason = {});
-  const std::vector<Guard>& guards() const { return guards_; }
+  // Those that do not follow from the others.
+  const std::vector<Guard>& guards() const { return guards_->listed; }
   std::string guardsText() const;  // one condition a line
 
-  // Undo for symbols, facts and guards made since (expressions stay: they are pure).
+  // Undo for symbols, facts and guards made since (expressions stay: they are pure). Cheap: what is not changed
+  // afterwards is shared.
+  struct Guards {
+    std::vector<Guard> listed;
+    std::vector<const Node*> all;  // also those that others came to imply
+  };
   struct Checkpoint {
     size_t symbols;
-    size_t guards;
+    std::shared_ptr<const Guards> guards;
     Facts facts;
   };
-  Checkpoint checkpoint() const { return {symbols_.size(), guards_.size(), facts_}; }
+  Checkpoint checkpoint() const { return {symbols_.size(), guards_, facts_}; }
   void rollback(const Checkpoint& checkpoint);
 
   size_t nodeCount() const { return nodes_.size(); }
 
  private:
   friend class Builder;
+  friend class Knowledge;
   const Node* intern(Kind kind, uint64_t value, std::span<const Node* const> operands);
   const Node* make(Kind kind, uint64_t value, uint64_t hash, std::span<const Node* const> operands, Range range);
   const Node* newSymbol(Kind kind, std::string_view name, Range range);
+  const Node* hiddenSymbol(int64_t index, Range range);  // for Knowledge
+  void addGuard(const Node* condition, std::string_view reason);
 
   Arena arena_;
   Arena scratch_;  // monomials under construction
@@ -110,7 +120,7 @@ class Context {
   std::vector<Symbol> symbols_;
   std::unordered_map<std::string_view, size_t> byName_;  // keys live in the arena
   Facts facts_;
-  std::vector<Guard> guards_;
+  std::shared_ptr<const Guards> guards_ = std::make_shared<Guards>();
 };
 
 // What a symbol may be called: an identifier that is no word of the language of expressions.

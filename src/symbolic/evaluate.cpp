@@ -190,7 +190,7 @@ const Node* Builder::rebuild(const Node* like, std::span<const Node* const> oper
     case Kind::Ne:
     case Kind::Le:
     case Kind::Lt:
-      if (operands.size() == 1) return compareDifference(like->kind, operands[0], constant(0));
+      if (operands.size() == 1) return compareInts(like->kind, operands[0], constant(0));
       return floatCompare(like->kind, operands[0], operands[1]);
     case Kind::And:
     case Kind::Or:

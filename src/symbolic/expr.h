@@ -110,9 +110,11 @@ struct Node {
   uint32_t count;
   uint32_t weight;  // number of nodes, seen as a tree
   uint32_t depth;
-  Range range;  // of an integer: what follows from the ranges its symbols were declared with
+  uint64_t symbols;  // a bit for each symbol in it, index modulo 64
+  Range range;       // of an integer: what follows from the ranges its symbols were declared with
 
   std::span<const Node* const> args() const { return {operands, count}; }
+  bool isSymbol() const { return kind == Kind::Symbol || kind == Kind::BoolSymbol || kind == Kind::FloatSymbol; }
   bool isInt() const { return kind <= Kind::ToInt; }
   bool isBool() const { return kind >= Kind::BoolConst && kind <= Kind::Not; }
   bool isFloat() const { return kind >= Kind::FloatConst; }

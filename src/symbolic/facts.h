@@ -1,8 +1,9 @@
 // What is known about symbols, and what follows from it. Facts only ever grow; a fact that contradicts what is known
-// is refused and changes nothing.
+// is refused and changes nothing. A copy is one pointer: copies share what they have in common.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -11,9 +12,13 @@
 
 namespace saker::sym {
 
+class Knowledge;
+
 class Facts {
  public:
-  // Declares what a new symbol may be.
+  Facts();
+
+  // Declares a new symbol and what it may be.
   void setRange(const Node* symbol, Range range);
 
   // Takes `condition` for granted. False if it is known not to hold (nothing is changed then).
@@ -28,14 +33,11 @@ class Facts {
   // The expression with known equalities applied, in canonical form.
   const Node* simplify(const Node* value) const;
 
-  // Conditions assumed, in order (for printing).
-  const std::vector<const Node*>& assumed() const { return assumed_; }
+  // Conditions assumed, in order, without those that were known before (for printing).
+  const std::vector<const Node*>& assumed() const;
 
  private:
-  std::vector<Range> ranges_;            // by symbol index
-  std::vector<const Node*> equal_;       // by symbol index: what it was found equal to, or nullptr
-  std::vector<const Node*> conditions_;  // inequalities and others, simplified
-  std::vector<const Node*> assumed_;
+  std::shared_ptr<Knowledge> knowledge_;
 };
 
 }  // namespace saker::sym

@@ -17,6 +17,15 @@ int64_t mulChecked(int64_t a, int64_t b) {
   return r;
 }
 
+int64_t divChecked(int64_t a, int64_t b) { return b == -1 ? mulChecked(a, -1) : a / b; }
+
+int64_t gcdChecked(int64_t a, int64_t b) {
+  auto magnitude = [](int64_t v) { return v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v); };
+  uint64_t g = std::gcd(magnitude(a), magnitude(b));
+  if (g > static_cast<uint64_t>(Range::kInf)) throw Overflow();
+  return static_cast<int64_t>(g);
+}
+
 int compareMonomials(const Term& a, const Term& b) {
   if (a.count != b.count) return a.count > b.count ? -1 : 1;
   auto x = a.atoms(), y = b.atoms();
@@ -91,7 +100,7 @@ Term multiply(const Term& a, const Term& b, Arena& scratch) {
   auto x = a.atoms(), y = b.atoms();
   std::merge(x.begin(), x.end(), y.begin(), y.end(), atoms,
              [](const Node* p, const Node* q) { return compare(p, q) < 0; });
-  return {mulChecked(a.coefficient, b.coefficient), count, nullptr, atoms};
+  return {mulChecked(a.coefficient, b.coefficient), count, count == 1 ? atoms[0] : nullptr, atoms};
 }
 
 bool divides(const Term& divisor, const Term& term) {
@@ -116,8 +125,7 @@ Term divide(const Term& term, const Term& divisor, Arena& scratch) {
       left[kept++] = atom;
     }
   }
-  if (count == 1) return {term.coefficient, 1, left[0], nullptr};
-  return {term.coefficient, count, nullptr, left};
+  return {term.coefficient, count, count == 1 ? left[0] : nullptr, left};
 }
 
 Poly multiply(const Poly& a, const Poly& b, Arena& scratch) {
@@ -142,15 +150,48 @@ Poly multiply(const Poly& a, const Poly& b, Arena& scratch) {
   return r;
 }
 
-int64_t coefficientGcd(const Poly& a) {
-  uint64_t g = 0;
-  for (const Term& term : a.terms) {
-    uint64_t c = term.coefficient < 0 ? 0 - static_cast<uint64_t>(term.coefficient) : term.coefficient;
-    g = std::gcd(g, c);
-    if (g == 1) return 1;
+Term commonAtoms(const Term& a, const Term& b, Arena& scratch) {
+  const Node** shared = scratch.makeArray<const Node*>(std::min(a.count, b.count));
+  uint32_t count = 0;
+  auto x = a.atoms(), y = b.atoms();
+  for (size_t i = 0, j = 0; i < x.size() && j < y.size();) {
+    int order = compare(x[i], y[j]);
+    if (order == 0) shared[count++] = x[i];
+    i += order <= 0;
+    j += order >= 0;
   }
-  if (g > static_cast<uint64_t>(Range::kInf)) throw Overflow();
-  return static_cast<int64_t>(g);
+  return {1, count, count == 1 ? shared[0] : nullptr, shared};
+}
+
+Term commonAtoms(const Poly& a, Arena& scratch) {
+  Term shared{1, 0, nullptr, nullptr};
+  if (a.constant != 0 || a.terms.empty()) return shared;
+  shared = a.terms[0];
+  shared.coefficient = 1;
+  for (size_t i = 1; i < a.terms.size() && shared.count != 0; ++i) shared = commonAtoms(shared, a.terms[i], scratch);
+  return shared;
+}
+
+void moveConstant(Poly& a) {
+  if (a.terms.empty() || a.terms.back().count != 0) return;
+  a.constant = addChecked(a.constant, a.terms.back().coefficient);
+  a.terms.pop_back();
+}
+
+int64_t coefficientOf(const Poly& a, const Term& monomial) {
+  for (const Term& term : a.terms) {
+    if (term.count == monomial.count && compareMonomials(term, monomial) == 0) return term.coefficient;
+  }
+  return 0;
+}
+
+int64_t coefficientGcd(const Poly& a) {
+  int64_t g = 0;
+  for (const Term& term : a.terms) {
+    g = gcdChecked(g, term.coefficient);
+    if (g == 1) break;
+  }
+  return g;
 }
 
 }  // namespace saker::sym

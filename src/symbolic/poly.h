@@ -34,6 +34,8 @@ struct Poly {
 
 int64_t addChecked(int64_t a, int64_t b);  // these throw Overflow
 int64_t mulChecked(int64_t a, int64_t b);
+int64_t divChecked(int64_t a, int64_t b);  // of a multiple
+int64_t gcdChecked(int64_t a, int64_t b);
 
 Term termOf(const Node* operand);  // of an atom or a product
 void readPoly(const Node* node, Poly& out);
@@ -49,6 +51,15 @@ Term multiply(const Term& a, const Term& b, Arena& scratch);
 bool divides(const Term& divisor, const Term& term);                 // atoms only
 Term divide(const Term& term, const Term& divisor, Arena& scratch);  // atoms only; the coefficient stays
 Poly multiply(const Poly& a, const Poly& b, Arena& scratch);
+// The atoms that all terms share; none if there is a constant.
+Term commonAtoms(const Poly& a, Arena& scratch);
+// The atoms of both, each as often as in the one that has it less often.
+Term commonAtoms(const Term& a, const Term& b, Arena& scratch);
+// A term without atoms, left by a division, joins the constant.
+void moveConstant(Poly& a);
+
+// The coefficient of a monomial; 0 if it does not occur.
+int64_t coefficientOf(const Poly& a, const Term& monomial);
 
 // The greatest common divisor of the coefficients, without the constant; 0 if there are none.
 int64_t coefficientGcd(const Poly& a);

@@ -29,14 +29,18 @@ class Printer {
       case Kind::Symbol:
       case Kind::BoolSymbol:
       case Kind::FloatSymbol:
-        out_ += node->context->symbolOf(node).name;
+        if (static_cast<size_t>(node->value) < node->context->symbols().size()) {
+          out_ += node->context->symbolOf(node).name;
+        } else {
+          out_ += "?" + std::to_string(node->value);  // internal to the facts, or rolled back
+        }
         break;
       case Kind::Add:
         printSum(node->value, node->args());
         break;
       case Kind::Mul:
         if (node->value < 0) out_ += '-';
-        printProduct(node);
+        printProduct(node, node->value < 0);
         break;
       case Kind::FloorDiv:
         printBinary(node, "//", kUnary, kUnary);
@@ -147,8 +151,8 @@ class Printer {
     out_ += ')';
   }
 
-  // Without the sign.
-  void printProduct(const Node* node) {
+  // Without the sign. Behind a minus that starts an expression a division needs its parentheses: -(a//b).
+  void printProduct(const Node* node, bool behindMinus = false) {
     if (node->kind != Kind::Mul) return print(node, kProduct);
     uint64_t magnitude = node->value < 0 ? 0 - static_cast<uint64_t>(node->value) : static_cast<uint64_t>(node->value);
     const char* separator = "";
@@ -156,9 +160,10 @@ class Printer {
       out_ += std::to_string(magnitude);
       separator = "*";
     }
+    bool alone = magnitude == 1 && node->count == 1 && !behindMinus;
     for (const Node* factor : node->args()) {
       out_ += separator;
-      print(factor, kUnary);
+      print(factor, alone ? kProduct : kUnary);
       separator = "*";
     }
   }
@@ -184,8 +189,9 @@ class Printer {
     for (bool negative : {false, true}) {
       for (const Node* term : terms) {
         if (isNegative(term) != negative) continue;
+        bool starts = first;
         lead(negative);
-        printProduct(term);
+        printProduct(term, negative && starts);
       }
       number(negative);
     }
