@@ -9,23 +9,34 @@ namespace saker::ops {
 
 enum Accept : uint8_t {
   kBool = 1,
-  kInts = 2,     // u8, i8, i16, i32, i64
-  kFloats = 4,   // f16, bf16, f32, f64
-  kComplex = 8,  // c64, c128 (c32 only where said)
+  kInts = 2,          // u8, i8, i16, i32, i64
+  kFull = 4,          // f32, f64
+  kComplex = 8,       // c64, c128
+  kHalf = 16,         // f16, bf16
+  kHalfComplex = 32,  // c32
+  kWideInts = 64,     // u16, u32, u64
+  kFloat8 = 128,
+  kFloats = kFull | kHalf,
   kReal = kInts | kFloats,
   kNumbers = kInts | kFloats | kComplex,
   kAll = kBool | kNumbers,
   kFloating = kFloats | kComplex,
   kDiscrete = kBool | kInts,
+  kEvery = 255,
 };
 
 inline bool accepts(uint8_t set, DType dtype) {
   switch (ir::category(dtype)) {
-    case 'b': return set & kBool;
-    case 'i': return (set & kInts) && dtype < DType::UInt16;
-    case 'f': return (set & kFloats) && ir::byteSize(dtype) > 1;
-    case 'c': return (set & kComplex) && dtype != DType::Complex32;
-    default: return false;
+    case 'b':
+      return set & kBool;
+    case 'i':
+      return set & (dtype < DType::UInt16 ? kInts : kWideInts);
+    case 'f':
+      return set & (ir::byteSize(dtype) > 2 ? kFull : ir::byteSize(dtype) == 2 ? kHalf : kFloat8);
+    case 'c':
+      return set & (dtype == DType::Complex32 ? kHalfComplex : kComplex);
+    default:
+      return false;
   }
 }
 

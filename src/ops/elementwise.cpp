@@ -1,5 +1,7 @@
 #include "ops/elementwise.h"
 
+#include <algorithm>
+
 #include "ops/shape.h"
 
 namespace saker::ops {
@@ -50,6 +52,10 @@ Dims orderedStrides(std::span<const TensorType* const> inputs, IntSpan sizes) {
   return rowMajor ? ir::contiguousStrides(sizes) : stridesInOrder(sizes, order);
 }
 
+bool hasEmptyDimension(IntSpan sizes) {
+  return std::any_of(sizes.begin(), sizes.end(), [](Int size) { return size.isConst(0); });
+}
+
 Dims resultStrides(std::span<const TensorType* const> inputs, IntSpan sizes) {
   if (allSameSizes(inputs, sizes)) {
     if (allOf(inputs, [](const TensorType& t) { return isContiguous(t); })) return ir::contiguousStrides(sizes);
@@ -62,9 +68,11 @@ Dims resultStrides(std::span<const TensorType* const> inputs, IntSpan sizes) {
       return isNonOverlappingAndDense(t) && sameStrides(*first, t);
     });
     if (same && first) return Dims(first->strides());
-  } else if (allOf(inputs, [&](const TensorType& t) {
-               return t.rank == 0 || (t.rank == sizes.size() && isRowMajor(t) && sameSizes(t.sizes(), sizes));
-             })) {
+  } else if (allOf(inputs,
+                   [&](const TensorType& t) {
+                     return t.rank == 0 || (t.rank == sizes.size() && isRowMajor(t) && sameSizes(t.sizes(), sizes));
+                   }) &&
+             !hasEmptyDimension(sizes)) {
     return ir::contiguousStrides(sizes);  // the usual case of a number beside row-major tensors, for speed
   }
   return orderedStrides(inputs, sizes);
@@ -104,8 +112,36 @@ Elementwise elementwise(std::span<const TensorType* const> inputs) {
   return out;
 }
 
-void elementwiseResult(Infer& in, std::span<const TensorType* const> inputs, DType dtype) {
-  Elementwise shape = elementwise(inputs);
+const TensorType& converted(Infer& in, const TensorType& t, DType dtype) {
+  if (t.dtype == dtype) return t;
+  TensorSpec spec;
+  spec.dtype = dtype;
+  spec.device = t.device;
+  spec.sizes = Dims(t.sizes());
+  spec.strides = denseStridesLike(t);
+  return *in.context().types().tensor(spec);
+}
+
+void likeResult(Infer& in, const TensorType& like, DType dtype) {
+  TensorSpec spec;
+  spec.dtype = dtype;
+  spec.device = like.device;
+  spec.sizes = Dims(like.sizes());
+  spec.strides = denseStridesLike(like);
+  in.result(spec);
+}
+
+void elementwiseResult(Infer& in, std::span<const TensorType* const> inputs, DType dtype,
+                       std::optional<DType> computed) {
+  Tensors dense;
+  for (size_t i = 0; computed && i < inputs.size(); ++i) {
+    const TensorType* t = inputs[i];
+    bool moves = t && t->dtype != *computed && t->device.type == DeviceType::CPU && t->rank > 1 && !isRowMajor(*t);
+    if (!moves) continue;
+    if (dense.empty()) dense = Tensors(inputs);
+    dense[i] = &converted(in, *t, *computed);
+  }
+  Elementwise shape = elementwise(dense.empty() ? inputs : std::span<const TensorType* const>(dense));
   TensorSpec spec;
   spec.dtype = dtype;
   spec.device = shape.device;

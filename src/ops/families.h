@@ -10,8 +10,19 @@ namespace saker::ops {
 using Rows = std::vector<Row>;
 
 #define SAKER_OPERATOR_FAMILIES(X) \
-  X(addUnary)                      \
-  X(addBinary)
+  X(addActivation)                 \
+  X(addActivationBackward)         \
+  X(addBinary)                     \
+  X(addComparisons)                \
+  X(addCopy)                       \
+  X(addForeach)                    \
+  X(addFused)                      \
+  X(addLoss)                       \
+  X(addRandomFill)                 \
+  X(addSearch)                     \
+  X(addSpecial)                    \
+  X(addTernary)                    \
+  X(addUnary)
 
 #define X(function) void function(Rows& rows);
 SAKER_OPERATOR_FAMILIES(X)

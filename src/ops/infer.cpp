@@ -219,12 +219,12 @@ void finishOut(const Operator& op, Infer& in, ir::Context& context, Inferred& ou
     if (next >= out.results.size()) break;
     const TensorType* computed = ir::asTensor(out.results[next]);
     const TensorType& target = in.tensor(i);
-    checkStorable(op, *computed, target, op.has(kExactOut));
+    checkStorable(op, *computed, target, op.has(kExactOut) || op.has(kCopiedOut));
     if (!sameSizes(computed->sizes(), target.sizes())) {
       // Resized: it takes the strides that a fresh result has.
       TensorSpec spec(target);
       spec.sizes = Dims(computed->sizes());
-      spec.strides = Dims(computed->strides());
+      spec.strides = op.has(kCopiedOut) ? ir::contiguousStrides(spec.sizes) : Dims(computed->strides());
       out.results[next] = context.types().tensor(spec);
     } else {
       if (hasInternalOverlap(target)) refuse(op.qualified + ": several elements of out= share one address");

@@ -52,7 +52,8 @@ enum Trait : uint32_t {
   kExactOut = 1 << 6,        // out= must have exactly the dtype of the result
   kReadsState = 1 << 7,      // reads something that is no argument (a generator's state, a global)
   kEffect = 1 << 8,          // does something beyond its results and writes: never dead, never moved
-  kNondeterministic = 1 << 9 // may give another result for the same input (order of atomic additions)
+  kNondeterministic = 1 << 9,// may give another result for the same input (order of atomic additions)
+  kCopiedOut = 1 << 10       // out= gets a copy of a fresh result: of exactly its dtype, row-major when resized
 };
 
 enum class Variant : uint8_t { Functional, Inplace, Out, View };

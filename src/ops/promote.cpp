@@ -21,23 +21,24 @@ bool isNarrowFloat(DType t) { return ir::isFloat(t) && ir::byteSize(t) == 1; }
 }
 
 DType promoteIntegers(DType a, DType b) {
-  if (isWideUnsigned(a) || isWideUnsigned(b)) noPromotion(a, b);
   // uint8 and int8 meet in int16; otherwise the wider one holds both.
   if ((a == DType::UInt8 && b == DType::Int8) || (a == DType::Int8 && b == DType::UInt8)) return DType::Int16;
   return ir::byteSize(a) >= ir::byteSize(b) ? a : b;
 }
 
 DType promoteFloats(DType a, DType b) {
-  if (isNarrowFloat(a) || isNarrowFloat(b)) noPromotion(a, b);
   if (ir::byteSize(a) == ir::byteSize(b)) return DType::Float32;  // f16 with bf16
   return ir::byteSize(a) > ir::byteSize(b) ? a : b;
 }
 
 DType complexOfParts(DType part) {
   switch (part) {
-    case DType::Float16: return DType::Complex32;
-    case DType::Float64: return DType::Complex128;
-    default: return DType::Complex64;
+    case DType::Float16:
+      return DType::Complex32;
+    case DType::Float64:
+      return DType::Complex128;
+    default:
+      return DType::Complex64;
   }
 }
 
@@ -61,10 +62,15 @@ std::optional<DType> combine(std::optional<DType> higher, std::optional<DType> l
 DType promoteTypes(DType a, DType b) {
   if (a == b) return a;
   if (category(a) == 'x' || category(b) == 'x') noPromotion(a, b);
-  if (a == DType::Bool) return isNarrowFloat(b) ? (noPromotion(a, b), b) : b;
-  if (b == DType::Bool) return promoteTypes(b, a);
-  bool narrow = isNarrowFloat(a) || isNarrowFloat(b);
-  if (narrow) noPromotion(a, b);
+  if (isNarrowFloat(a) || isNarrowFloat(b)) noPromotion(a, b);
+  if (isWideUnsigned(a) || isWideUnsigned(b)) {
+    // They only meet floats.
+    if (ir::isFloat(a)) return a;
+    if (ir::isFloat(b)) return b;
+    noPromotion(a, b);
+  }
+  if (a == DType::Bool) return b;
+  if (b == DType::Bool) return a;
   if (category(a) == 'i' && category(b) == 'i') return promoteIntegers(a, b);
   if (category(a) == 'f' && category(b) == 'f') return promoteFloats(a, b);
   if (category(a) == 'c' || category(b) == 'c') {
@@ -91,8 +97,10 @@ DType resultType(const ir::Context& context, std::span<const ir::TensorType* con
       zeroDim = promoteOptional(zeroDim, t->dtype);
     } else {
       DType dtype = t->dtype;
-      if (ir::isComplex(dtype)) dtype = defaultComplex(context);
-      else if (ir::isFloat(dtype)) dtype = context.ambient().defaultDType;
+      if (ir::isComplex(dtype))
+        dtype = defaultComplex(context);
+      else if (ir::isFloat(dtype))
+        dtype = context.ambient().defaultDType;
       wrapped = promoteOptional(wrapped, dtype);
     }
   }
