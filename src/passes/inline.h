@@ -1,0 +1,15 @@
+// Puts a body in the place of the node it belongs to, for operators that run one body once: a call, a branch whose
+// condition is known.
+#pragma once
+
+#include <span>
+
+#include "ir/graph.h"
+
+namespace saker::passes {
+
+// Values or constants take the place of the body's parameters, and what the body returns that of the node's results.
+// The node and its other bodies are erased.
+void inlineRegion(ir::Graph& graph, ir::Node* node, ir::Region* body, std::span<const ir::Arg> arguments);
+
+}  // namespace saker::passes
