@@ -44,4 +44,7 @@ inline void require(const Infer& in, uint8_t set, DType dtype) {
   if (!accepts(set, dtype)) refuse(in.op().qualified + " is not implemented for " + std::string(ir::name(dtype)));
 }
 
+// Refuses a number (argument `i`) that an element of `dtype` cannot hold: too large, or not real.
+void requireFits(const Infer& in, size_t i, DType dtype);
+
 }  // namespace saker::ops

@@ -15,14 +15,22 @@ using Rows = std::vector<Row>;
   X(addBinary)                     \
   X(addComparisons)                \
   X(addCopy)                       \
+  X(addFactories)                  \
   X(addForeach)                    \
   X(addFused)                      \
   X(addLoss)                       \
+  X(addQueries)                    \
+  X(addRandomFactories)            \
   X(addRandomFill)                 \
+  X(addRanges)                     \
+  X(addResizes)                    \
   X(addSearch)                     \
   X(addSpecial)                    \
   X(addTernary)                    \
-  X(addUnary)
+  X(addUnary)                      \
+  X(addViewLists)                  \
+  X(addViewScatters)               \
+  X(addViews)
 
 #define X(function) void function(Rows& rows);
 SAKER_OPERATOR_FAMILIES(X)

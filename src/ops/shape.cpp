@@ -49,6 +49,23 @@ bool sameSizes(IntSpan a, IntSpan b) {
   return true;
 }
 
+void requireSizes(IntSpan sizes) {
+  for (Int size : sizes) {
+    if (size < Int(0)) refuse("a size is negative: " + sym::toString(size));
+  }
+}
+
+void requireExpandable(IntSpan from, IntSpan to) {
+  if (from.size() > to.size()) refuse("a tensor of more dimensions does not expand to one of fewer");
+  size_t shift = to.size() - from.size();
+  for (size_t i = 0; i < from.size(); ++i) {
+    Int a = from[i], b = to[shift + i];
+    if (!a.same(b) && !a.isConst(1) && a != b && a != Int(1)) {
+      refuse("size " + sym::toString(a) + " does not expand to " + sym::toString(b));
+    }
+  }
+}
+
 Int numel(const TensorType& t) { return ir::numel(t.sizes()); }
 
 namespace {

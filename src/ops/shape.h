@@ -18,6 +18,10 @@ uint64_t dimSet(IntSpan dims, int64_t rank);
 // Sizes of the broadcast of both; refuses where they do not fit.
 Dims broadcast(IntSpan a, IntSpan b);
 bool sameSizes(IntSpan a, IntSpan b);
+// Refuses sizes of which one is negative.
+void requireSizes(IntSpan sizes);
+// Refuses where a tensor of sizes `from` cannot be copied into one of sizes `to`.
+void requireExpandable(IntSpan from, IntSpan to);
 
 // As c10 computes them: dimensions of size 1 do not count, an empty tensor is contiguous.
 bool isContiguous(const TensorType& t);
