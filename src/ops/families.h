@@ -12,17 +12,26 @@ using Rows = std::vector<Row>;
 #define SAKER_OPERATOR_FAMILIES(X) \
   X(addActivation)                 \
   X(addActivationBackward)         \
+  X(addAdvancedIndexing)           \
   X(addBinary)                     \
+  X(addCats)                       \
+  X(addColumns)                    \
   X(addComparisons)                \
   X(addCopy)                       \
+  X(addDimIndexing)                \
+  X(addEmbeddings)                 \
   X(addFactories)                  \
   X(addForeach)                    \
   X(addFused)                      \
+  X(addGathersAndScatters)         \
   X(addLoss)                       \
+  X(addMasked)                     \
+  X(addPads)                       \
   X(addQueries)                    \
   X(addRandomFactories)            \
   X(addRandomFill)                 \
   X(addRanges)                     \
+  X(addRearrangements)             \
   X(addResizes)                    \
   X(addSearch)                     \
   X(addSpecial)                    \
