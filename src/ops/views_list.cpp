@@ -32,7 +32,9 @@ void splitEvenly(Infer& in) {
   if (length == Int(0)) {
     if (total != Int(0)) refuse("parts of size 0 of a dimension that is not empty");
   } else {
-    parts = std::max<int64_t>(ceilDiv(total, length).guard(), 1);
+    // Where it comes out even, the number of parts is known although the sizes are not.
+    Int even = total / length;
+    parts = std::max<int64_t>(((even * length).same(total) ? even : ceilDiv(total, length)).guard(), 1);
   }
   for (int64_t i = 0; i < parts; ++i) {
     TensorSpec view = in.viewOf(self);
