@@ -13,19 +13,28 @@ using Rows = std::vector<Row>;
   X(addActivation)                 \
   X(addActivationBackward)         \
   X(addAdvancedIndexing)           \
+  X(addBatchNorm)                  \
   X(addBinary)                     \
   X(addCats)                       \
   X(addColumns)                    \
   X(addComparisons)                \
   X(addCopy)                       \
   X(addDimIndexing)                \
+  X(addDistances)                  \
   X(addEmbeddings)                 \
+  X(addExtremes)                   \
   X(addFactories)                  \
+  X(addFactorizations)             \
   X(addForeach)                    \
+  X(addFourierTransforms)          \
   X(addFused)                      \
   X(addGathersAndScatters)         \
+  X(addHistograms)                 \
+  X(addLayerNorms)                 \
   X(addLoss)                       \
+  X(addLosses)                     \
   X(addMasked)                     \
+  X(addMomentsAndNorms)            \
   X(addPads)                       \
   X(addQueries)                    \
   X(addRandomFactories)            \
@@ -33,8 +42,13 @@ using Rows = std::vector<Row>;
   X(addRanges)                     \
   X(addRearrangements)             \
   X(addResizes)                    \
+  X(addScans)                      \
   X(addSearch)                     \
+  X(addSoftmax)                    \
+  X(addSolvers)                    \
+  X(addSorts)                      \
   X(addSpecial)                    \
+  X(addSumReductions)              \
   X(addTernary)                    \
   X(addUnary)                      \
   X(addViewLists)                  \

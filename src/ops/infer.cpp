@@ -177,13 +177,17 @@ TensorSpec Infer::viewOf(const TensorType& base) const {
   return spec;
 }
 
-void Infer::contiguous(std::span<const Int> sizes, DType dtype, Device device) {
+void Infer::strided(std::span<const Int> sizes, std::span<const Int> strides, DType dtype, Device device) {
   TensorSpec spec;
   spec.dtype = dtype;
   spec.device = device;
   spec.sizes = Dims(sizes);
-  spec.strides = ir::contiguousStrides(sizes);
+  spec.strides = Dims(strides);
   result(spec);
+}
+
+void Infer::contiguous(std::span<const Int> sizes, DType dtype, Device device) {
+  strided(sizes, ir::contiguousStrides(sizes), dtype, device);
 }
 
 namespace {

@@ -116,6 +116,8 @@ class Infer {
   void result(const ir::Type* type) { out_.results.push_back(type); }
   // What operators below autograd return: the type without requires_grad and wrapped-number marks, conj and neg kept.
   TensorSpec viewOf(const TensorType& base) const;
+  // A fresh tensor with strides of its own.
+  void strided(std::span<const Int> sizes, std::span<const Int> strides, DType dtype, Device device);
   // A fresh row-major tensor.
   void contiguous(std::span<const Int> sizes, DType dtype, Device device);
   void contiguous(std::span<const Int> sizes, const TensorType& like) { contiguous(sizes, like.dtype, like.device); }

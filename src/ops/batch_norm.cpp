@@ -1,0 +1,185 @@
+// Batch normalisation in its several forms.
+#include "ops/families.h"
+#include "ops/normalization.h"
+#include "ops/reduce.h"
+
+namespace saker::ops {
+
+namespace {
+
+bool contiguousSomehow(const TensorType& t) {
+  return isContiguous(t) || isContiguous(t, MemoryFormat::ChannelsLast) ||
+         isContiguous(t, MemoryFormat::ChannelsLast3d);
+}
+
+// The format in which t is contiguous, row-major first.
+MemoryFormat contiguousFormat(const TensorType& t) {
+  if (isContiguous(t)) return MemoryFormat::Contiguous;
+  return t.rank == 5 ? MemoryFormat::ChannelsLast3d : MemoryFormat::ChannelsLast;
+}
+
+bool contiguousOrNone(const TensorType* t) { return !t || isContiguous(*t); }
+
+void resultIn(Infer& in, const TensorType& like, MemoryFormat format) {
+  in.strided(like.sizes(), stridesIn(like.sizes(), format), like.dtype, like.device);
+}
+
+struct Parameters {
+  const TensorType* weight = nullptr;
+  const TensorType* bias = nullptr;
+  const TensorType* mean = nullptr;
+  const TensorType* var = nullptr;
+};
+
+// The normalised input and the statistics that the backward needs.
+void forward(Infer& in, const Parameters& p, bool training) {
+  const TensorType& input = in.tensor(0);
+  if (input.rank < 2) refuse("batch norm: no dimension of channels");
+  if (training && isEmpty(input)) refuse("batch norm: no element to take statistics of");
+  if (!training && (!p.mean || !p.var)) refuse("batch norm: no statistics to use");
+  DType statistics = statisticsDType(input, {p.weight, p.bias, p.mean, p.var});
+  bool cpu = input.device.type == DeviceType::CPU;
+  bool dense = cpu && contiguousSomehow(input) && contiguousOrNone(p.weight) && contiguousOrNone(p.bias) &&
+               contiguousOrNone(p.mean) && contiguousOrNone(p.var);
+  resultIn(in, input, dense ? contiguousFormat(input) : suggestMemoryFormat(input));
+  Dims saved{training || !cpu ? input.size(1) : Int(0)};
+  in.contiguous(saved, statistics, input.device);
+  in.contiguous(saved, statistics, input.device);
+}
+
+Parameters parameters(Infer& in) {
+  return {in.optionalTensor(1), in.optionalTensor(2), in.optionalTensor(3), in.optionalTensor(4)};
+}
+
+// (input, weight, bias, running_mean, running_var, training, momentum, eps)
+void batchNorm(Infer& in) { forward(in, parameters(in), in.boolean(5)); }
+
+// (input, weight, bias, training, momentum, eps)
+void batchNormNoStatistics(Infer& in) {
+  forward(in, {in.optionalTensor(1), in.optionalTensor(2), nullptr, nullptr}, in.boolean(3));
+}
+
+// (input, weight, bias, running_mean, running_var, momentum, eps)
+void batchNormNoTraining(Infer& in) { forward(in, parameters(in), false); }
+
+void addReserve(Infer& in) {
+  const TensorType& input = in.tensor(0);
+  if (input.device.type != DeviceType::CPU) unsupported("batch norm: the size of the reserve is the library's");
+  in.contiguous(Dims{Int(0)}, DType::UInt8, input.device);
+}
+
+void batchNormUpdate(Infer& in) {
+  forward(in, parameters(in), true);
+  addReserve(in);
+}
+
+void batchNormNoUpdate(Infer& in) {
+  forward(in, parameters(in), false);
+  addReserve(in);
+}
+
+// The running statistics after the update, as new tensors: copies keep the strides they can.
+void addRunning(Infer& in) {
+  for (size_t i : {3, 4}) {
+    const TensorType& running = in.tensor(i);
+    in.contiguous(running.sizes(), running);
+  }
+}
+
+void batchNormFunctional(Infer& in) {
+  batchNorm(in);
+  addRunning(in);
+}
+
+void batchNormUpdateFunctional(Infer& in) {
+  batchNormUpdate(in);
+  addRunning(in);
+}
+
+// (input, running_mean, running_var, momentum)
+void updateStatistics(Infer& in) {
+  const TensorType& input = in.tensor(0);
+  if (input.rank < 2) refuse("batch norm: no dimension of channels");
+  if (isEmpty(input)) refuse("batch norm: no element to take statistics of");
+  DType statistics = statisticsDType(input, {in.optionalTensor(1), in.optionalTensor(2)});
+  in.contiguous(Dims{input.size(1)}, statistics, input.device);
+  in.contiguous(Dims{input.size(1)}, statistics, input.device);
+}
+
+// (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask)
+void backward(Infer& in) {
+  const TensorType& grad = in.tensor(0);
+  const TensorType& input = in.tensor(1);
+  const TensorType *weight = in.optionalTensor(2), *mean = in.optionalTensor(3), *var = in.optionalTensor(4),
+                   *savedMean = in.optionalTensor(5), *savedStd = in.optionalTensor(6);
+  bool training = in.boolean(7);
+  if (input.rank < 2) refuse("batch norm: no dimension of channels");
+  if (!sameSizes(grad.sizes(), input.sizes())) refuse("batch norm: the gradient is not of the input's shape");
+  if (training ? !savedMean || !savedStd : !mean || !var) refuse("batch norm: no statistics to use");
+  bool cpu = input.device.type == DeviceType::CPU;
+  if (cpu && grad.dtype != input.dtype) refuse("batch norm: the gradient is not of the input's dtype");
+  // In evaluation nothing is saved, on the CPU.
+  DType dtype = training ? statisticsDType(input, {weight, mean, var, savedMean, savedStd})
+                         : statisticsDType(input, {weight, mean, var});
+  if (wanted(in, 9, 0)) {
+    bool dense =
+        cpu && contiguousSomehow(input) && contiguousSomehow(grad) && contiguousFormat(input) == contiguousFormat(grad);
+    resultIn(in, input, dense ? contiguousFormat(input) : suggestMemoryFormat(input));
+  } else {
+    undefinedResult(in);
+  }
+  for (size_t i : {1, 2}) {
+    if (wanted(in, 9, i)) {
+      in.contiguous(Dims{input.size(1)}, dtype, input.device);
+    } else {
+      undefinedResult(in);
+    }
+  }
+}
+
+}  // namespace
+
+void addBatchNorm(Rows& rows) {
+  auto add = [&](std::string schema, InferFn rule, std::vector<std::string_view> hidden = {}) {
+    rows.push_back({"aten::" + schema, rule, Cost::Normalization, kNone, std::move(hidden)});
+  };
+  add("native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,"
+      " bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+      batchNorm, {"running_mean", "running_var"});
+  add("_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean,"
+      " Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+      batchNorm);
+  add("_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum,"
+      " float eps) -> (Tensor, Tensor, Tensor)",
+      batchNormNoStatistics);
+  add("_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean,"
+      " Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+      batchNormNoTraining);
+  add("_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean,"
+      " Tensor running_var, bool training, float momentum, float eps)"
+      " -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
+      batchNormFunctional);
+  add("_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean,"
+      " Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
+      batchNormUpdate);
+  add("_batch_norm_with_update_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean,"
+      " Tensor running_var, float momentum, float eps)"
+      " -> (Tensor, Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
+      batchNormUpdateFunctional);
+  add("_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,"
+      " float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
+      batchNormNoUpdate);
+  add("batch_norm_update_stats(Tensor input, Tensor? running_mean, Tensor? running_var, float momentum)"
+      " -> (Tensor, Tensor)",
+      updateStatistics, {"running_mean", "running_var"});
+  add("native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean,"
+      " Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask)"
+      " -> (Tensor, Tensor, Tensor)",
+      backward);
+  add("batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, Tensor? running_var,"
+      " Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, Tensor reserve)"
+      " -> (Tensor, Tensor, Tensor)",
+      backward);
+}
+
+}  // namespace saker::ops
