@@ -12,12 +12,14 @@ using Rows = std::vector<Row>;
 #define SAKER_OPERATOR_FAMILIES(X) \
   X(addActivation)                 \
   X(addActivationBackward)         \
+  X(addAdaptivePooling)            \
   X(addAdvancedIndexing)           \
   X(addBatchNorm)                  \
   X(addBinary)                     \
   X(addCats)                       \
   X(addColumns)                    \
   X(addComparisons)                \
+  X(addConvolution)                \
   X(addCopy)                       \
   X(addDimIndexing)                \
   X(addDistances)                  \
@@ -34,8 +36,10 @@ using Rows = std::vector<Row>;
   X(addLoss)                       \
   X(addLosses)                     \
   X(addMasked)                     \
+  X(addMatmul)                     \
   X(addMomentsAndNorms)            \
   X(addPads)                       \
+  X(addPooling)                    \
   X(addQueries)                    \
   X(addRandomFactories)            \
   X(addRandomFill)                 \
