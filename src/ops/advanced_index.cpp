@@ -241,7 +241,7 @@ void addAdvancedIndexing(Rows& rows) {
   write(
       "aten::index_put.out(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor(a!) out) -> "
       "Tensor(a!)",
-      indexPut, kDerivedOut);
+      indexPut, kCopiedOut);
   write("aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
         indexPut);
   write(

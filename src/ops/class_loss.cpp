@@ -183,33 +183,6 @@ void multilabelBackward(Infer& in) {
   in.contiguous(self.sizes(), self);
 }
 
-// (self, target, reduction): written with elementwise operators, and stored as the input's dtype.
-void softMargin(Infer& in) {
-  const TensorType& self = in.tensor(0);
-  const TensorType& target = in.tensor(1);
-  require(in, kFloating, self.dtype);
-  const TensorType* both[] = {&self, &target};
-  if (!canCast(resultType(in.context(), both), self.dtype)) refuse("soft_margin_loss: the target is complex");
-  Elementwise shape = elementwise(both);
-  if (in.fixed(2, 1) != kUnreduced) return in.contiguous({}, self.dtype, shape.device);
-  in.strided(shape.sizes, shape.strides, self.dtype, shape.device);
-}
-
-// (grad_output, self, target, reduction)
-void softMarginBackward(Infer& in) {
-  const TensorType& grad = in.tensor(0);
-  const TensorType& self = in.tensor(1);
-  const TensorType& target = in.tensor(2);
-  require(in, kFloats, self.dtype);
-  const TensorType* both[] = {&target, &self};
-  const TensorType* all[] = {&target, &self, &grad};
-  if (!canCast(resultType(in.context(), all), self.dtype)) refuse("soft_margin_loss: complex numbers");
-  Elementwise shape = elementwise(both);
-  if (!sameSizes(broadcast(shape.sizes, grad.sizes()), shape.sizes))
-    refuse("soft_margin_loss: the gradient is too large");
-  in.strided(shape.sizes, shape.strides, self.dtype, shape.device);
-}
-
 void requireTimes(const TensorType& logProbs, const TensorType& targets) {
   if (logProbs.rank != 3) refuse("ctc_loss: log probabilities are (T, N, C)");
   if (targets.dtype != DType::Int64 && targets.dtype != DType::Int32) refuse("ctc_loss: targets are int32 or int64");
@@ -282,9 +255,6 @@ void addLosses(Rows& rows) {
   add("multilabel_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, Tensor is_target)"
       " -> Tensor",
       multilabelBackward, kFailsOnData);
-  add("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", softMargin);
-  add("soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
-      softMarginBackward);
   add("_ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0,"
       " bool zero_infinity=False) -> (Tensor, Tensor)",
       ctc, kFailsOnData);

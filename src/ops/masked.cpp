@@ -50,17 +50,6 @@ void nonzeroStatic(Infer& in) {
   in.contiguous(sizes, DType::Int64, self.device);
 }
 
-void histc(Infer& in) {
-  const TensorType& self = in.tensor(0);
-  Int bins = in.integer(1, 100);
-  // CUDA counts integers too.
-  require(in, self.device.type == DeviceType::CUDA ? kReal : kFloats, self.dtype);
-  if (bins <= Int(0)) refuse("at least one bin is needed");
-  Scalar low = in.scalar(2), high = in.scalar(3);
-  if (low.known && high.known && low.number > high.number) refuse("max must not be less than min");
-  in.contiguous({&bins, 1}, self);
-}
-
 // Reduction of runs along a dimension; the lengths or the bounds of the runs are data.
 void segmentReduce(Infer& in) {
   const TensorType& data = in.tensor(0);
@@ -120,8 +109,6 @@ void addMasked(Rows& rows) {
                   maskedScatterBackward, Cost::Indexing, kFailsOnData});
   rows.push_back({"aten::nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor", nonzeroStatic,
                   Cost::Indexing});
-  addWithOut(rows, "aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", histc,
-             Cost::Reduction, kFailsOnData);
   addWithOut(rows,
              "aten::segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? "
              "offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor",

@@ -95,13 +95,6 @@ void diagonalEmbedding(Infer& in) {
   in.contiguous(sizes, self);
 }
 
-void trace(Infer& in) {
-  const TensorType& self = in.tensor(0);
-  if (self.rank != 2) refuse("the trace is that of a matrix");
-  require(in, kNumbers, self.dtype);
-  in.contiguous({}, ir::isIntegral(self.dtype, true) ? DType::Int64 : self.dtype, self.device);
-}
-
 // A fresh tensor in the format that `self` suggests.
 void inSuggestedFormat(Infer& in, const TensorType& self, const Dims& sizes) {
   TensorSpec spec;
@@ -163,7 +156,6 @@ void addRearrangements(Rows& rows) {
                     Cost::Pointwise, kExactOut});
   }
   add("aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", diagonalEmbedding);
-  add("aten::trace(Tensor self) -> Tensor", trace, Cost::Reduction);
   add("aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", pixelShuffle<true>);
   add("aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", pixelShuffle<false>);
   add("aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor", channelShuffle);
