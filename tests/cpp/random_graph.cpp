@@ -301,7 +301,7 @@ const Location* RandomGraph::location() {
 
 std::string RandomGraph::name() {
   if (random_.chance(60)) return {};
-  return text(random_) + std::to_string(names_++);
+  return text(random_) + "." + std::to_string(names_++);
 }
 
 Node* RandomGraph::node(Region* region, Node* before, const std::vector<Value*>& visible) {
