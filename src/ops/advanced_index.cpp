@@ -4,7 +4,7 @@
 #include "ops/accept.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
-#include "ops/shape.h"
+#include "ops/geometry.h"
 
 namespace saker::ops {
 
@@ -38,6 +38,7 @@ struct Indexing {
 Indexing readIndices(const Infer& in, const TensorType& self, size_t at) {
   Indexing out;
   Tensors given = in.tensors(at);
+  if (given.empty()) refuse("at least one index is needed");
   int masks = 0, others = 0;
   for (const TensorType* index : given) {
     if (!index) {
@@ -118,25 +119,26 @@ void shapeOf(const TensorType& self, const Tensors& indices, Shape& out) {
   out.source.set(self, sizes, strides);
 }
 
-// An index seen in the result's shape: broadcast to the block, size 1 elsewhere. The strides of size-1 dimensions take
-// no part in the order of memory, those of the block do.
+// An index seen in the result's shape: broadcast to the block, of size 1 elsewhere, as a reshape would give it strides.
 void placeIndex(const TensorType& index, const Shape& shape, Standin& out) {
-  Dims sizes, strides;
+  Dims strides(shape.block.size());
   size_t missing = shape.block.size() - index.rank;
-  for (size_t i = 0; i < shape.block.size(); ++i) {
-    sizes.push_back(shape.block[i]);
-    bool own =
-        i >= missing && (index.size(i - missing).same(shape.block[i]) || index.size(i - missing) == shape.block[i]);
-    strides.push_back(own ? index.stride(i - missing) : Int(0));
+  for (size_t i = 0; i < index.rank; ++i) {
+    Int size = index.size(i), whole = shape.block[missing + i];
+    strides[missing + i] = size.same(whole) || size == whole ? index.stride(i) : Int(0);
   }
-  Dims placedSizes, placedStrides;
-  placedSizes.resize(shape.before, 1);
-  placedStrides.resize(shape.before, 0);
-  placedSizes.append(sizes);
-  placedStrides.append(strides);
-  placedSizes.resize(placedSizes.size() + shape.after, 1);
-  placedStrides.resize(placedStrides.size() + shape.after, 1);
-  out.set(index, placedSizes, placedStrides);
+  Dims placed;
+  placed.resize(shape.before, 1);
+  placed.append(shape.block);
+  placed.resize(placed.size() + shape.after, 1);
+  std::optional<Dims> placedStrides = viewStrides(shape.block, strides, placed);
+  SAKER_CHECK(placedStrides, "dimensions of size 1 can be added to any tensor");
+  out.set(index, placed, *placedStrides);
+}
+
+// Without any index there is nothing to compute, which eager notices only where there are elements.
+void requireNothingThere(const TensorType& self) {
+  if (numel(self) != Int(0)) refuse("at least one index is needed");
 }
 
 TensorSpec indexed(const Infer& in, const TensorType& self, size_t at) {
@@ -155,7 +157,7 @@ TensorSpec indexed(const Infer& in, const TensorType& self, size_t at) {
     placed[count].type.device = self.device;
     operands.push_back(&placed[count++].type);
   }
-  if (count == 0) refuse("at least one index is needed");
+  if (count == 0) requireNothingThere(self);
   Elementwise result = elementwise(operands);
   TensorSpec spec;
   spec.dtype = self.dtype;
@@ -196,7 +198,7 @@ void checkPut(const Infer& in, const TensorType& self, size_t indicesAt, const T
   if (values.device != self.device && !(single && values.rank == 0)) refuse("self and values are on different devices");
   bool none = true;
   for (const TensorType* index : given.indices) none &= !index;
-  if (none) refuse("at least one index is needed");
+  if (none) requireNothingThere(self);
   if (self.dtype == DType::Float8E8M0FNU) refuse("index_put is not implemented for f8e8m0fnu");
   require(in, kAll | kHalfComplex | kFloat8, self.dtype);
   if (given.masked) return;  // whether the values fit depends on data

@@ -185,7 +185,9 @@ void repeatInterleave(Infer& in) {
 
 void addCats(Rows& rows) {
   rows.push_back({"aten::cat(Tensor[] tensors, int dim=0) -> Tensor", cat, Cost::Indexing});
-  rows.push_back({"aten::cat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)", cat, Cost::Indexing});
+  // It raises where an input shares memory with out, which types do not tell.
+  rows.push_back({"aten::cat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)", cat, Cost::Indexing,
+                  kFailsOnData});
   rows.push_back({"aten::stack(Tensor[] tensors, int dim=0) -> Tensor", stack, Cost::Indexing});
   rows.push_back(
       {"aten::stack.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)", stack, Cost::Indexing});

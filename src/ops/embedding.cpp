@@ -38,7 +38,7 @@ void embeddingRenorm(Infer& in) {
   const TensorType &self = in.tensor(0), &indices = in.tensor(1);
   if (self.rank != 2) refuse("the weight must be a matrix");
   requireIndices(indices);
-  require(in, kFloating | kHalfComplex, self.dtype);
+  if (numel(indices) != Int(0)) require(in, kFloating | kHalfComplex, self.dtype);
   if (in.op().variant == Variant::Inplace) return in.result(self);
   TensorSpec spec = in.viewOf(self);
   spec.strides = denseStridesLike(self);
@@ -78,8 +78,11 @@ void embeddingBag(Infer& in) {
                 in.integer(8, -1) < Int(0) && (!perSample || perSample->stride(0) == Int(1)) && output[1] > Int(0);
     Dims none = {Int(0)};
     in.contiguous(fast ? none : perIndex, indexType, device);
-    in.contiguous(perBag, indexType, device);
-    in.contiguous(mode == kMax ? output : perBag, indexType, device);
+    // The sizes of bags are not counted where no gradient and no mean needs them.
+    Dims counted = perBag;
+    if (mode == kSum && in.op().parsed.name == "aten::_embedding_bag_forward_only") counted[0] = offsets.size(0);
+    in.contiguous(counted, indexType, device);
+    in.contiguous(mode == kMax ? output : counted, indexType, device);
   } else {
     unsupported("the results of embedding_bag on other devices than the CPU");
   }

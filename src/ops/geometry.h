@@ -54,6 +54,6 @@ Dims inferSizes(IntSpan requested, Int numel);
 std::optional<Dims> viewStrides(IntSpan sizes, IntSpan strides, IntSpan target);
 
 // What clone with preserved strides gives: the tensor's own strides and offset, unless elements of it share an address.
-void clonePreservingStrides(Infer& in, const TensorType& base);
+TensorSpec clonePreservingStrides(const Infer& in, const TensorType& base);
 
 }  // namespace saker::ops

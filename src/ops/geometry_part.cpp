@@ -136,13 +136,13 @@ void asStrided(const Infer& in, TensorSpec& view, size_t first) {
 
 }  // namespace geometry
 
-void clonePreservingStrides(Infer& in, const TensorType& base) {
+TensorSpec clonePreservingStrides(const Infer& in, const TensorType& base) {
   TensorSpec spec = in.viewOf(base);
   if (hasInternalOverlap(base)) {
     spec.strides = denseStridesLike(base);
     spec.offset = 0;
   }
-  in.result(spec);
+  return spec;
 }
 
 }  // namespace saker::ops

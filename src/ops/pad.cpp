@@ -62,20 +62,23 @@ Dims paddedSizes(const TensorType& self, const Dims& pad) {
     if (self.size(i) == Int(0)) refuse("only the batch may be empty");
   }
   Dims sizes(self.sizes());
+  bool anything = false;  // one dimension that is not empty is enough
   for (size_t i = 0; i < dims; ++i) {
     Int& size = sizes[self.rank - 1 - i];
     if (mode == Mode::Reflect && (pad[2 * i] >= size || pad[2 * i + 1] >= size)) {
       refuse("padding must be smaller than the dimension it reflects");
     }
     size = size + pad[2 * i] + pad[2 * i + 1];
-    if (size < Int(1)) refuse("padding leaves nothing");
+    if (size < Int(0)) refuse("padding cuts off more than there is");
+    anything |= static_cast<bool>(size > Int(0));
   }
+  if (!anything) refuse("padding leaves nothing");
   return sizes;
 }
 
-// With a batch, planes and volumes keep the memory format that the input suggests.
+// Planes and volumes keep the memory format that the input suggests (a volume without a batch as if it were planes).
 MemoryFormat formatOf(const TensorType& self, int dims) {
-  return dims > 1 && static_cast<int>(self.rank) == dims + 2 ? suggestMemoryFormat(self) : MemoryFormat::Contiguous;
+  return dims > 1 ? suggestMemoryFormat(self) : MemoryFormat::Contiguous;
 }
 
 template <int dims, Mode mode>
@@ -91,7 +94,9 @@ void padBackward(Infer& in) {
   const TensorType &gradient = in.tensor(0), &self = in.tensor(1);
   Dims sizes = paddedSizes<dims, mode>(self, in.ints(2));
   if (!sameSizes(sizes, gradient.sizes())) refuse("the gradient does not have the sizes of the result");
-  require(in, kFloating, gradient.dtype);
+  // All but one return early when there is nothing to do.
+  bool always = mode == Mode::Reflect && dims == 2;
+  if (always || numel(gradient) != Int(0)) require(in, kFloating, gradient.dtype);
   TensorSpec spec = inFormat(self, Dims(self.sizes()), formatOf(self, dims));
   in.result(spec);
 }

@@ -96,7 +96,7 @@ void diagonalEmbedding(Infer& in) {
 }
 
 // A fresh tensor in the format that `self` suggests.
-void inSuggestedFormat(Infer& in, const TensorType& self, const Dims& sizes) {
+void inSuggestedFormat(Infer& in, const TensorType& self, const Dims& sizes, bool volumes) {
   TensorSpec spec;
   spec.dtype = self.dtype;
   spec.device = self.device;
@@ -105,7 +105,7 @@ void inSuggestedFormat(Infer& in, const TensorType& self, const Dims& sizes) {
   bool empty = static_cast<bool>(ir::numel(sizes) == Int(0));
   if (!empty) {
     require(in, kAll, self.dtype);
-    if (format == MemoryFormat::ChannelsLast3d) refuse("channels_last_3d is not implemented");
+    if (format == MemoryFormat::ChannelsLast3d && !volumes) refuse("channels_last_3d is not implemented");
   }
   spec.strides = stridesIn(sizes, format);
   in.result(spec);
@@ -128,7 +128,8 @@ void pixelShuffle(Infer& in) {
     if (height % factor != Int(0) || width % factor != Int(0)) refuse("height or width is not divisible by the factor");
     channels *= square, height = height / factor, width = width / factor;
   }
-  inSuggestedFormat(in, self, sizes);
+  if (!up && numel(self) == Int(0)) return in.result(freshLike(self));  // eager forgets the new sizes
+  inSuggestedFormat(in, self, sizes, false);
 }
 
 void channelShuffle(Infer& in) {
@@ -136,7 +137,8 @@ void channelShuffle(Infer& in) {
   Int groups = in.integer(1);
   if (self.rank < 3) refuse("at least three dimensions are needed");
   if (groups <= Int(0) || self.size(1) % groups != Int(0)) refuse("the channels do not form these groups");
-  inSuggestedFormat(in, self, Dims(self.sizes()));
+  if (numel(self) == Int(0)) return in.result(in.viewOf(self));  // itself
+  inSuggestedFormat(in, self, Dims(self.sizes()), true);
 }
 
 }  // namespace

@@ -10,10 +10,20 @@ namespace {
 template <Geometry geometry>
 void scatterRule(Infer& in) {
   const TensorType &self = in.tensor(0), &src = in.tensor(1);
-  TensorSpec view = in.viewOf(self);
+  TensorSpec copy = clonePreservingStrides(in, self), view = copy;
   geometry(in, view, 2);
   if (!sameSizes(view.sizes, src.sizes())) refuse("src does not have the sizes of the view it is written to");
-  clonePreservingStrides(in, self);
+  in.result(copy);
+}
+
+void asStridedScatter(Infer& in) {
+  const TensorType& self = in.tensor(0);
+  if (self.flags.requiresGrad && !isContiguous(self)) refuse("eager does not differentiate this for other strides");
+  Dims sizes = in.ints(2), strides = in.ints(3);
+  for (size_t i = 0; i < sizes.size() && i < strides.size(); ++i) {
+    if (strides[i] == Int(0) && sizes[i] > Int(1)) refuse("elements of the view that is written share an address");
+  }
+  scatterRule<geometry::asStrided>(in);
 }
 
 template <Geometry geometry>
@@ -43,7 +53,7 @@ void addViewScatters(Rows& rows) {
   add("aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) "
       "-> "
       "Tensor",
-      scatterRule<geometry::asStrided>);
+      asStridedScatter);
   add("aten::slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) "
       "-> "
       "Tensor",
