@@ -327,7 +327,9 @@ class Parser {
       return context_.floatConst(name == "inf" ? std::numeric_limits<double>::infinity()
                                                : std::numeric_limits<double>::quiet_NaN());
     }
-    if (const Symbol* symbol = context_.find(name)) {
+    // A symbol may be called like a function: the parenthesis tells.
+    const Symbol* symbol = last < text_.size() && text_[last] == '(' ? nullptr : context_.find(name);
+    if (symbol) {
       accept(name);
       return symbol->node;
     }

@@ -38,7 +38,7 @@ std::unique_ptr<Graph> RandomGraph::make() {
 
 void RandomGraph::symbols() {
   sym::Context& symbols = graph_->context().symbols();
-  static const std::vector<std::string> kNames = {"s0", "s1", "s2", "u0", "u8", "f16", "cuda", "batch", "dtype"};
+  static const std::vector<std::string> kNames = {"s0", "s1", "s2", "u0", "u8", "f16", "cuda", "batch", "dtype", "min"};
   size_t count = random_.below(5);
   for (size_t i = 0; i < count; ++i) {
     std::string name = random_.pick(kNames);
