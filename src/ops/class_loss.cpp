@@ -1,10 +1,6 @@
 // Losses over classes: negative log likelihood, margins, connectionist temporal classification.
-#include <cmath>
-
 #include "ops/accept.h"
-#include "ops/elementwise.h"
 #include "ops/families.h"
-#include "ops/promote.h"
 #include "ops/reduce.h"
 
 namespace saker::ops {
@@ -116,10 +112,6 @@ void requireRows(const TensorType& self) {
 Int rowsOf(const TensorType& self) { return self.rank == 2 ? self.size(0) : Int(1); }
 Int classesOf(const TensorType& self) { return self.rank == 0 ? Int(1) : self.size(self.rank - 1); }
 
-void requireDouble(const Infer& in, DType dtype) {
-  if (dtype != DType::Float32 && dtype != DType::Float64) require(in, 0, dtype);
-}
-
 // (self, target, p, margin, weight, reduction), from `self` on
 void checkMultiMargin(const Infer& in, size_t first) {
   const TensorType& self = in.tensor(first);
@@ -132,7 +124,7 @@ void checkMultiMargin(const Infer& in, size_t first) {
   if (weight && (weight->rank > 1 || numel(*weight) != classesOf(self)))
     refuse("multi_margin_loss: a weight for each class");
   if (self.device.type != DeviceType::CPU) return require(in, kFloats, self.dtype);
-  requireDouble(in, self.dtype);
+  require(in, kFull, self.dtype);
   if (target.dtype != DType::Int64) refuse("multi_margin_loss: classes are int64");
   requireSame(self, weight, "multi_margin_loss: the weight");
 }
@@ -158,7 +150,7 @@ void checkMultilabel(const Infer& in, const TensorType& self, const TensorType& 
     if (self.rank > 1 || target.rank > 1 || numel(self) != numel(target)) refuse("a target of another shape");
   }
   if (self.device.type != DeviceType::CPU) return require(in, kFloats, self.dtype);
-  requireDouble(in, self.dtype);
+  require(in, kFull, self.dtype);
   if (target.dtype != DType::Int64) refuse("multilabel_margin_loss: classes are int64");
 }
 

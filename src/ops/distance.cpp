@@ -1,5 +1,6 @@
 // Distances between rows.
 #include "ops/accept.h"
+#include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/reduce.h"
 
@@ -18,7 +19,7 @@ Dims pairs(const TensorType& x1, const TensorType& x2) {
 }
 
 void requireWide(const Infer& in, const TensorType& x1, const TensorType& x2) {
-  if (x1.dtype != DType::Float32 && x1.dtype != DType::Float64) require(in, 0, x1.dtype);
+  require(in, kFull, x1.dtype);
   if (x1.dtype != x2.dtype) refuse("cdist: tensors of different dtypes");
 }
 
@@ -35,8 +36,6 @@ void cdist(Infer& in) {
   in.contiguous(sizes, x1);
 }
 
-void zerosLike(Infer& in, const TensorType& t) { in.strided(t.sizes(), denseStridesLike(t), t.dtype, t.device); }
-
 // (grad, x1, x2, p, cdist): of x1, in the batch of both
 void cdistBackward(Infer& in) {
   const TensorType& x1 = in.tensor(1);
@@ -46,7 +45,7 @@ void cdistBackward(Infer& in) {
   if (in.tensor(0).dtype != x1.dtype || in.tensor(4).dtype != x1.dtype) refuse("cdist: tensors of different dtypes");
   bool empty = static_cast<bool>(x1.size(x1.rank - 1) == Int(0));
   for (Int size : sizes) empty = empty || size == Int(0);
-  if (empty) return zerosLike(in, x1);  // not in the batch of both
+  if (empty) return likeResult(in, x1, x1.dtype);  // not in the batch of both
   sizes[sizes.size() - 1] = x1.size(x1.rank - 1);
   in.contiguous(sizes, x1);
 }
@@ -62,7 +61,7 @@ void euclidean(Infer& in) {
 void requirePairs(const Infer& in, const TensorType& self) {
   if (self.rank < 2) refuse("pdist takes rows");
   if (!isContiguous(self)) refuse("pdist takes row-major rows");
-  if (self.dtype != DType::Float32 && self.dtype != DType::Float64) require(in, 0, self.dtype);
+  require(in, kFull, self.dtype);
 }
 
 void pdist(Infer& in) {

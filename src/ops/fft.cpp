@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/accept.h"
 #include "ops/families.h"
 #include "ops/infer.h"
 #include "ops/shape.h"
@@ -92,7 +93,7 @@ void requireSignal(const TensorType& self, const Order& dims) {
 // (self, dim, normalization, forward)
 void complexToComplex(Infer& in) {
   const TensorType& self = in.tensor(0);
-  if (self.dtype != DType::Complex64 && self.dtype != DType::Complex128) refuse("a transform of complex numbers");
+  require(in, kComplex, self.dtype);
   Order dims = dimsOf(in, self.rank);
   if (dims.empty()) return transformed(in, self, self.sizes(), denseStridesLike(self), self.dtype);
   requireSignal(self, dims);
@@ -103,7 +104,7 @@ void complexToComplex(Infer& in) {
 // (self, dim, normalization, onesided)
 void realToComplex(Infer& in) {
   const TensorType& self = in.tensor(0);
-  if (self.dtype != DType::Float32 && self.dtype != DType::Float64) refuse("a transform of real numbers");
+  require(in, kFull, self.dtype);
   Order dims = dimsOf(in, self.rank);
   if (dims.empty()) unsupported("a transform over no dimension");
   requireSignal(self, dims);
@@ -117,7 +118,7 @@ void realToComplex(Infer& in) {
 // (self, dim, normalization, last_dim_size): complex over all dimensions but the last, then the last alone.
 void complexToReal(Infer& in) {
   const TensorType& self = in.tensor(0);
-  if (self.dtype != DType::Complex64 && self.dtype != DType::Complex128) refuse("a transform of complex numbers");
+  require(in, kComplex, self.dtype);
   Order dims = dimsOf(in, self.rank);
   if (dims.empty()) unsupported("a transform over no dimension");
   requireSignal(self, dims);

@@ -1,6 +1,7 @@
 // Histograms over one dimension and several. Without a range the data gives it, and may not have a finite one.
 #include <cmath>
 
+#include "ops/accept.h"
 #include "ops/families.h"
 #include "ops/reduce.h"
 
@@ -10,7 +11,7 @@ namespace {
 
 void requireReal(const TensorType& self) {
   if (self.device.type != DeviceType::CPU) refuse("histograms are computed on the CPU");
-  if (self.dtype != DType::Float32 && self.dtype != DType::Float64) refuse("histograms of float32 or float64");
+  if (!accepts(kFull, self.dtype)) refuse("histograms of float32 or float64");
 }
 
 // A pair of limits for each dimension.

@@ -17,12 +17,6 @@ void requireSquare(const Infer& in, const TensorType& t) {
   if (!rowsOf(t).same(columnsOf(t)) && rowsOf(t) != columnsOf(t)) refuse(in.op().qualified + " takes square matrices");
 }
 
-void requireLapack(const Infer& in, DType dtype) {
-  if (dtype == DType::Float32 || dtype == DType::Float64) return;
-  if (dtype == DType::Complex64 || dtype == DType::Complex128) return;
-  refuse(in.op().qualified + " is not implemented for " + std::string(ir::name(dtype)));
-}
-
 Dims columnMajorStrides(IntSpan sizes) {
   Dims strides = ir::contiguousStrides(sizes);
   size_t rank = sizes.size();

@@ -1,6 +1,7 @@
 // Batches of matrices, and the column-major order that LAPACK gives results in.
 #pragma once
 
+#include "ops/accept.h"
 #include "ops/infer.h"
 #include "ops/shape.h"
 
@@ -14,7 +15,7 @@ Dims withBatch(IntSpan batch, std::initializer_list<Int> last);
 void requireMatrices(const Infer& in, const TensorType& t);
 void requireSquare(const Infer& in, const TensorType& t);
 // float32, float64 and their complex types: what LAPACK knows.
-void requireLapack(const Infer& in, DType dtype);
+inline void requireLapack(const Infer& in, DType dtype) { require(in, kFull | kComplex, dtype); }
 inline void requireLapackSquare(const Infer& in, const TensorType& t) {
   requireSquare(in, t);
   requireLapack(in, t.dtype);

@@ -204,7 +204,7 @@ void matrixExp(Infer& in) {
   const TensorType& a = in.tensor(0);
   requireSquare(in, a);
   require(in, kFloating, a.dtype);
-  if (rowsOf(a) == Int(0)) return in.strided(a.sizes(), denseStridesLike(a), a.dtype, a.device);
+  if (rowsOf(a) == Int(0)) return likeResult(in, a, a.dtype);
   if (rowsOf(a) == Int(1)) return elementwiseResult(in, {&a}, a.dtype);
   if (!isEmpty(a) && !hasFlatBatch(a)) refuse("linalg_matrix_exp: a batch that cannot be flattened");
   in.contiguous(a.sizes(), a);

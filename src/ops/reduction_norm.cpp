@@ -11,9 +11,7 @@ namespace saker::ops {
 
 namespace {
 
-void requireFloating(const Infer& in, DType dtype) {
-  if (dtype != DType::Complex32) require(in, kFloating, dtype);
-}
+void requireFloating(const Infer& in, DType dtype) { require(in, kFloating | kHalfComplex, dtype); }
 
 // (self, dim=None, *, correction, keepdim)
 template <bool withMean>

@@ -19,8 +19,7 @@ DType accumulated(const Infer& in, DType self, size_t dtypeArgument, bool follow
 
 void requireAddable(const Infer& in, const TensorType& self, DType dtype) {
   // CUDA sums complex32, too.
-  if (dtype == DType::Complex32 && self.device.type != DeviceType::CPU) return;
-  require(in, kAll, dtype);
+  require(in, self.device.type == DeviceType::CPU ? kAll : kAll | kHalfComplex, dtype);
 }
 
 // (self, *, dtype); their out= forms demand the dtype of the functional result.
@@ -100,7 +99,7 @@ void truthDims(Infer& in) {
 void countNonzero(Infer& in) {
   const TensorType& self = in.tensor(0);
   if (in.given(1)) return reduceTo(in, self, reducedDim(in, 1, self.rank), false, DType::Int64);
-  if (self.dtype != DType::Complex32) require(in, kAll, self.dtype);
+  require(in, kAll | kHalfComplex, self.dtype);
   in.contiguous({}, DType::Int64, self.device);
 }
 

@@ -1,5 +1,6 @@
 // Softmax and its relatives.
 #include "ops/accept.h"
+#include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/reduce.h"
 
@@ -63,7 +64,7 @@ void maskedSoftmax(Infer& in) {
   }
   if (in.given(2)) wrapDim(in.fixed(2), self.rank);
   require(in, kFloats, self.dtype);
-  in.strided(self.sizes(), denseStridesLike(self), self.dtype, self.device);
+  likeResult(in, self, self.dtype);
 }
 
 // (grad_output, output, mask, dim)

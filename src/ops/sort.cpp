@@ -1,5 +1,6 @@
 // Sorting and selection of the largest.
 #include "ops/accept.h"
+#include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/reduce.h"
 
@@ -12,11 +13,9 @@ template <size_t dimArgument>
 void sort(Infer& in) {
   const TensorType& self = in.tensor(0);
   wrapDim(in.fixed(dimArgument, -1), self.rank);
-  bool wide = ir::category(self.dtype) == 'i';  // u16, u32 and u64, too
-  if (!wide) require(in, kBool | kReal, self.dtype);
-  Dims strides = denseStridesLike(self);
-  in.strided(self.sizes(), strides, self.dtype, self.device);
-  in.strided(self.sizes(), strides, DType::Int64, self.device);
+  require(in, kBool | kReal | kWideInts, self.dtype);
+  likeResult(in, self, self.dtype);
+  likeResult(in, self, DType::Int64);
 }
 
 // (self, k, dim, largest, sorted)
