@@ -31,13 +31,27 @@ struct Parameters {
   const TensorType* var = nullptr;
 };
 
-// The normalised input and the statistics that the backward needs.
-void forward(Infer& in, const Parameters& p, bool training) {
+// An out= form on the CPU: the result is row-major where it is resized, statistics are left alone if not computed.
+void forwardInto(Infer& in, const TensorType& input, DType statistics, bool training, size_t out) {
+  if (input.device.type != DeviceType::CPU) unsupported("batch norm with out= on another device");
+  in.contiguous(input.sizes(), input);
+  for (size_t i : {out + 1, out + 2}) {
+    if (training) {
+      in.contiguous(Dims{input.size(1)}, statistics, input.device);
+    } else {
+      in.result(in.tensor(i));
+    }
+  }
+}
+
+// The normalised input and the statistics that the backward needs. `out`: where out= stands, if there is one.
+void forward(Infer& in, const Parameters& p, bool training, size_t out) {
   const TensorType& input = in.tensor(0);
   if (input.rank < 2) refuse("batch norm: no dimension of channels");
   if (training && isEmpty(input)) refuse("batch norm: no element to take statistics of");
   if (!training && (!p.mean || !p.var)) refuse("batch norm: no statistics to use");
   DType statistics = statisticsDType(input, {p.weight, p.bias, p.mean, p.var});
+  if (in.op().variant == Variant::Out) return forwardInto(in, input, statistics, training, out);
   bool cpu = input.device.type == DeviceType::CPU;
   bool dense = cpu && contiguousSomehow(input) && contiguousOrNone(p.weight) && contiguousOrNone(p.bias) &&
                contiguousOrNone(p.mean) && contiguousOrNone(p.var);
@@ -52,15 +66,15 @@ Parameters parameters(Infer& in) {
 }
 
 // (input, weight, bias, running_mean, running_var, training, momentum, eps)
-void batchNorm(Infer& in) { forward(in, parameters(in), in.boolean(5)); }
+void batchNorm(Infer& in) { forward(in, parameters(in), in.boolean(5), 8); }
 
 // (input, weight, bias, training, momentum, eps)
 void batchNormNoStatistics(Infer& in) {
-  forward(in, {in.optionalTensor(1), in.optionalTensor(2), nullptr, nullptr}, in.boolean(3));
+  forward(in, {in.optionalTensor(1), in.optionalTensor(2), nullptr, nullptr}, in.boolean(3), 6);
 }
 
 // (input, weight, bias, running_mean, running_var, momentum, eps)
-void batchNormNoTraining(Infer& in) { forward(in, parameters(in), false); }
+void batchNormNoTraining(Infer& in) { forward(in, parameters(in), false, 7); }
 
 void addReserve(Infer& in) {
   const TensorType& input = in.tensor(0);
@@ -69,12 +83,12 @@ void addReserve(Infer& in) {
 }
 
 void batchNormUpdate(Infer& in) {
-  forward(in, parameters(in), true);
+  forward(in, parameters(in), true, 7);
   addReserve(in);
 }
 
 void batchNormNoUpdate(Infer& in) {
-  forward(in, parameters(in), false);
+  forward(in, parameters(in), false, 7);
   addReserve(in);
 }
 
@@ -140,8 +154,8 @@ void backward(Infer& in) {
 }  // namespace
 
 void addBatchNorm(Rows& rows) {
-  auto add = [&](std::string schema, InferFn rule, std::vector<std::string_view> hidden = {}) {
-    rows.push_back({"aten::" + schema, rule, Cost::Normalization, kNone, std::move(hidden)});
+  auto add = [&](std::string schema, InferFn rule, std::vector<std::string_view> hidden = {}, uint32_t traits = kNone) {
+    rows.push_back({"aten::" + schema, rule, Cost::Normalization, traits, std::move(hidden)});
   };
   add("native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,"
       " bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
@@ -152,6 +166,22 @@ void addBatchNorm(Rows& rows) {
   add("_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum,"
       " float eps) -> (Tensor, Tensor, Tensor)",
       batchNormNoStatistics);
+  add("native_batch_norm.out(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,"
+      " bool training, float momentum, float eps, *, Tensor(a!) out, Tensor(b!) save_mean, Tensor(c!) save_invstd)"
+      " -> (Tensor(a!), Tensor(b!), Tensor(c!))",
+      batchNorm, {"running_mean", "running_var"}, kExactOut);
+  add("_native_batch_norm_legit.out(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean,"
+      " Tensor(b!) running_var, bool training, float momentum, float eps, *, Tensor(d!) out, Tensor(e!) save_mean,"
+      " Tensor(f!) save_invstd) -> (Tensor(d!), Tensor(e!), Tensor(f!))",
+      batchNorm, {}, kExactOut);
+  add("_native_batch_norm_legit.no_stats_out(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum,"
+      " float eps, *, Tensor(a!) out, Tensor(b!) save_mean, Tensor(c!) save_invstd)"
+      " -> (Tensor(a!), Tensor(b!), Tensor(c!))",
+      batchNormNoStatistics, {}, kExactOut);
+  add("native_batch_norm_backward.out(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean,"
+      " Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask, *,"
+      " Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))",
+      backward, {}, kCopiedOut);
   add("_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean,"
       " Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
       batchNormNoTraining);

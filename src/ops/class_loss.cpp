@@ -242,6 +242,18 @@ void addLosses(Rows& rows) {
   add("multi_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, Scalar p, Scalar margin,"
       " Tensor? weight=None, int reduction=1) -> Tensor",
       multiMarginBackward, kFailsOnData);
+  add("multi_margin_loss.out(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None,"
+      " int reduction=1, *, Tensor(a!) out) -> Tensor(a!)",
+      multiMargin, kFailsOnData | kExactOut);
+  add("multi_margin_loss_backward.grad_input(Tensor grad_output, Tensor self, Tensor target, Scalar p, Scalar margin,"
+      " Tensor? weight=None, int reduction=1, *, Tensor(a!) grad_input) -> Tensor(a!)",
+      multiMarginBackward, kFailsOnData | kExactOut);
+  add("multilabel_margin_loss_forward.output(Tensor self, Tensor target, int reduction, *, Tensor(a!) output,"
+      " Tensor(b!) is_target) -> (Tensor(a!), Tensor(b!))",
+      multilabelForward, kFailsOnData | kExactOut);
+  add("multilabel_margin_loss_backward.grad_input(Tensor grad_output, Tensor self, Tensor target, int reduction,"
+      " Tensor is_target, *, Tensor(a!) grad_input) -> Tensor(a!)",
+      multilabelBackward, kFailsOnData | kExactOut);
   add("multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)",
       multilabelForward, kFailsOnData);
   add("multilabel_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, Tensor is_target)"

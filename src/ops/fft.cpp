@@ -6,6 +6,7 @@
 #include "ops/accept.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/rows.h"
 #include "ops/shape.h"
 
 namespace saker::ops {
@@ -139,7 +140,7 @@ void complexToReal(Infer& in) {
 }  // namespace
 
 void addFourierTransforms(Rows& rows) {
-  auto add = [&](std::string schema, InferFn rule) { rows.push_back({"aten::" + schema, rule, Cost::Library}); };
+  auto add = [&](std::string schema, InferFn rule) { addWithOut(rows, "aten::" + schema, rule, Cost::Library); };
   add("_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor", complexToComplex);
   add("_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor", realToComplex);
   add("_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor", complexToReal);

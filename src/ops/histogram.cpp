@@ -82,7 +82,7 @@ void binEdges(Infer& in) {
   requireRange(in, 2, dimensions(self, bins.size()));
   requirePointWeights(self, in.optionalTensor(3));
   for (Int count : bins) {
-    if (count < Int(1)) unsupported("a histogram of no bins");
+    if (count < Int(0)) refuse("a histogram of less than no bins");
     in.contiguous(Dims{count + Int(1)}, self);
   }
 }
@@ -115,8 +115,8 @@ void fromEdges(Infer& in) {
 }  // namespace
 
 void addHistograms(Rows& rows) {
-  auto add = [&](std::string schema, InferFn rule) {
-    rows.push_back({"aten::" + schema, rule, Cost::Library, kFailsOnData});
+  auto add = [&](std::string schema, InferFn rule, uint32_t traits = kNone) {
+    rows.push_back({"aten::" + schema, rule, Cost::Library, kFailsOnData | traits});
   };
   add("histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False)"
       " -> (Tensor hist, Tensor bin_edges)",
@@ -124,6 +124,12 @@ void addHistograms(Rows& rows) {
   add("histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False)"
       " -> (Tensor hist, Tensor bin_edges)",
       histogramOfEdges);
+  add("histogram.bin_ct_out(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False,"
+      " Tensor(a!) hist, Tensor(b!) bin_edges) -> (Tensor(a!) hist, Tensor(b!) bin_edges)",
+      histogram, kExactOut);
+  add("histogram.bins_tensor_out(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False, Tensor(a!) hist,"
+      " Tensor(b!) bin_edges) -> (Tensor(a!) hist, Tensor(b!) bin_edges)",
+      histogramOfEdges, kExactOut);
   add("_histogramdd_bin_edges(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False)"
       " -> Tensor[]",
       binEdges);

@@ -219,9 +219,11 @@ void finishInplace(const Operator& op, Infer& in, Inferred& out) {
 void finishOut(const Operator& op, Infer& in, ir::Context& context, Inferred& out) {
   size_t next = 0;
   for (size_t i = 0; i < op.parsed.arguments.size(); ++i) {
-    if (!(op.writes >> i & 1)) continue;
+    // Positional arguments that are written (running statistics) are no results.
+    if (!(op.writes >> i & 1) || !op.parsed.arguments[i].keywordOnly) continue;
     if (next >= out.results.size()) break;
     const TensorType* computed = ir::asTensor(out.results[next]);
+    if (!computed) refuse(op.qualified + ": a result that is not asked for has no place in out=");
     const TensorType& target = in.tensor(i);
     checkStorable(op, *computed, target, op.has(kExactOut) || op.has(kCopiedOut));
     if (!sameSizes(computed->sizes(), target.sizes())) {

@@ -196,7 +196,7 @@ void addLayerNorms(Rows& rows) {
       layerNorm);
   add("native_layer_norm.out(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps, *,"
       " Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))",
-      layerNorm, kExactOut);
+      layerNorm, kCopiedOut);
   add("native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd,"
       " Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
       layerNormBackward);
@@ -209,14 +209,27 @@ void addLayerNorms(Rows& rows) {
       groupNorm);
   add("native_group_norm.out(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group,"
       " float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))",
-      groupNorm, kExactOut);
+      groupNorm, kCopiedOut);
   add("native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N,"
       " SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
       groupNormBackward);
   add("_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)", weightNorm);
   add("_weight_norm_interface.out(Tensor v, Tensor g, int dim=0, *, Tensor(a!) out0, Tensor(b!) out1)"
       " -> (Tensor(a!), Tensor(b!))",
-      weightNorm, kExactOut);
+      weightNorm, kCopiedOut);
+  add("native_layer_norm_backward.out(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean,"
+      " Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1,"
+      " Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))",
+      layerNormBackward, kCopiedOut);
+  add("native_group_norm_backward.out(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt "
+      "N,"
+      " SymInt C, SymInt HxW, int group, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)"
+      " -> (Tensor(a!), Tensor(b!), Tensor(c!))",
+      groupNormBackward, kCopiedOut);
+  add("_weight_norm_interface_backward.out(Tensor grad_w, Tensor saved_v, Tensor saved_g, Tensor saved_norms, int dim, "
+      "*,"
+      " Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))",
+      weightNormBackward, kCopiedOut);
   add("_weight_norm_interface_backward(Tensor grad_w, Tensor saved_v, Tensor saved_g, Tensor saved_norms, int dim)"
       " -> (Tensor, Tensor)",
       weightNormBackward);

@@ -88,7 +88,8 @@ void factorWithInfo(Infer& in) {
 void cholesky(Infer& in) {
   const TensorType& a = in.tensor(0);
   requireLapackSquare(in, a);
-  if (isEmpty(a)) return in.contiguous(a.sizes(), a);
+  // out= gets a copy.
+  if (in.op().variant == Variant::Out || isEmpty(a)) return in.contiguous(a.sizes(), a);
   columnMajor(in, a.sizes(), a);
 }
 
@@ -271,6 +272,19 @@ void addFactorizations(Rows& rows) {
   add("linalg_inv_ex.inverse(Tensor A, *, bool check_errors=False, Tensor(a!) inverse, Tensor(b!) info)"
       " -> (Tensor(a!) inverse, Tensor(b!) info)",
       factorWithInfo, kFailsOnData | kExactOut);
+  // The out= forms that are not exact convert what was computed.
+  add("linalg_eig.out(Tensor self, *, Tensor(a!) eigenvalues, Tensor(b!) eigenvectors)"
+      " -> (Tensor(a!) eigenvalues, Tensor(b!) eigenvectors)",
+      eig);
+  add("linalg_eigvals.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", eigenvalues);
+  add("cholesky.out(Tensor self, bool upper=False, *, Tensor(a!) out) -> Tensor(a!)", cholesky);
+  add("cholesky_inverse.out(Tensor self, bool upper=False, *, Tensor(a!) out) -> Tensor(a!)", choleskyInverse);
+  add("geqrf.a(Tensor self, *, Tensor(a!) a, Tensor(b!) tau) -> (Tensor(a!) a, Tensor(b!) tau)", geqrf, kNone);
+  add("linalg_matrix_exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", matrixExp, kCopiedOut);
+  add("linalg_pinv.atol_rtol_tensor_out(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False,"
+      " Tensor(a!) out) -> Tensor(a!)",
+      pinv);
+  add("trace.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", trace, kCopiedOut);
   add("_linalg_svd.U(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None, Tensor(a!) U,"
       " Tensor(b!) S, Tensor(c!) Vh) -> (Tensor(a!) U, Tensor(b!) S, Tensor(c!) Vh)",
       svd, kFailsOnData | kExactOut);

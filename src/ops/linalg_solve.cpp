@@ -83,7 +83,6 @@ void solveTriangular(Infer& in) {
   const TensorType& b = in.tensor(1);
   requireLapackSquare(in, a);
   requireMatrices(in, b);
-  if (a.dtype != b.dtype) unsupported("linalg_solve_triangular of different dtypes");
   Dims sizes = solutionSizes(a, b, in.boolean(3, true));
   // A conjugate of packed columns is solved for the conjugate, in rows.
   bool packed = a.flags.conj && isColumnMajor(in, a) && sameSizes(batchOf(a), IntSpan(sizes).first(sizes.size() - 2));
@@ -102,14 +101,14 @@ void triangularSolve(Infer& in) {
   columnMajor(in, withBatch(IntSpan(sizes).first(sizes.size() - 2), {rowsOf(a), columnsOf(a)}), a);
 }
 
-// (self, input2, upper)
+// (self, input2, upper); out= gets a copy
 void choleskySolve(Infer& in) {
   const TensorType& b = in.tensor(0);
   const TensorType& a = in.tensor(1);
   requireMatrices(in, b);
   requireLapackSquare(in, a);
   requireSameDType(a, b);
-  columnMajor(in, solutionSizes(a, b, true), b);
+  solution(in, solutionSizes(a, b, true), b, in.op().variant != Variant::Out);
 }
 
 // (LD, pivots, B, *, hermitian)
@@ -243,6 +242,15 @@ void addSolvers(Rows& rows) {
       " Tensor(b!) LU, Tensor(c!) pivots, Tensor(d!) info)"
       " -> (Tensor(a!) result, Tensor(b!) LU, Tensor(c!) pivots, Tensor(d!) info)",
       solve, kFailsOnData | kExactOut);
+  add("linalg_solve_triangular.out(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False,"
+      " Tensor(a!) out) -> Tensor(a!)",
+      solveTriangular, kExactOut);
+  add("cholesky_solve.out(Tensor self, Tensor input2, bool upper=False, *, Tensor(a!) out) -> Tensor(a!)",
+      choleskySolve, kFailsOnData);
+  add("linalg_householder_product.out(Tensor input, Tensor tau, *, Tensor(a!) out) -> Tensor(a!)", householderProduct);
+  add("ormqr.out(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False, *, Tensor(a!) out)"
+      " -> Tensor(a!)",
+      ormqr);
   add("linalg_lu_solve.out(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False, Tensor(a!) out)"
       " -> Tensor(a!)",
       luSolve, kExactOut);
