@@ -12,3 +12,13 @@ class Refusal(RuntimeError):
         super().__init__(f"{reason}: {message}")
         self.reason = reason
         self.message = message
+
+
+class ParseError(ValueError):
+    """Text that is not a graph. ``line`` and ``column`` count from 1."""
+
+    def __init__(self, message: str, line: int, column: int) -> None:
+        super().__init__(f"line {line}, column {column}: {message}")
+        self.message = message
+        self.line = line
+        self.column = column

@@ -54,6 +54,12 @@ SharedContext contextOf(const c10::SymInt& value) {
   return node ? node->context() : nullptr;
 }
 
+SharedContext contextOf(const c10::SymNodeImpl* node, Unwrap unwrap) {
+  const auto* ours = dynamic_cast<const SymNode*>(node);
+  if (!ours) ours = unwrap(*node);
+  return ours ? ours->context() : nullptr;
+}
+
 SharedContext contextOf(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return nullptr;
   for (const c10::SymInt& size : tensor.sym_sizes()) {
@@ -150,6 +156,7 @@ sym::Int Converter::integer(const c10::SymInt& value) {
 
 const sym::Node* Converter::symbol(const c10::SymNodeImpl* node) {
   const auto* ours = dynamic_cast<const SymNode*>(node);
+  if (!ours) ours = unwrap_(*node);
   if (!ours) throw ops::RefusalException{{ops::Reason::Unsupported, "a symbol that is not Saker's"}};
   if (ours->context().get() != &context_) {
     throw ops::RefusalException{{ops::Reason::Unsupported, "symbols of different spaces meet"}};
@@ -168,16 +175,20 @@ ir::Device resolveDevice(c10::Device device) {
   return toDevice(device);
 }
 
-SharedContext contextOf(std::span<const c10::IValue> values) {
+SharedContext contextOf(std::span<const c10::IValue> values, Unwrap unwrap) {
   for (const c10::IValue& value : values) {
     SharedContext found;
     if (value.isTensor()) {
       found = contextOf(value.toTensor());
     } else if (value.isSymInt()) {
       found = contextOf(value.toSymInt());
+    } else if (value.isSymFloat()) {
+      found = contextOf(value.toSymFloat().toSymNodeImplUnowned(), unwrap);
+    } else if (value.isSymBool()) {
+      found = contextOf(value.toSymBool().toSymNodeImplUnowned(), unwrap);
     } else if (value.isList()) {
       c10::ArrayRef<c10::IValue> elements = value.toListRef();
-      found = contextOf(std::span(elements.data(), elements.size()));
+      found = contextOf(std::span(elements.data(), elements.size()), unwrap);
     }
     if (found) return found;
   }

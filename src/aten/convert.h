@@ -20,10 +20,14 @@ namespace saker::aten {
 enum class IntMeaning : uint8_t { Number, DType, Layout, MemoryFormat };
 std::vector<IntMeaning> intMeanings(const c10::FunctionSchema& schema);
 
+// Finds our node inside a wrapper that is not ours, or nullptr. Python's bindings wrap the nodes of torch.SymFloat and
+// torch.SymBool once more; who knows Python knows how to look inside.
+using Unwrap = const SymNode* (*)(const c10::SymNodeImpl& node);
+
 // Lists and numbers that do not fit in an Arg go to the arena; text stays where it is, in the values.
 class Converter {
  public:
-  Converter(ir::Context& context, Arena& arena) : context_(context), arena_(arena) {}
+  Converter(ir::Context& context, Arena& arena, Unwrap unwrap) : context_(context), arena_(arena), unwrap_(unwrap) {}
 
   // Throws ops::RefusalException where a value has no counterpart (a symbol of someone else).
   std::span<const ir::Arg> arguments(std::span<const IntMeaning> meanings, std::span<const c10::IValue> values);
@@ -37,12 +41,13 @@ class Converter {
 
   ir::Context& context_;
   Arena& arena_;
+  Unwrap unwrap_;
 };
 
 // A device as tensors on it report it: "cuda" is the current CUDA device.
 ir::Device resolveDevice(c10::Device device);
 
 // The context of the first symbol of ours among the values, the sizes of tensors included; nullptr if there is none.
-SharedContext contextOf(std::span<const c10::IValue> values);
+SharedContext contextOf(std::span<const c10::IValue> values, Unwrap unwrap);
 
 }  // namespace saker::aten

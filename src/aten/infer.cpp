@@ -42,7 +42,7 @@ const Inference::Entry* Inference::find(const c10::OperatorHandle& handle) {
 std::span<const ir::Arg> Inference::arguments(ir::Context& context, const Entry& entry,
                                               std::span<const c10::IValue> values) {
   arena_.reset({});
-  std::span<const ir::Arg> args = Converter(context, arena_).arguments(entry.meanings, values);
+  std::span<const ir::Arg> args = Converter(context, arena_, hooks_.unwrap).arguments(entry.meanings, values);
   if (entry.places.empty()) return args;
   ir::Arg* placed = arena_.makeArray<ir::Arg>(entry.places.size());
   for (size_t i = 0; i < entry.places.size(); ++i) {
@@ -63,8 +63,8 @@ Inference::Outcome Inference::infer(ir::Context& context, const c10::OperatorHan
     } else {
       ++fallbackCounts_[qualified(handle.operator_name())];
       arena_.reset({});
-      Converter converter(context, arena_);
-      outcome.inferred = inferByMetaKernel(converter, context, handle, values, errorText_);
+      Converter converter(context, arena_, hooks_.unwrap);
+      outcome.inferred = inferByMetaKernel(converter, context, handle, values, hooks_);
     }
   } catch (const ops::RefusalException& refused) {
     outcome.inferred.results.clear();
@@ -77,7 +77,8 @@ std::string Inference::text(ir::Context& context, const c10::OperatorHandle& han
                             std::span<const c10::IValue> values) {
   arena_.reset({});
   std::vector<IntMeaning> meanings = intMeanings(handle.schema());
-  return callText(qualified(handle.operator_name()), Converter(context, arena_).arguments(meanings, values));
+  return callText(qualified(handle.operator_name()),
+                  Converter(context, arena_, hooks_.unwrap).arguments(meanings, values));
 }
 
 }  // namespace saker::aten

@@ -21,13 +21,16 @@
 
 namespace saker::aten {
 
-// The text of an error thrown by a kernel. Kernels may be written in Python; who runs them knows how to read such
-// errors.
-using ErrorText = std::string (*)(const std::exception& error);
+// What only the owner can do, who may know Python.
+struct Hooks {
+  // The text of an error thrown by a kernel; kernels may be written in Python.
+  std::string (*errorText)(const std::exception& error);
+  Unwrap unwrap;
+};
 
 class Inference {
  public:
-  explicit Inference(ErrorText errorText) : errorText_(errorText) {}
+  explicit Inference(Hooks hooks) : hooks_(hooks) {}
 
   // An operator of the table, as the dispatcher's schema orders its arguments.
   struct Entry {
@@ -49,6 +52,9 @@ class Inference {
   // The arguments as ops::infer takes them; they live until the next call here. Throws ops::RefusalException.
   std::span<const ir::Arg> arguments(ir::Context& context, const Entry& entry, std::span<const c10::IValue> values);
 
+  // The context of the symbols among the values; nullptr if there are none.
+  SharedContext contextOf(std::span<const c10::IValue> values) const { return aten::contextOf(values, hooks_.unwrap); }
+
   // The call as text, whether the table knows it or not.
   std::string text(ir::Context& context, const c10::OperatorHandle& handle, std::span<const c10::IValue> values);
 
@@ -57,7 +63,7 @@ class Inference {
   void resetCounts() { fallbackCounts_.clear(); }
 
  private:
-  ErrorText errorText_;
+  Hooks hooks_;
   // Only operators of the table are remembered: those are never deregistered, so a handle stays theirs.
   std::unordered_map<c10::OperatorHandle, Entry> entries_;
   std::map<std::string, uint64_t> fallbackCounts_;

@@ -148,7 +148,7 @@ const ir::Type* plainType(ir::TypeTable& types, const c10::IValue& value) {
 }  // namespace
 
 ops::Inferred inferByMetaKernel(Converter& converter, ir::Context& context, const c10::OperatorHandle& handle,
-                                std::span<const c10::IValue> values, ErrorText errorText) {
+                                std::span<const c10::IValue> values, const Hooks& hooks) {
   MetaArguments arguments;
   torch::jit::Stack stack = metaStack(arguments, handle.schema(), values);
   ops::Inferred inferred;
@@ -161,7 +161,7 @@ ops::Inferred inferByMetaKernel(Converter& converter, ir::Context& context, cons
     inferred.refusal = {ops::Reason::Unsupported, error.what_without_backtrace()};
     return inferred;
   } catch (const std::exception& error) {
-    inferred.refusal = {ops::Reason::BadArgument, errorText(error)};
+    inferred.refusal = {ops::Reason::BadArgument, hooks.errorText(error)};
     return inferred;
   }
   auto add = [&](const c10::IValue& result) {

@@ -7,6 +7,6 @@ namespace saker::aten {
 
 // A kernel that is missing or fails is a refusal. Throws ops::RefusalException for arguments it cannot express.
 ops::Inferred inferByMetaKernel(Converter& converter, ir::Context& context, const c10::OperatorHandle& handle,
-                                std::span<const c10::IValue> values, ErrorText errorText);
+                                std::span<const c10::IValue> values, const Hooks& hooks);
 
 }  // namespace saker::aten

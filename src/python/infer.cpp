@@ -8,7 +8,9 @@
 #include "aten/infer.h"
 #include "ops/operator.h"
 #include "python/call.h"
+#include "python/refusal.h"
 #include "python/results.h"
+#include "python/symbols.h"
 
 namespace saker::python {
 
@@ -27,7 +29,7 @@ class State {
  public:
   aten::Inference& inference() { return inference_; }
   aten::SharedContext contextFor(std::span<const c10::IValue> values) {
-    if (aten::SharedContext symbolic = aten::contextOf(values)) return symbolic;
+    if (aten::SharedContext symbolic = inference_.contextOf(values)) return symbolic;
     if (scratch_->types().size() > kMostTypes) scratch_ = newContext();
     return scratch_;
   }
@@ -36,23 +38,16 @@ class State {
   static constexpr size_t kMostTypes = 1 << 16;
   static aten::SharedContext newContext() { return std::make_shared<ir::Context>(&ops::lookup); }
 
-  aten::Inference inference_{&errorText};
+  aten::Inference inference_{{&errorText, &unwrapPythonNode}};
   aten::SharedContext scratch_ = newContext();
 };
-
-[[noreturn]] void raise(const ops::Refusal& refusal) {
-  py::object type = py::module_::import("saker.errors").attr("Refusal");
-  py::object error = type(reasonName(refusal.reason), refusal.message);
-  PyErr_SetObject(type.ptr(), error.ptr());
-  throw py::error_already_set();
-}
 
 py::tuple infer(State& state, py::handle op, const py::args& args, const py::kwargs& kwargs) {
   c10::OperatorHandle handle = findOperator(op);
   torch::jit::Stack stack = makeStack(handle, args, kwargs);
   aten::SharedContext context = state.contextFor(stack);
   aten::Inference::Outcome outcome = state.inference().infer(*context, handle, stack);
-  if (outcome.inferred.refusal) raise(*outcome.inferred.refusal);
+  if (outcome.inferred.refusal) raiseRefusal(*outcome.inferred.refusal);
   py::list results;
   for (const ir::Type* type : outcome.inferred.results) results.append(toPython(context, type));
   return py::make_tuple(outcome.source == aten::Inference::Source::Table ? "table" : "fallback", results);
@@ -67,7 +62,7 @@ double timeInfer(State& state, py::handle op, const py::args& args, const py::kw
   const aten::Inference::Entry* entry = state.inference().find(handle);
   if (!entry) throw py::value_error("the operator has no entry in the table");
   ops::Inferred first = ops::infer(*entry->op, *context, state.inference().arguments(*context, *entry, stack));
-  if (first.refusal) raise(*first.refusal);
+  if (first.refusal) raiseRefusal(*first.refusal);
   using Clock = std::chrono::steady_clock;
   Clock::time_point start;
   if (withConversion) {
@@ -99,7 +94,11 @@ void bindInfer(py::module_& module) {
         c10::OperatorHandle handle = findOperator(op);
         torch::jit::Stack stack = makeStack(handle, py::args(args), py::kwargs(kwargs));
         aten::SharedContext context = state->contextFor(stack);
-        return state->inference().text(*context, handle, stack);
+        try {
+          return state->inference().text(*context, handle, stack);
+        } catch (const ops::RefusalException& refused) {
+          raiseRefusal(refused.refusal);
+        }
       },
       py::arg("op"), py::arg("args") = py::tuple(), py::arg("kwargs") = py::dict(),
       "The call as text, tensors by their types.");

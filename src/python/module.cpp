@@ -1,9 +1,13 @@
 // The extension module saker._C. It is imported after torch, whose libraries it uses.
 #include <torch/csrc/utils/pybind.h>
 
+#include "python/graph.h"
 #include "python/infer.h"
+#include "python/symbols.h"
 
 PYBIND11_MODULE(_C, module) {
   module.doc() = "The native part of Saker.";
+  saker::python::bindGraph(module);
   saker::python::bindInfer(module);
+  saker::python::bindSymbols(module);
 }

@@ -66,6 +66,19 @@ std::optional<double> applyFloat(FloatOp op, double a, double b) {
       return std::isinf(a) ? std::nullopt : std::optional(std::sin(a));
     case FloatOp::Cos:
       return std::isinf(a) ? std::nullopt : std::optional(std::cos(a));
+    case FloatOp::Tan:
+      return std::isinf(a) ? std::nullopt : std::optional(std::tan(a));
+    case FloatOp::Asin:
+      return std::fabs(a) > 1 ? std::nullopt : std::optional(std::asin(a));
+    case FloatOp::Acos:
+      return std::fabs(a) > 1 ? std::nullopt : std::optional(std::acos(a));
+    case FloatOp::Atan:
+      return std::atan(a);
+    case FloatOp::Sinh:
+    case FloatOp::Cosh: {
+      double r = op == FloatOp::Sinh ? std::sinh(a) : std::cosh(a);
+      return std::isinf(r) && std::isfinite(a) ? std::nullopt : std::optional(r);
+    }
     case FloatOp::Tanh:
       return std::tanh(a);
     case FloatOp::Floor:

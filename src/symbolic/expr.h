@@ -69,6 +69,12 @@ enum class Kind : uint8_t {
   X(Log2, 1)               \
   X(Sin, 1)                \
   X(Cos, 1)                \
+  X(Tan, 1)                \
+  X(Asin, 1)               \
+  X(Acos, 1)               \
+  X(Atan, 1)               \
+  X(Sinh, 1)               \
+  X(Cosh, 1)               \
   X(Tanh, 1)               \
   X(Floor, 1)              \
   X(Ceil, 1)               \

@@ -47,6 +47,18 @@ inline std::string_view floatFunctionName(FloatOp op) {
       return "sin";
     case FloatOp::Cos:
       return "cos";
+    case FloatOp::Tan:
+      return "tan";
+    case FloatOp::Asin:
+      return "asin";
+    case FloatOp::Acos:
+      return "acos";
+    case FloatOp::Atan:
+      return "atan";
+    case FloatOp::Sinh:
+      return "sinh";
+    case FloatOp::Cosh:
+      return "cosh";
     case FloatOp::Tanh:
       return "tanh";
     case FloatOp::Floor:

@@ -20,6 +20,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from judge import Judge, report, totals
+from symbolic_calls import BATCH, LENGTH
 
 Loss = Callable[[], torch.Tensor]
 
@@ -32,7 +33,7 @@ class Case:
     loss: Loss
 
 
-def tokens(rows: int = 2, length: int = 8, vocabulary: int = 64) -> torch.Tensor:
+def tokens(rows: int = BATCH, length: int = LENGTH, vocabulary: int = 64) -> torch.Tensor:
     return torch.randint(0, vocabulary, (rows, length))
 
 
@@ -108,7 +109,7 @@ def bert() -> Case:
         max_position_embeddings=16,
     )
     model = BertForSequenceClassification(config)
-    ids, labels = tokens(), torch.tensor([0, 1])
+    ids, labels = tokens(), torch.randint(0, 2, (BATCH,))
     mask = torch.ones_like(ids)
     mask[0, 5:] = 0
     return Case(model, lambda: model(input_ids=ids, attention_mask=mask, labels=labels).loss)
@@ -145,7 +146,7 @@ def vit() -> Case:
         num_labels=3,
     )
     model = ViTForImageClassification(config)
-    images, labels = torch.randn(2, 3, 16, 16), torch.tensor([0, 2])
+    images, labels = torch.randn(BATCH, 3, 16, 16), torch.randint(0, 3, (BATCH,))
     return Case(model, lambda: model(pixel_values=images, labels=labels).loss)
 
 
@@ -167,7 +168,7 @@ def whisper_encoder() -> Case:
         decoder_start_token_id=1,
     )
     model = WhisperEncoder(config)
-    features = torch.randn(2, 16, 40)
+    features = torch.randn(BATCH, 16, 40)
     return Case(model, lambda: model(features).last_hidden_state.pow(2).mean())
 
 
@@ -185,7 +186,7 @@ def convnet() -> Case:
         nn.Flatten(),
         nn.Linear(32, 5),
     )
-    images, labels = torch.randn(4, 3, 16, 16), torch.tensor([0, 1, 2, 3])
+    images, labels = torch.randn(BATCH, 3, 16, 16), torch.randint(0, 5, (BATCH,))
     return Case(model, lambda: F.cross_entropy(model(images), labels))
 
 
@@ -207,7 +208,7 @@ class Bottleneck(nn.Module):
 
 def resnet(memory_format: torch.memory_format) -> Case:
     model = nn.Sequential(
-        nn.Conv2d(3, 8, 7, stride=2, padding=3, bias=False),
+        nn.Conv2d(3, 8, 5, stride=2, padding=2, bias=False),
         nn.BatchNorm2d(8),
         nn.ReLU(),
         nn.MaxPool2d(3, stride=2, padding=1),
@@ -216,8 +217,8 @@ def resnet(memory_format: torch.memory_format) -> Case:
         nn.Flatten(),
         nn.Linear(8 * 4, 5),
     ).to(memory_format=memory_format)
-    images = torch.randn(2, 3, 32, 32).to(memory_format=memory_format)
-    labels = torch.tensor([0, 1])
+    images = torch.randn(BATCH, 3, 32, 32).to(memory_format=memory_format)
+    labels = torch.randint(0, 5, (BATCH,))
     return Case(model, lambda: F.cross_entropy(model(images), labels))
 
 
@@ -234,13 +235,13 @@ class Recurrent(nn.Module):
 
 def recurrent(kind: type[nn.Module]) -> Case:
     model = Recurrent(kind)
-    ids, labels = tokens(3), torch.tensor([0, 1, 2])
+    ids, labels = tokens(), torch.randint(0, 5, (BATCH,))
     return Case(model, lambda: F.cross_entropy(model(ids), labels))
 
 
 def packed_lstm() -> Case:
     model = nn.LSTM(6, 5, num_layers=1)
-    packed = nn.utils.rnn.pack_padded_sequence(torch.randn(7, 3, 6), torch.tensor([7, 4, 2]))
+    packed = nn.utils.rnn.pack_padded_sequence(torch.randn(9, 3, 6), torch.tensor([9, 4, 2]))
 
     def loss() -> torch.Tensor:
         return nn.utils.rnn.pad_packed_sequence(model(packed)[0])[0].sum()
@@ -250,11 +251,11 @@ def packed_lstm() -> Case:
 
 def cells() -> Case:
     model = nn.ModuleDict({"lstm": nn.LSTMCell(6, 5), "gru": nn.GRUCell(6, 5), "rnn": nn.RNNCell(6, 5)})
-    steps = torch.randn(3, 2, 6)
+    steps = torch.randn(3, BATCH, 6)
 
     def loss() -> torch.Tensor:
-        hidden, cell = torch.zeros(2, 5), torch.zeros(2, 5)
-        gru, rnn = torch.zeros(2, 5), torch.zeros(2, 5)
+        hidden, cell = torch.zeros(BATCH, 5), torch.zeros(BATCH, 5)
+        gru, rnn = torch.zeros(BATCH, 5), torch.zeros(BATCH, 5)
         for step in steps:
             hidden, cell = model["lstm"](step, (hidden, cell))
             gru, rnn = model["gru"](step, gru), model["rnn"](step, rnn)
@@ -267,14 +268,14 @@ def transformer() -> Case:
     model = nn.Transformer(
         d_model=16, nhead=4, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=32, batch_first=True
     )
-    source, target = torch.randn(2, 7, 16), torch.randn(2, 5, 16)
+    source, target = torch.randn(BATCH, LENGTH, 16), torch.randn(BATCH, 5, 16)
     mask = nn.Transformer.generate_square_subsequent_mask(5)
     return Case(model, lambda: model(source, target, tgt_mask=mask).pow(2).mean())
 
 
 def mlp() -> Case:
     model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.SiLU(), nn.Dropout(0.1), nn.Linear(16, 4))
-    x, y = torch.randn(5, 8), torch.randn(5, 4)
+    x, y = torch.randn(BATCH, 8), torch.randn(BATCH, 4)
     return Case(model, lambda: F.mse_loss(model(x), y))
 
 

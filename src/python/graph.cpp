@@ -1,0 +1,70 @@
+#include "python/graph.h"
+
+#include "ir/parse.h"
+#include "ir/print.h"
+#include "ir/verifier.h"
+#include "ops/operator.h"
+#include "passes/pass.h"
+
+namespace saker::python {
+
+namespace {
+
+[[noreturn]] void raiseParseError(const ir::ParseError& error) {
+  py::object type = py::module_::import("saker.errors").attr("ParseError");
+  py::object raised = type(error.message, error.line, error.column);
+  PyErr_SetObject(type.ptr(), raised.ptr());
+  throw py::error_already_set();
+}
+
+std::unique_ptr<ir::Graph> parse(const std::string& text) {
+  ir::Parsed parsed = ir::parse(text, std::make_shared<ir::Context>(&ops::lookup));
+  if (!parsed.ok()) raiseParseError(*parsed.error);
+  return std::move(parsed.graph);
+}
+
+void verify(const ir::Graph& graph, size_t limit) {
+  std::string messages;
+  for (const ir::Diagnostic& found : ir::verify(graph, limit))
+    messages += (messages.empty() ? "" : "\n") + found.message;
+  if (!messages.empty()) throw py::value_error(messages);
+}
+
+py::list runPasses(ir::Graph& graph, const std::string& names, bool verifyEach) {
+  passes::RunOptions options;
+  options.verify = verifyEach;
+  passes::RunResult result = passes::run(graph, names, options);
+  if (result.error) throw py::value_error(*result.error);
+  py::list runs;
+  for (const passes::PassRun& run : result.runs) {
+    runs.append(py::make_tuple(run.pass->name, run.milliseconds, run.nodesBefore, run.nodesAfter));
+  }
+  return runs;
+}
+
+}  // namespace
+
+void bindGraph(py::module_& module) {
+  py::class_<ir::Graph>(module, "Graph", "A program: values, operators, regions. Made by saker.parse().")
+      .def_property_readonly("name", [](const ir::Graph& graph) { return graph.name(); })
+      .def_property_readonly(
+          "text", [](const ir::Graph& graph) { return ir::print(graph); }, "The graph as text.")
+      .def("__str__", [](const ir::Graph& graph) { return ir::print(graph); })
+      .def("__len__", &ir::Graph::liveNodes, "The number of nodes, those of nested regions included.")
+      .def("verify", &verify, py::arg("limit") = 16,
+           "Raises ValueError with what is wrong with the graph, if anything is.")
+      .def("run_passes", &runPasses, py::arg("names"), py::arg("verify") = true,
+           "Runs passes, named and separated by commas. Gives (name, milliseconds, nodes before, nodes after) for "
+           "each.");
+  module.def("parse", &parse, py::arg("text"), "Reads a graph. Raises saker.ParseError.");
+  module.def(
+      "passes",
+      [] {
+        py::list list;
+        for (const passes::Pass& pass : passes::all()) list.append(py::make_tuple(pass.name, pass.description));
+        return list;
+      },
+      "(name, description) of each pass.");
+}
+
+}  // namespace saker::python
