@@ -67,6 +67,7 @@ void glu(Infer& in) {
   require(in, kFloats, x.dtype);
   TensorSpec half(x);
   half.sizes[dim] = x.size(dim) / Int(2);
+  if (isRowMajor(x)) return in.contiguous(half.sizes, x);
   const TensorType* part = in.context().types().tensor(half);
   elementwiseResult(in, {part, part}, x.dtype);
 }
@@ -98,7 +99,7 @@ const TensorType& rreluInput(Infer& in) {
   const TensorType &x = in.tensor(0), &noise = in.tensor(1);
   if (!sameSizes(x.sizes(), noise.sizes())) refuse("rrelu needs noise of the shape of the tensor");
   bool training = in.boolean(4);
-  require(in, training ? kFull : kFloats, x.dtype);
+  if (!training || x.dtype != DType::BFloat16) require(in, training ? kFull : kFloats, x.dtype);
   requireNumbersFit(in, x.dtype);
   if (training && noise.dtype != x.dtype) refuse("rrelu needs noise of the dtype of the tensor");
   return x;
@@ -148,6 +149,10 @@ void addActivation(Rows& rows) {
   addForms(rows, "glu(Tensor self, int dim=-1)", glu, {.inplace = false});
   rows.push_back(
       {"aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)", logSigmoid, Cost::Pointwise});
+  rows.push_back(
+      {"aten::log_sigmoid_forward.output(Tensor self, *, Tensor(a!) output, Tensor(b!) buffer) -> "
+       "(Tensor(a!), Tensor(b!))",
+       logSigmoid, Cost::Pointwise, kExactOut});
   addParametric(rows);
 }
 

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "ops/pointwise.h"
+#include "ops/shape.h"
 
 namespace saker::ops {
 
@@ -76,16 +77,21 @@ void loadExponent(Infer& in) {
   if (ir::isFloat(x.dtype) && ir::isIntegral(exponent.dtype, true)) {
     require(in, kFloats, x.dtype);
     require(in, kInts, exponent.dtype);
+    if (in.op().variant == Variant::Out && in.tensor(2).dtype != x.dtype) refuse("ldexp needs out= of its own dtype");
     return elementwiseResult(in, {&x, &exponent}, x.dtype);
   }
+  if (in.op().variant == Variant::Out && !(isRowMajor(x) && isRowMajor(exponent))) {
+    unsupported("ldexp of other than row-major tensors with out=");
+  }
   TensorSpec two;
-  two.dtype = toFloating(in.context(), x.dtype);
+  two.dtype = ir::isComplex(x.dtype) ? DType::Complex128 : DType::Float64;
+  two.flags.wrappedNumber = true;
   const TensorType* both[] = {in.context().types().tensor(two), &exponent};
   DType dtype = resultType(in.context(), both);
   require(in, kFloating, dtype);
   TensorSpec power(exponent);
   power.dtype = dtype;
-  power.strides = elementwise(both).strides;
+  power.strides = ir::contiguousStrides(power.sizes);
   binaryResult(in, x, *in.context().types().tensor(power), kFloating);
 }
 
@@ -151,7 +157,7 @@ void addPowers(Rows& rows) {
   addForms(rows, "pow.Scalar(Scalar self, Tensor exponent)", powerOfNumber, {.inplace = false, .out = "Scalar_out"});
   addForms(rows, "pow.Tensor(Tensor self, Tensor exponent)", binary<kNumbers>, {.functional = false, .out = ""});
   addForms(rows, "pow.Scalar(Tensor self, Scalar exponent)", powerOfTensor, {.functional = false, .out = ""});
-  addForms(rows, "ldexp.Tensor(Tensor self, Tensor other)", loadExponent, {.inplace = false, .out = ""});
+  addForms(rows, "ldexp.Tensor(Tensor self, Tensor other)", loadExponent, noInplace);
   addForms(rows, ofPair("ldexp"), loadExponent, {.functional = false, .out = ""});
   addForms(rows, ofPair("logaddexp"), binary<kFloating>, noInplace);
   addForms(rows, ofPair("logaddexp2"), binary<kFloats>, noInplace);

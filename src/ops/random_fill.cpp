@@ -70,6 +70,21 @@ void bernoulli(Infer& in) {
   in.contiguous(p.sizes(), p);
 }
 
+// out= is of any dtype.
+void bernoulliOut(Infer& in) {
+  const TensorType &p = in.tensor(0), &out = in.tensor(2);
+  require(in, kFloats, p.dtype);
+  require(in, kBool | kReal, out.dtype);
+  if (sameSizes(p.sizes(), out.sizes())) {
+    if (hasInternalOverlap(out)) refuse("several elements of out= share one address");
+    return in.result(out);
+  }
+  TensorSpec resized(out);
+  resized.sizes = Dims(p.sizes());
+  resized.strides = ir::contiguousStrides(p.sizes());
+  in.result(resized);
+}
+
 void bernoulliOf(Infer& in) {
   const TensorType& self = in.tensor(0);
   require(in, kBool | kReal, self.dtype);
@@ -180,11 +195,17 @@ void addRandomFill(Rows& rows) {
   addForms(rows, "bernoulli.Tensor(Tensor self, Tensor p, " + generator, bernoulliBy, noOut, kRandom | kFailsOnData);
   addForms(rows, "bernoulli.float(Tensor self, float p=0.5, " + generator, bernoulliAt, inplace, kRandom);
   addForms(rows, "bernoulli(Tensor self, " + generator, bernoulli, noOut, kRandom | kFailsOnData);
+  addForms(rows, "bernoulli(Tensor self, " + generator, bernoulliOut, {.functional = false, .inplace = false},
+           kRandom | kFailsOnData | kOwnWrites);
   addForms(rows, "bernoulli.p(Tensor self, float p, " + generator, bernoulliOf, noOut, kRandom);
 
-  addForms(rows, "normal.Tensor_float(Tensor mean, float std=1., " + generator, normalOf, noOut, kRandom);
-  addForms(rows, "normal.float_Tensor(float mean, Tensor std, " + generator, normalOf, noOut, kRandom | kFailsOnData);
-  addForms(rows, "normal.Tensor_Tensor(Tensor mean, Tensor std, " + generator, normalOf, noOut, kRandom | kFailsOnData);
+  auto withOut = [](std::string_view out) { return Forms{.inplace = false, .out = out}; };
+  addForms(rows, "normal.Tensor_float(Tensor mean, float std=1., " + generator, normalOf, withOut("Tensor_float_out"),
+           kRandom);
+  addForms(rows, "normal.float_Tensor(float mean, Tensor std, " + generator, normalOf, withOut("float_Tensor_out"),
+           kRandom | kFailsOnData);
+  addForms(rows, "normal.Tensor_Tensor(Tensor mean, Tensor std, " + generator, normalOf, withOut("Tensor_Tensor_out"),
+           kRandom | kFailsOnData);
   addForms(rows, "poisson(Tensor self, Generator? generator=None)", drawForEach<kFloats>, copied,
            kRandom | kFailsOnData);
   addForms(rows, "_standard_gamma(Tensor self, Generator? generator=None)", drawForEach<kFull>, copied, kRandom);

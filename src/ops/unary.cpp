@@ -21,7 +21,7 @@ void angle(Infer& in) {
   const TensorType& x = in.tensor(0);
   if (!ir::isComplex(x.dtype)) return unaryResult(in, x, kFloats, Gives::Float);
   require(in, kComplex, x.dtype);
-  likeResult(in, x, ir::toReal(x.dtype));
+  in.contiguous(x.sizes(), ir::toReal(x.dtype), x.device);
 }
 
 void conjugate(Infer& in) {
