@@ -14,6 +14,7 @@ using Rows = std::vector<Row>;
   X(addActivationBackward)         \
   X(addAdaptivePooling)            \
   X(addAdvancedIndexing)           \
+  X(addAttention)                  \
   X(addBatchNorm)                  \
   X(addBinary)                     \
   X(addCats)                       \
@@ -27,6 +28,7 @@ using Rows = std::vector<Row>;
   X(addExtremes)                   \
   X(addFactories)                  \
   X(addFactorizations)             \
+  X(addFakeQuantize)               \
   X(addForeach)                    \
   X(addFourierTransforms)          \
   X(addFused)                      \
@@ -45,6 +47,8 @@ using Rows = std::vector<Row>;
   X(addRandomFill)                 \
   X(addRanges)                     \
   X(addRearrangements)             \
+  X(addRecurrent)                  \
+  X(addResample)                   \
   X(addResizes)                    \
   X(addScans)                      \
   X(addSearch)                     \

@@ -143,13 +143,20 @@ void addmv(Infer& in) {
   in.contiguous(sizes, vector);
 }
 
+// The library conjugates at most one operand; where both (of dot) or only the second (of vdot) carry a conjugation that
+// was not carried out, it multiplies without and leaves it to the result.
+template <bool conjugatesFirst>
 void dot(Infer& in) {
   const TensorType &a = in.tensor(0), &b = in.tensor(1);
   requireRank(a, 1, "the first vector");
   requireRank(b, 1, "the second vector");
   requireOneDType(in, {&a, &b});
   requireSame(a.size(0), b.size(0), "the lengths of the vectors");
-  in.contiguous({}, a);
+  TensorSpec spec;
+  spec.dtype = a.dtype;
+  spec.device = a.device;
+  spec.flags.conj = b.flags.conj && a.flags.conj != conjugatesFirst && in.op().variant == Variant::Functional;
+  in.result(spec);
 }
 
 // A vector seen as a matrix of one column.
@@ -288,8 +295,8 @@ void addMatmul(Rows& rows) {
       {"addbmm", "Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1", addbmm, true},
       {"mv", "Tensor self, Tensor vec", mv, false},
       {"addmv", "Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1", addmv, true},
-      {"dot", "Tensor self, Tensor tensor", dot, false},
-      {"vdot", "Tensor self, Tensor other", dot, false},
+      {"dot", "Tensor self, Tensor tensor", dot<false>, false},
+      {"vdot", "Tensor self, Tensor other", dot<true>, false},
       {"outer", "Tensor self, Tensor vec2", outer, false, kNone},
       {"ger", "Tensor self, Tensor vec2", outer, false, kNone},
       {"matmul", "Tensor self, Tensor other", matmul, false},
