@@ -15,7 +15,8 @@ endif
 define configure
 	@test -f $(1)/build.ninja || cmake -G Ninja -S . -B $(1) $(2)
 endef
-python_flag = -DPython_EXECUTABLE=$(abspath $(PYTHON))
+python_path = $(if $(findstring /,$(PYTHON)),$(abspath $(PYTHON)),$(shell command -v $(PYTHON)))
+python_flag = -DPython_EXECUTABLE=$(python_path)
 
 .PHONY: setup build demo test test-cpp test-python test-sanitize test-clang test-all bench lint format clean
 
