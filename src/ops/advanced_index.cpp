@@ -127,6 +127,10 @@ void placeIndex(const TensorType& index, const Shape& shape, Standin& out) {
     Int size = index.size(i), whole = shape.block[missing + i];
     strides[missing + i] = size.same(whole) || size == whole ? index.stride(i) : Int(0);
   }
+  if (index.dtype == DType::Int32) {  // converted to long at this point, which makes a broadcast index dense
+    out.set(index, shape.block, strides);
+    strides = denseStridesLike(out.type);
+  }
   Dims placed;
   placed.resize(shape.before, 1);
   placed.append(shape.block);

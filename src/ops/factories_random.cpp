@@ -14,21 +14,24 @@ size_t positionOf(const Infer& in, std::string_view name) {
   return in.op().parsed.indexOf(name).value_or(in.op().parsed.arguments.size());
 }
 
-// Uniform and normal numbers are floating-point or complex.
-void requireFloating(const Infer& in, DType dtype) {
-  if (dtype != DType::Complex32) require(in, kFloating, dtype);
+// Uniform and normal numbers are floating-point or complex; an empty tensor of normal ones is not looked at.
+void requireFloating(const Infer& in, DType dtype, IntSpan sizes) {
+  if (accepts(kFloating | kHalfComplex, dtype)) return;
+  bool uniform = in.op().parsed.name.starts_with("aten::rand") && !in.op().parsed.name.starts_with("aten::randn");
+  if (uniform || ir::numel(sizes) != Int(0)) require(in, kFloating, dtype);
 }
 
 void random(Infer& in) {
   Options options = readOptions(in, positionOf(in, "dtype"));
-  requireFloating(in, options.dtype);
-  fresh(in, in.ints(positionOf(in, "size")), options);
+  Dims sizes = in.ints(positionOf(in, "size"));
+  requireFloating(in, options.dtype, sizes);
+  fresh(in, sizes, options);
 }
 
 void randomLike(Infer& in) {
   const TensorType& self = in.tensor(0);
   Options options = readOptions(in, positionOf(in, "dtype"), self);
-  requireFloating(in, options.dtype);
+  requireFloating(in, options.dtype, self.sizes());
   freshLike(in, self, options, in.memoryFormat(positionOf(in, "memory_format")));
 }
 

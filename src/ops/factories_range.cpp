@@ -58,7 +58,8 @@ Int lengthOf(const Infer& in, const Bounds& at, bool inclusive, DType dtype) {
     return wholeLength(integerOf(in, at.start, 0), integerOf(in, at.end, 0), integerOf(in, at.step, 1));
   double start = numberOf(in, at.start, 0), end = numberOf(in, at.end, 0), step = numberOf(in, at.step, 1);
   if (!std::isfinite(start) || !std::isfinite(end)) refuse("a range without bounds");
-  if (dtype == DType::Int64 && !inclusive) {  // all are truncated first
+  // Bounds are truncated first where the arithmetic is that of integers.
+  if (inclusive ? ir::isIntegral(dtype, false) : dtype == DType::Int64) {
     start = std::trunc(start), end = std::trunc(end), step = std::trunc(step);
   }
   requireDirection(step > 0, step < 0, end >= start, end <= start);

@@ -96,7 +96,7 @@ void padBackward(Infer& in) {
   if (!sameSizes(sizes, gradient.sizes())) refuse("the gradient does not have the sizes of the result");
   // All but one return early when there is nothing to do.
   bool always = mode == Mode::Reflect && dims == 2;
-  if (always || numel(gradient) != Int(0)) require(in, kFloating, gradient.dtype);
+  if (always || numel(self) != Int(0)) require(in, kFloating, gradient.dtype);
   TensorSpec spec = inFormat(self, Dims(self.sizes()), formatOf(self, dims));
   in.result(spec);
 }
