@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import saker
 from saker import _C
+from symbolic_calls import compare_dynamic
 
 
 class Mismatch(NamedTuple):
@@ -110,8 +111,11 @@ def compare(func: torch._ops.OpOverload, inferred: list[tuple], result: Any) -> 
 class Judge(TorchDispatchMode):
     """Judges each operator call under it. Equal calls (operator, argument types and constants) are judged once."""
 
-    def __init__(self, only: str | None = None, judge_fallback: bool = False) -> None:
+    def __init__(self, only: str | None = None, judge_fallback: bool = False, symbolic: bool = False) -> None:
         super().__init__()
+        self.symbolic = symbolic  # infer with symbols too, where the program's sizes are those of symbolic_calls
+        self.guards: dict[str, Counter[str]] = defaultdict(Counter)  # operator -> guards that symbols left
+        self.symbolic_cases = 0
         self.only = re.compile(only) if only else None
         self.judge_fallback = judge_fallback
         self.traits = {op.name: frozenset(op.traits) for op in saker.ops.operators()}
@@ -161,9 +165,11 @@ class Judge(TorchDispatchMode):
             self._report(findings, entry, text, self._verdicts[text], repeated=True)
             return func(*args, **kwargs)
         findings.cases += 1
-        inferred, refusal = None, None
+        inferred, refusal, symbolic = None, None, []
         try:
             _, inferred = _C.infer(func, args, kwargs)
+            if self.symbolic and entry:
+                symbolic = self._with_symbols(func, args, kwargs)
         except saker.Refusal as refused:
             refusal = refused
         try:
@@ -172,7 +178,7 @@ class Judge(TorchDispatchMode):
             verdict = [] if refusal else self._eager_raised(name, error)
             self._report(findings, entry, text, verdict)
             raise
-        verdict = self._refused(name, refusal) if refusal else compare(func, inferred, result)
+        verdict = self._refused(name, refusal) if refusal else compare(func, inferred, result) + symbolic
         self._report(findings, entry, text, verdict)
         return result
 
@@ -188,6 +194,17 @@ class Judge(TorchDispatchMode):
         if refusal.reason == "DataDependent" and traits & {"data_dependent", "dynamic_shape"}:
             return []
         return [Mismatch("refused", f"refused ({refusal.reason}: {refusal.message}), eager accepts")]
+
+    def _with_symbols(self, func: torch._ops.OpOverload, args: tuple, kwargs: dict) -> list[Mismatch]:
+        try:
+            found = compare_dynamic(func, args, kwargs)
+        except saker.Refusal as refused:
+            return [Mismatch("symbolic", f"refused with symbols ({refused.reason}: {refused.message})")]
+        if found is None:
+            return []
+        self.symbolic_cases += 1
+        self.guards[func.name()].update(found.guards)
+        return [Mismatch("symbolic", found.difference)] if found.difference else []
 
     def _report(self, findings: Findings, entry: bool, text: str, verdict: list[Mismatch], repeated=False) -> None:
         self._verdicts[text] = verdict

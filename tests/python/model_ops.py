@@ -336,15 +336,24 @@ def run_model(judge: Judge, name: str) -> list[str]:
     return list(dict.fromkeys(judge.scope_failures))
 
 
+def guard_report(judge: Judge) -> str:
+    lines = []
+    for name, guards in sorted(judge.guards.items()):
+        lines += [f"{count:8d}  {name}: {guard}" for guard, count in guards.most_common(3)]
+    total = sum(guards.total() for guards in judge.guards.values())
+    return "\n".join([*lines, f"{judge.symbolic_cases} different calls with symbols, {total} guards"])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", help="run models whose name matches this regular expression")
     parser.add_argument("--aten", help="judge only operators whose name matches this regular expression")
     parser.add_argument("--examples", type=int, default=1, help="examples of each kind of mismatch")
     parser.add_argument("--list-missing", action="store_true", help="list operators that were called and have no entry")
+    parser.add_argument("--symbolic", action="store_true", help="infer with symbols for batch and length too")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    judge = Judge(only=options.aten)
+    judge = Judge(only=options.aten, symbolic=options.symbolic)
     start = time.perf_counter()
     for name in MODELS:
         if options.models is None or re.search(options.models, name):
@@ -356,6 +365,8 @@ def main() -> int:
         print(text)
     if options.list_missing:
         print("\n".join(f"{count:8d}  {name}" for name, count in judge.missing()))
+    if options.symbolic:
+        print(guard_report(judge))
     print(f"{sum(judge.seen.values())} calls of {len(judge.seen)} operators, {len(judge.missing())} without an entry")
     print(f"{totals(judge.findings)}; {time.perf_counter() - start:.0f} s")
     return 1 if any(f.failures for f in judge.findings.values()) else 0

@@ -3,6 +3,8 @@ of the program, so that every number that is made of them (a product, a stride, 
 
 from __future__ import annotations
 
+import functools
+import re
 from typing import Any, NamedTuple
 
 import torch
@@ -46,8 +48,10 @@ class Symbolizer:
         return self.space.tensor(sizes, strides, offset, dtype=t.dtype, device=t.device)
 
 
-def takes_symbols(argument: Any) -> bool:
-    return "SymInt" in str(argument.real_type)
+@functools.cache
+def symbolic_arguments(func: torch._ops.OpOverload) -> frozenset[str]:
+    """The arguments that may be symbols; only the text of a schema tells SymInt from int."""
+    return frozenset(re.findall(r"SymInt[\[\]\d?]* (\w+)", str(func._schema).rpartition("->")[0]))
 
 
 def symbolic_call(func: torch._ops.OpOverload, args: tuple, kwargs: dict) -> SymbolicCall | None:
@@ -65,15 +69,12 @@ def symbolic_call(func: torch._ops.OpOverload, args: tuple, kwargs: dict) -> Sym
         changed |= new is not value
         return new
 
-    schema = func._schema.arguments
-    new_args = tuple(
-        tree_map(lambda x, a=argument: convert(x, takes_symbols(a)), value)
-        for argument, value in zip(schema, args, strict=False)
-    )
-    by_name = {argument.name: argument for argument in schema}
-    new_kwargs = {
-        name: tree_map(lambda x, a=by_name[name]: convert(x, takes_symbols(a)), value) for name, value in kwargs.items()
-    }
+    def convert_all(name: str, tree: Any) -> Any:
+        return tree_map(lambda x: convert(x, name in symbolic_arguments(func)), tree)
+
+    names = [argument.name for argument in func._schema.arguments]
+    new_args = tuple(convert_all(name, value) for name, value in zip(names, args, strict=False))
+    new_kwargs = {name: convert_all(name, value) for name, value in kwargs.items()}
     return SymbolicCall(func, new_args, new_kwargs, symbolizer.space) if changed else None
 
 
@@ -86,13 +87,17 @@ def at_examples(space: SymbolSpace, results: list[tuple]) -> list[tuple]:
     return [tree_map(number, result) for result in results]
 
 
-def compare_dynamic(func: torch._ops.OpOverload, args: tuple, kwargs: dict) -> tuple[str | None, list[str]]:
-    """Infers with symbols and with numbers: how they differ, if they do, and the guards that were left."""
+class Comparison(NamedTuple):
+    difference: str | None  # between inference with symbols, at the examples, and with numbers
+    guards: list[str]
+
+
+def compare_dynamic(func: torch._ops.OpOverload, args: tuple, kwargs: dict) -> Comparison | None:
+    """Infers with symbols and with numbers. None where no number of the call becomes a symbol."""
     call = symbolic_call(func, args, kwargs)
     if call is None:
-        return None, []
+        return None
     _, expected = _C.infer(func, args, kwargs)
     _, symbolic = _C.infer(call.func, call.args, call.kwargs)
-    got = at_examples(call.space, symbolic)
-    difference = None if got == expected else f"with symbols {symbolic}, with numbers {expected}"
-    return difference, call.space.guards()
+    same = at_examples(call.space, symbolic) == expected
+    return Comparison(None if same else f"with symbols {symbolic}, with numbers {expected}", call.space.guards())
