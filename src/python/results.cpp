@@ -1,6 +1,6 @@
 #include "python/results.h"
 
-#include <torch/csrc/Layout.h>
+#include <torch/csrc/DynamicTypes.h>
 
 #include "aten/enums.h"
 #include "ir/schema.h"
@@ -87,6 +87,11 @@ constexpr TraitName kTraitNames[] = {
     {ops::kNondeterministic, "nondeterministic"},
 };
 
+// torch 2.11's pybind casters have none for layouts.
+py::object layoutObject(ir::Layout layout) {
+  return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPLayout(aten::fromLayout(layout))));
+}
+
 }  // namespace
 
 py::tuple toPython(const aten::SharedContext& context, const ir::Type* type) {
@@ -94,7 +99,7 @@ py::tuple toPython(const aten::SharedContext& context, const ir::Type* type) {
   if (!tensor) return py::make_tuple(kindName(type->kind));
   return py::make_tuple("tensor", aten::fromDType(tensor->dtype), toPython(context, tensor->sizes()),
                         toPython(context, tensor->strides()), toPython(context, tensor->offset),
-                        aten::fromDevice(tensor->device), aten::fromLayout(tensor->layout), bool{tensor->flags.conj},
+                        aten::fromDevice(tensor->device), layoutObject(tensor->layout), bool{tensor->flags.conj},
                         bool{tensor->flags.neg});
 }
 

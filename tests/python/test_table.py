@@ -17,7 +17,10 @@ def installed_schema(name: str) -> str | None:
 
 @pytest.mark.parametrize("op", saker.ops.operators(), ids=lambda op: op.name)
 def test_schemas_are_those_of_the_installed_torch(op) -> None:
-    assert str(torch._C.parse_schema(op.schema)) == installed_schema(op.name)
+    installed = installed_schema(op.name)
+    if installed is None and not torch.__version__.startswith("2.13"):
+        pytest.skip(f"{op.name} is not in torch {torch.__version__}")
+    assert str(torch._C.parse_schema(op.schema)) == installed
 
 
 def test_operators_are_sorted_and_described() -> None:
