@@ -33,7 +33,7 @@ void checkChannels(const Convolution& conv) {
 
 void checkDTypes(Infer& in, const Convolution& conv) {
   const TensorType &x = *conv.input, &w = *conv.weight;
-  require(in, kReal, x.dtype);
+  require(in, x.device.type == DeviceType::CPU ? kReal : kFloats, x.dtype);
   if (x.dtype != w.dtype) refuse("input and weight are of different dtypes");
   if (x.device != w.device) refuse("input and weight are on different devices");
   // ATen's loops for windows with gaps and for transposed convolutions know one integer type only.
@@ -83,13 +83,22 @@ void convolve(Infer& in, const Convolution& conv, const TensorType* bias) {
 // input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
 void convolution(Infer& in) { convolve(in, arguments(in, 0, 1, 3), in.optionalTensor(2)); }
 
+// The same, then benchmark, deterministic, cudnn_enabled, allow_tf32
+void flaggedConvolution(Infer& in) {
+  Convolution conv = arguments(in, 0, 1, 3);
+  conv.withoutCudnn = !in.boolean(11, true);
+  convolve(in, conv, in.optionalTensor(2));
+}
+
 // self, weight, bias, padding, stride, dilation, groups: oneDNN's own entry point
 void mkldnnConvolution(Infer& in) {
   Convolution conv;
   conv.input = &in.tensor(0);
   conv.weight = &in.tensor(1);
-  if (conv.input->dtype != DType::Float32 || conv.input->rank < 4)
-    unsupported("mkldnn_convolution beyond f32 in 2d and 3d");
+  if (conv.input->device.type != DeviceType::CPU) refuse("oneDNN works on CPU");
+  if (conv.input->dtype != DType::Float32 || conv.input->rank < 4) {
+    unsupported("mkldnn_convolution beyond f32 in two and three dimensions");
+  }
   conv.padding = perDimension(in, 3, conv.spatial());
   conv.stride = perDimension(in, 4, conv.spatial());
   conv.dilation = perDimension(in, 5, conv.spatial());
@@ -103,6 +112,7 @@ void mkldnnConvolution(Infer& in) {
 void convolutionBackward(Infer& in) {
   const TensorType& grad = in.tensor(0);
   Convolution conv = arguments(in, 1, 2, 4);
+  conv.gradient = &grad;
   checkConvolution(in, conv);
   if (numel(*conv.input) == Int(0)) unsupported("the backward of a convolution over nothing");
   Dims sizes = outputSizes(conv);
@@ -135,7 +145,7 @@ void convTbc(Infer& in) {
   if (x.size(2) != w.size(1) || w.size(2) != bias.size(0)) refuse("the channels do not fit");
   if (time < Int(0)) refuse("the window is longer than the padded input");
   if (x.dtype != w.dtype || x.dtype != bias.dtype) refuse("conv_tbc: operands of different types");
-  require(in, kNumbers, x.dtype);
+  require(in, x.device.type == DeviceType::CPU ? kNumbers : kFloating, x.dtype);
   if (!isContiguous(x))
     unsupported("conv_tbc of an input that is not row-major");  // eager takes a view of it, or raises
   in.contiguous(Dims{time, x.size(1), w.size(2)}, x);
@@ -189,7 +199,7 @@ void addConvolution(Rows& rows) {
                     Cost::Convolution, kExactOut});
   };
   add("convolution", tensors + common, convolution);
-  add("_convolution", tensors + common + flags, convolution);
+  add("_convolution", tensors + common + flags, flaggedConvolution);
   add("mkldnn_convolution",
       "Tensor self, Tensor weight, Tensor? bias, SymInt[] padding, SymInt[] stride, SymInt[] dilation, SymInt groups",
       mkldnnConvolution);

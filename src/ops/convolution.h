@@ -1,4 +1,4 @@
-// What a convolution and its backward have in common: the arguments, their checks, and which kernels CPU builds choose.
+// What a convolution and its backward have in common: the arguments, their checks, and which kernels ATen chooses.
 #pragma once
 
 #include "ops/shape.h"
@@ -12,7 +12,9 @@ struct Convolution {
   Dims stride, padding, dilation, outputPadding;
   bool transposed = false;
   Int groups = 1;
-  bool byLibrary = false;  // oneDNN was asked for by name
+  bool byLibrary = false;                // oneDNN was asked for by name
+  bool withoutCudnn = false;             // cuDNN was ruled out
+  const TensorType* gradient = nullptr;  // of the output, in a backward
 
   size_t spatial() const { return input->rank - 2; }
   Int outputChannels() const { return transposed ? weight->size(1) * groups : weight->size(0); }
@@ -31,7 +33,7 @@ struct ConvolutionFormats {
   MemoryFormat gradWeight = MemoryFormat::Contiguous;
 };
 ConvolutionFormats chooseFormats(Infer& in, const Convolution& conv, IntSpan outputSizes);
-// Does oneDNN (on CPU) compute this one?
+// Does oneDNN (on CPU) or cuDNN (on CUDA) compute this one?
 bool usesLibrary(const Convolution& conv);
 
 // A fresh tensor of a convolution: `format` counts for the four-dimensional form where there is one spatial dimension.

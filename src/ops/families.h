@@ -22,6 +22,7 @@ using Rows = std::vector<Row>;
   X(addComparisons)                \
   X(addConvolution)                \
   X(addCopy)                       \
+  X(addCudaAttention)              \
   X(addDimIndexing)                \
   X(addDistances)                  \
   X(addEmbeddings)                 \

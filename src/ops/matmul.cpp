@@ -24,7 +24,8 @@ void requireOneDevice(const TensorType& a, const TensorType& b) {
 // Dtypes: all operands alike, of a type the library multiplies.
 void requireOneDType(Infer& in, std::initializer_list<const TensorType*> operands) {
   DType dtype = (*operands.begin())->dtype;
-  require(in, kNumbers, dtype);
+  bool onCpu = (*operands.begin())->device.type == DeviceType::CPU;
+  require(in, onCpu ? kNumbers : kFloating, dtype);
   for (const TensorType* t : operands) {
     if (t->dtype != dtype) {
       refuse(in.op().qualified + ": operands of types " + std::string(ir::name(dtype)) + " and " +
@@ -242,6 +243,9 @@ void intMm(Infer& in) {
   bool unsignedLeft = a.dtype == DType::UInt8 && a.device.type == DeviceType::CPU;
   if ((a.dtype != DType::Int8 && !unsignedLeft) || b.dtype != DType::Int8) refuse("_int_mm takes int8 matrices");
   requireOneDevice(a, b);
+  bool aligned = a.device.type == DeviceType::CPU || (a.size(0) > Int(16) && a.size(1) > Int(0) &&
+                                                      a.size(1) % Int(8) == Int(0) && b.size(1) % Int(8) == Int(0));
+  if (!aligned) refuse("CUDA needs more than 16 rows and widths that are multiples of 8");
   in.contiguous(sizes, DType::Int32, a.device);
 }
 

@@ -112,7 +112,7 @@ template <size_t spatial>
 void maxPool(Infer& in) {
   Pooling pool = maxArguments<spatial>(in, 0);
   const TensorType& x = *pool.input;
-  require(in, kReal, x.dtype);
+  require(in, x.device.type == DeviceType::CPU ? kReal : kFloats, x.dtype);
   Dims sizes = pooledSizes(pool);
   maximumResult(in, sizes, spatial, x, x.dtype);
   maximumResult(in, sizes, spatial, x, DType::Int64);
@@ -127,7 +127,9 @@ void maxPoolBackward(Infer& in) {
   require(in, kFloats, x.dtype);
   if (!sameSizes(grad.sizes(), sizes) || !sameSizes(indices.sizes(), sizes)) refuse("the gradient's sizes do not fit");
   if (grad.dtype != x.dtype || indices.dtype != DType::Int64) refuse("the gradient is of another dtype");
-  maximumResult(in, x.sizes(), spatial, spatial == 3 && x.rank == 4 ? grad : x, x.dtype);
+  // On CPU, without a batch, the gradient decides on the memory order.
+  bool byGradient = spatial == 3 && x.rank == 4 && x.device.type == DeviceType::CPU;
+  maximumResult(in, x.sizes(), spatial, byGradient ? grad : x, x.dtype);
 }
 
 template <size_t spatial>
@@ -152,7 +154,7 @@ template <size_t spatial>
 void requireAverage(const TensorType& x) {
   bool narrow = ir::isFloat(x.dtype) && ir::byteSize(x.dtype) < 4;
   bool onCpu = x.device.type == DeviceType::CPU;
-  if ((!accepts(kFloats, x.dtype) && x.dtype != DType::Int64) || (spatial == 3 && narrow && onCpu)) {
+  if ((!accepts(kFloats, x.dtype) && (x.dtype != DType::Int64 || !onCpu)) || (spatial == 3 && narrow && onCpu)) {
     refuse("no average of this dtype");
   }
 }

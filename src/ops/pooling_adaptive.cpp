@@ -127,7 +127,9 @@ void requireUnpoolable(Infer& in, const TensorType& x, const TensorType& indices
 void maxUnpool2d(Infer& in) {
   const TensorType& x = in.tensor(0);
   requireUnpoolable(in, x, in.tensor(1), 2);
-  resultIn(in, resized(x, exactly(in, 2, 2)), suggestMemoryFormat(x), x.dtype, x.device);
+  bool ordered = x.rank == 4 && x.device.type == DeviceType::CPU;
+  MemoryFormat format = ordered ? suggestMemoryFormat(x) : MemoryFormat::Contiguous;
+  resultIn(in, resized(x, exactly(in, 2, 2)), format, x.dtype, x.device);
 }
 
 void maxUnpool3d(Infer& in) {

@@ -7,13 +7,6 @@ namespace saker::ops {
 
 namespace {
 
-void denseLike(Infer& in, const TensorType& like) {
-  TensorSpec spec = in.viewOf(like);
-  spec.offset = 0;
-  spec.strides = denseStridesLike(like);
-  in.result(spec);
-}
-
 // The library decides how much it keeps for the backward, by the machine it runs on.
 void ownWorkspace(Infer&) { refuse(Reason::DataDependent, "the size of the library's workspace is its own"); }
 
@@ -38,8 +31,8 @@ void onednnBackward(Infer& in) {
 void lstmCell(Infer& in) {
   const TensorType &gates = in.tensor(0), &cx = in.tensor(2);
   if (gates.rank != 2 || cx.rank != 2) refuse("a fused cell takes matrices");
-  denseLike(in, cx);
-  denseLike(in, cx);
+  in.contiguous(cx.sizes(), cx);
+  in.contiguous(cx.sizes(), cx);
   in.contiguous(gates.sizes(), gates);
 }
 
@@ -51,7 +44,7 @@ void lstmCellBackward(Infer& in) {
     return;
   }
   in.contiguous(workspace.sizes(), workspace);
-  denseLike(in, cx);
+  in.contiguous(cx.sizes(), cx);
   in.boolean(5) ? in.contiguous(Dims{workspace.size(1)}, workspace) : noResult(in);
 }
 
@@ -59,7 +52,7 @@ void lstmCellBackward(Infer& in) {
 void gruCell(Infer& in) {
   const TensorType& hx = in.tensor(2);
   if (hx.rank != 2) refuse("a fused cell takes matrices");
-  denseLike(in, hx);
+  in.contiguous(hx.sizes(), hx);
   in.contiguous(Dims{hx.size(0), hx.size(1) * Int(5)}, hx);
 }
 
@@ -69,7 +62,7 @@ void gruCellBackward(Infer& in) {
   if (workspace.rank != 2) refuse("a fused cell takes matrices");
   Int width = workspace.size(1) / Int(5) * Int(3);
   for (int i = 0; i < 2; ++i) in.contiguous(Dims{workspace.size(0), width}, workspace);
-  denseLike(in, grad);
+  in.contiguous(grad.sizes(), grad);
   for (int i = 0; i < 2; ++i) in.boolean(2) ? in.contiguous(Dims{width}, workspace) : noResult(in);
 }
 
