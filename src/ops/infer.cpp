@@ -13,7 +13,8 @@ using ir::TypeKind;
 std::string_view meaning(Reason reason) {
   switch (reason) {
 #define X(enumerator, text) \
-  case Reason::enumerator: return text;
+  case Reason::enumerator:  \
+    return text;
     SAKER_REFUSALS(X)
 #undef X
   }
@@ -26,10 +27,14 @@ void unsupported(std::string message) { refuse(Reason::Unsupported, std::move(me
 
 DType Scalar::dtype() const {
   switch (kind) {
-    case Kind::Bool: return DType::Bool;
-    case Kind::Int: return DType::Int64;
-    case Kind::Float: return DType::Float64;
-    case Kind::Complex: return DType::Complex128;
+    case Kind::Bool:
+      return DType::Bool;
+    case Kind::Int:
+      return DType::Int64;
+    case Kind::Float:
+      return DType::Float64;
+    case Kind::Complex:
+      return DType::Complex128;
   }
   return DType::Float64;
 }
@@ -52,10 +57,14 @@ const TensorType* tensorOf(const Arg& arg) {
 
 Int intOf(const Arg& arg) {
   switch (arg.kind()) {
-    case Arg::Kind::Int: return arg.toInt();
-    case Arg::Kind::Bool: return Int(int64_t{arg.toBool()});
-    case Arg::Kind::SymInt: return Int(arg.toSym());
-    default: break;
+    case Arg::Kind::Int:
+      return arg.toInt();
+    case Arg::Kind::Bool:
+      return Int(int64_t{arg.toBool()});
+    case Arg::Kind::SymInt:
+      return Int(arg.toSym());
+    default:
+      break;
   }
   const ir::ScalarType* type = ir::asScalar(typeOf(arg));
   if (type && type->kind == TypeKind::Int && type->expression) return Int(type->expression);
@@ -124,22 +133,35 @@ Scalar Infer::scalar(size_t i) const {
   if (!given(i)) refuse("argument " + std::to_string(i) + " must be a number");
   const Arg& arg = args_[i];
   switch (arg.kind()) {
-    case Arg::Kind::Bool: return {Scalar::Kind::Bool, arg.toBool() ? 1.0 : 0.0, true, arg.toBool()};
-    case Arg::Kind::Int: return {Scalar::Kind::Int, static_cast<double>(arg.toInt()), true, arg.toInt()};
-    case Arg::Kind::Float: return {Scalar::Kind::Float, arg.toFloat(), true, 0};
-    case Arg::Kind::Complex: return {Scalar::Kind::Complex, arg.toComplex().real(), true, 0};
-    case Arg::Kind::SymInt: return {Scalar::Kind::Int, 0, false, 0};
-    case Arg::Kind::SymBool: return {Scalar::Kind::Bool, 0, false, 0};
-    case Arg::Kind::SymFloat: return {Scalar::Kind::Float, 0, false, 0};
-    default: break;
+    case Arg::Kind::Bool:
+      return {Scalar::Kind::Bool, arg.toBool() ? 1.0 : 0.0, true, arg.toBool()};
+    case Arg::Kind::Int:
+      return {Scalar::Kind::Int, static_cast<double>(arg.toInt()), true, arg.toInt()};
+    case Arg::Kind::Float:
+      return {Scalar::Kind::Float, arg.toFloat(), true, 0};
+    case Arg::Kind::Complex:
+      return {Scalar::Kind::Complex, arg.toComplex().real(), true, 0};
+    case Arg::Kind::SymInt:
+      return {Scalar::Kind::Int, 0, false, 0};
+    case Arg::Kind::SymBool:
+      return {Scalar::Kind::Bool, 0, false, 0};
+    case Arg::Kind::SymFloat:
+      return {Scalar::Kind::Float, 0, false, 0};
+    default:
+      break;
   }
   if (const ir::ScalarType* type = ir::asScalar(typeOf(arg))) {
     switch (type->kind) {
-      case TypeKind::Int: return {Scalar::Kind::Int, 0, false, 0};
-      case TypeKind::Bool: return {Scalar::Kind::Bool, 0, false, 0};
-      case TypeKind::Float: return {Scalar::Kind::Float, 0, false, 0};
-      case TypeKind::Complex: return {Scalar::Kind::Complex, 0, false, 0};
-      default: break;
+      case TypeKind::Int:
+        return {Scalar::Kind::Int, 0, false, 0};
+      case TypeKind::Bool:
+        return {Scalar::Kind::Bool, 0, false, 0};
+      case TypeKind::Float:
+        return {Scalar::Kind::Float, 0, false, 0};
+      case TypeKind::Complex:
+        return {Scalar::Kind::Complex, 0, false, 0};
+      default:
+        break;
     }
   }
   refuse("argument " + std::to_string(i) + " must be a number");

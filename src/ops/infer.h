@@ -1,8 +1,8 @@
 // Output inference: what the results of an operator look like, from its arguments, without running it. Rules are
 // written with sym::Int as if sizes were numbers; a question about a symbol is answered by facts or leaves a guard.
 //
-// A rule accepts exactly what the eager operator accepts (errors that depend on data aside): where it refuses, the caller
-// runs the real operator, so that the error is eager's own.
+// A rule accepts exactly what the eager operator accepts (errors that depend on data aside): where it refuses, the
+// caller runs the real operator, so that the error is eager's own.
 #pragma once
 
 #include <complex>
@@ -32,11 +32,11 @@ using sym::Bool;
 using sym::Int;
 
 // Why there is no inferred result.
-#define SAKER_REFUSALS(X)                                                                     \
-  X(BadArgument, "the operator does not accept these arguments")                              \
-  X(Unsupported, "the rule does not cover this case")                                         \
-  X(DataDependent, "the result depends on data")                                              \
-  X(Undecided, "a symbolic condition could not be decided")                                   \
+#define SAKER_REFUSALS(X)                                        \
+  X(BadArgument, "the operator does not accept these arguments") \
+  X(Unsupported, "the rule does not cover this case")            \
+  X(DataDependent, "the result depends on data")                 \
+  X(Undecided, "a symbolic condition could not be decided")      \
   X(Overflow, "a size does not fit in 64 bits")
 
 enum class Reason : uint8_t {
@@ -64,16 +64,16 @@ Inferred infer(const Operator& op, ir::Context& context, std::span<const Arg> ar
 struct RefusalException {
   Refusal refusal;
 };
-[[noreturn]] void refuse(std::string message);              // eager raises too
-[[noreturn]] void unsupported(std::string message);         // eager may well accept
+[[noreturn]] void refuse(std::string message);       // eager raises too
+[[noreturn]] void unsupported(std::string message);  // eager may well accept
 [[noreturn]] void refuse(Reason reason, std::string message);
 
 // A number given as an argument. Its kind takes part in type promotion, its value in few rules.
 struct Scalar {
   enum class Kind : uint8_t { Bool, Int, Float, Complex } kind = Kind::Int;
-  double number = 0;   // real part
-  bool known = true;   // false: symbolic or a value of the graph
-  int64_t integer = 0; // of Bool and Int
+  double number = 0;    // real part
+  bool known = true;    // false: symbolic or a value of the graph
+  int64_t integer = 0;  // of Bool and Int
   DType dtype() const;  // what a 0-d tensor of it has: bool, i64, f64 or c128
 };
 

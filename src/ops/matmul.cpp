@@ -232,6 +232,10 @@ void linear(Infer& in) {
     if (weight.rank == 1) refuse("a bias needs a matrix of weights");
     requireOneDType(in, {&input, bias});
     requireExpands(*bias, sizes);
+    // The batch is folded into rows, and the bias is added to out as it lies.
+    if (in.op().variant == Variant::Out && input.rank > 2 && !isContiguous(in.tensor(3))) {
+      refuse("linear with a bias cannot write a batch into this layout");
+    }
   }
   in.contiguous(sizes, input);
 }

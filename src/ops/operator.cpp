@@ -12,7 +12,8 @@ namespace saker::ops {
 std::string_view name(Cost cost) {
   switch (cost) {
 #define X(enumerator, text) \
-  case Cost::enumerator: return text;
+  case Cost::enumerator:    \
+    return text;
     SAKER_COSTS(X)
 #undef X
   }
@@ -20,7 +21,8 @@ std::string_view name(Cost cost) {
 }
 
 bool Operator::isPure() const {
-  if (!isRemovable() || has(kMayAlias) || has(kReadsState) || has(kNondeterministic) || has(kDynamicShape)) return false;
+  if (!isRemovable() || has(kMayAlias) || has(kReadsState) || has(kNondeterministic) || has(kDynamicShape))
+    return false;
   return std::all_of(resultAlias.begin(), resultAlias.end(), [](int8_t alias) { return alias < 0; });
 }
 

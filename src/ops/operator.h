@@ -18,20 +18,20 @@ class Infer;
 using InferFn = void (*)(Infer&);
 
 // How the time of an operator is spent; what to fuse and what to recompute follows from it.
-#define SAKER_COSTS(X)                                                                  \
-  X(View, "view")               /* metadata only, no memory is touched */               \
-  X(Fill, "fill")               /* writes a result without reading a tensor */          \
-  X(Pointwise, "pointwise")     /* one result element from one element of each input */ \
-  X(Reduction, "reduction")     /* reads a dimension or more for each result element */ \
-  X(Normalization, "normalization") /* reductions and pointwise work in one */          \
-  X(Indexing, "indexing")       /* moves memory: gather, scatter, cat, pad, copy */     \
-  X(Scan, "scan")               /* cumulative along a dimension */                      \
-  X(Sort, "sort")                                                                       \
-  X(Pooling, "pooling")         /* windows: pooling, interpolation */                   \
-  X(Matmul, "matmul")                                                                   \
-  X(Convolution, "convolution")                                                         \
-  X(Attention, "attention")                                                             \
-  X(Library, "library")         /* anything else that only a library does */
+#define SAKER_COSTS(X)                                                                      \
+  X(View, "view")                   /* metadata only, no memory is touched */               \
+  X(Fill, "fill")                   /* writes a result without reading a tensor */          \
+  X(Pointwise, "pointwise")         /* one result element from one element of each input */ \
+  X(Reduction, "reduction")         /* reads a dimension or more for each result element */ \
+  X(Normalization, "normalization") /* reductions and pointwise work in one */              \
+  X(Indexing, "indexing")           /* moves memory: gather, scatter, cat, pad, copy */     \
+  X(Scan, "scan")                   /* cumulative along a dimension */                      \
+  X(Sort, "sort")                                                                           \
+  X(Pooling, "pooling") /* windows: pooling, interpolation */                               \
+  X(Matmul, "matmul")                                                                       \
+  X(Convolution, "convolution")                                                             \
+  X(Attention, "attention")                                                                 \
+  X(Library, "library") /* anything else that only a library does */
 
 enum class Cost : uint8_t {
 #define X(enumerator, name) enumerator,
@@ -43,17 +43,17 @@ std::string_view name(Cost cost);
 // What a schema does not say.
 enum Trait : uint32_t {
   kNone = 0,
-  kRandom = 1 << 0,          // draws from a generator: never dead, never merged
-  kFailsOnData = 1 << 1,     // may raise because of the values in its inputs (TRACE rule 13)
-  kDataDependent = 1 << 2,   // its result is a Python number read from data
-  kDynamicShape = 1 << 3,    // its result's shape depends on data
-  kMayAlias = 1 << 4,        // the result is the input, a view of it, or fresh, depending on the arguments
-  kOwnWrites = 1 << 5,       // the rule itself describes what is written (in-place and out= are not derived)
-  kExactOut = 1 << 6,        // out= must have exactly the dtype of the result
-  kReadsState = 1 << 7,      // reads something that is no argument (a generator's state, a global)
-  kEffect = 1 << 8,          // does something beyond its results and writes: never dead, never moved
-  kNondeterministic = 1 << 9,// may give another result for the same input (order of atomic additions)
-  kCopiedOut = 1 << 10       // out= gets a copy of a fresh result: of exactly its dtype, row-major when resized
+  kRandom = 1 << 0,            // draws from a generator: never dead, never merged
+  kFailsOnData = 1 << 1,       // may raise because of the values in its inputs (TRACE rule 13)
+  kDataDependent = 1 << 2,     // its result is a Python number read from data
+  kDynamicShape = 1 << 3,      // its result's shape depends on data
+  kMayAlias = 1 << 4,          // the result is the input, a view of it, or fresh, depending on the arguments
+  kOwnWrites = 1 << 5,         // the rule itself describes what is written (in-place and out= are not derived)
+  kExactOut = 1 << 6,          // out= must have exactly the dtype of the result
+  kReadsState = 1 << 7,        // reads something that is no argument (a generator's state, a global)
+  kEffect = 1 << 8,            // does something beyond its results and writes: never dead, never moved
+  kNondeterministic = 1 << 9,  // may give another result for the same input (order of atomic additions)
+  kCopiedOut = 1 << 10         // out= gets a copy of a fresh result: of exactly its dtype, row-major when resized
 };
 
 enum class Variant : uint8_t { Functional, Inplace, Out, View };
@@ -74,8 +74,8 @@ struct Operator : ir::OpDef {
   Cost cost = Cost::Library;
   uint32_t traits = kNone;
   Variant variant = Variant::Functional;
-  uint64_t writes = 0;             // bit i: argument i is written
-  std::vector<int8_t> resultAlias; // per schema return: the argument it is or is a view of, or -1
+  uint64_t writes = 0;              // bit i: argument i is written
+  std::vector<int8_t> resultAlias;  // per schema return: the argument it is or is a view of, or -1
 
   bool has(Trait trait) const { return traits & trait; }
   bool isRandom() const { return has(kRandom); }
@@ -87,7 +87,7 @@ struct Operator : ir::OpDef {
 
 // The table: built once, immutable afterwards.
 const Operator* find(std::string_view qualified);
-std::span<const Operator* const> all();  // sorted by name
+std::span<const Operator* const> all();               // sorted by name
 const ir::OpDef* lookup(std::string_view qualified);  // for ir::Context
 inline const Operator* of(const ir::OpDef* def) {
   return def && def->registered ? static_cast<const Operator*>(def) : nullptr;

@@ -126,9 +126,12 @@ bool isContiguous(const TensorType& t) {
 
 bool isContiguous(const TensorType& t, MemoryFormat format) {
   switch (format) {
-    case MemoryFormat::ChannelsLast: return t.rank == 4 && isDenseIn(t, kChannelsLast2d);
-    case MemoryFormat::ChannelsLast3d: return t.rank == 5 && isDenseIn(t, kChannelsLast3d);
-    default: return isContiguous(t);
+    case MemoryFormat::ChannelsLast:
+      return t.rank == 4 && isDenseIn(t, kChannelsLast2d);
+    case MemoryFormat::ChannelsLast3d:
+      return t.rank == 5 && isDenseIn(t, kChannelsLast3d);
+    default:
+      return isContiguous(t);
   }
 }
 

@@ -36,9 +36,9 @@ bool hasInternalOverlap(const TensorType& t);
 MemoryFormat suggestMemoryFormat(const TensorType& t);
 // Strides of a fresh tensor in a format (not Preserve); refuses a wrong rank.
 Dims stridesIn(IntSpan sizes, MemoryFormat format);
-// The dimensions, fastest first, in the order that disturbs the given strides least: an insertion sort by the first row of
-// strides that tells two dimensions apart. Not a total order (a stride of 0 compares with nothing), so the way of sorting
-// is part of the result.
+// The dimensions, fastest first, in the order that disturbs the given strides least: an insertion sort by the first row
+// of strides that tells two dimensions apart. Not a total order (a stride of 0 compares with nothing), so the way of
+// sorting is part of the result.
 SmallVec<int, 6> memoryOrder(IntSpan sizes, IntSpan strideRows);
 Dims stridesInOrder(IntSpan sizes, std::span<const int> order);
 // Dense strides in the order of `like`'s strides: what empty_like gives with preserve_format.

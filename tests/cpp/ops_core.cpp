@@ -60,7 +60,8 @@ TEST_F(OpsCore, BroadcastsSymbolsWithoutAGuard) {
 }
 
 TEST_F(OpsCore, AQuestionAboutTwoSymbolsLeavesOneGuard) {
-  Int s0 = context.symbols().symbol("s0", sym::Range::size(), 7), s1 = context.symbols().symbol("s1", sym::Range::size(), 7);
+  Int s0 = context.symbols().symbol("s0", sym::Range::size(), 7),
+      s1 = context.symbols().symbol("s1", sym::Range::size(), 7);
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(run("aten::add.Tensor", {t(tensor({s0, 3})), t(tensor({s1, 3})), Arg::integer(1)}).ok());
   }

@@ -183,7 +183,8 @@ class Judge(TorchDispatchMode):
         return result
 
     def _eager_raised(self, name: str, error: Exception) -> list[Mismatch]:
-        if "fails_on_data" in self.traits.get(name, ()):
+        # Whether two arguments share memory is no matter of types: whoever records a call sees their storages.
+        if "fails_on_data" in self.traits.get(name, ()) or "refer to a single memory location" in str(error):
             return []
         return [
             Mismatch("accepted", f"accepted, eager raises {type(error).__name__}: {str(error).splitlines()[0][:160]}")
