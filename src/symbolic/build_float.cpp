@@ -1,4 +1,6 @@
 // Floats: folded where all operands are numbers, else kept as they are.
+#include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "symbolic/builder.h"
@@ -6,17 +8,28 @@
 namespace saker::sym {
 namespace {
 
-double pythonMod(double a, double b) {
-  double r = std::fmod(a, b);
-  if (r != 0 ? (r < 0) != (b < 0) : false) return r + b;
-  return r == 0 ? std::copysign(0.0, b) : r;
+// Quotient and remainder together: the quotient is found from the remainder before that gets the divisor's sign.
+struct FloatDivision {
+  double quotient;
+  double remainder;
+};
+
+FloatDivision divideFloats(double a, double b) {
+  double remainder = std::fmod(a, b);
+  double quotient = (a - remainder) / b;
+  if (remainder == 0) {
+    remainder = std::copysign(0.0, b);
+  } else if ((remainder < 0) != (b < 0)) {
+    remainder += b;
+    quotient -= 1;
+  }
+  if (quotient == 0) return {std::copysign(0.0, a / b), remainder};
+  double whole = std::floor(quotient);
+  return {quotient - whole > 0.5 ? whole + 1 : whole, remainder};
 }
 
-double pythonFloorDiv(double a, double b) {
-  double quotient = (a - pythonMod(a, b)) / b;
-  if (quotient == 0) return std::copysign(0.0, a / b);
-  double whole = std::floor(quotient);
-  return quotient - whole > 0.5 ? whole + 1 : whole;
+uint64_t magnitude(int64_t value) {
+  return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
 }
 
 }  // namespace
@@ -35,9 +48,9 @@ std::optional<double> applyFloat(FloatOp op, double a, double b) {
     case FloatOp::Div:
       return b == 0 ? std::nullopt : std::optional(a / b);
     case FloatOp::FloorDiv:
-      return b == 0 ? std::nullopt : std::optional(pythonFloorDiv(a, b));
+      return b == 0 ? std::nullopt : std::optional(divideFloats(a, b).quotient);
     case FloatOp::Mod:
-      return b == 0 ? std::nullopt : std::optional(pythonMod(a, b));
+      return b == 0 ? std::nullopt : std::optional(divideFloats(a, b).remainder);
     case FloatOp::Pow: {
       if (a == 0 && b < 0) return std::nullopt;
       if (a < 0 && std::isfinite(a) && std::isfinite(b) && b != std::floor(b)) return std::nullopt;  // complex
@@ -99,10 +112,19 @@ std::optional<int64_t> applyToInt(FloatOp rounding, double a) {
   return static_cast<int64_t>(*whole);
 }
 
-// Python rounds the exact quotient once. Beyond 53 bits the operands round too, which long double avoids.
+// The exact quotient, rounded once.
 std::optional<double> divideInts(int64_t a, int64_t b) {
   if (b == 0) return std::nullopt;
-  return static_cast<double>(static_cast<long double>(a) / static_cast<long double>(b));
+  uint64_t x = magnitude(a), y = magnitude(b);
+  constexpr uint64_t kExact = uint64_t{1} << 53;
+  if (x <= kExact && y <= kExact) return static_cast<double>(a) / static_cast<double>(b);
+  // At least 56 bits of the quotient; what is cut off only matters by not being zero.
+  int shift = std::max(0, 56 + static_cast<int>(std::bit_width(y)) - static_cast<int>(std::bit_width(x)));
+  unsigned __int128 scaled = static_cast<unsigned __int128>(x) << shift;
+  uint64_t quotient = static_cast<uint64_t>(scaled / y);
+  if (scaled % y != 0) quotient |= 1;
+  double rounded = std::ldexp(static_cast<double>(quotient), -shift);
+  return (a < 0) != (b < 0) ? -rounded : rounded;
 }
 
 const Node* Builder::floatOp(FloatOp op, std::span<const Node* const> operands) {
@@ -128,7 +150,9 @@ const Node* Builder::floatCompare(Kind kind, const Node* a, const Node* b) {
     return boolean(kind == Kind::Eq ? x == y : kind == Kind::Ne ? x != y : kind == Kind::Le ? x <= y : x < y);
   }
   const Node* operands[] = {a, b};
-  if ((kind == Kind::Eq || kind == Kind::Ne) && compare(b, a) < 0) std::swap(operands[0], operands[1]);
+  // == and != have no order; a number comes last.
+  bool swap = a->kind == Kind::FloatConst || (b->kind != Kind::FloatConst && compare(b, a) < 0);
+  if ((kind == Kind::Eq || kind == Kind::Ne) && swap) std::swap(operands[0], operands[1]);
   return intern(kind, 0, operands);
 }
 

@@ -86,10 +86,13 @@ const Node* Context::newSymbol(Kind kind, std::string_view name, Range range) {
   return node;
 }
 
+// Found again by index and range: which facts it belongs to makes no difference to what is built with it.
 const Node* Context::hiddenSymbol(int64_t index, Range range) {
   uint64_t value = static_cast<uint64_t>(index);
-  uint64_t hash = hashMix(hashMix(static_cast<uint64_t>(Kind::Symbol) + 1, value), made_);
-  return make(Kind::Symbol, value, hash, {}, range);
+  uint64_t hash = hashMix(static_cast<uint64_t>(Kind::Symbol) + 1, value);
+  hash = hashMix(hashMix(hash, static_cast<uint64_t>(range.low)), static_cast<uint64_t>(range.high));
+  auto same = [&](const Node& node) { return node.kind == Kind::Symbol && node.value == index && node.range == range; };
+  return nodes_.findOrMake(hash, same, [&] { return make(Kind::Symbol, value, hash, {}, range); });
 }
 
 Int Context::symbol(std::string_view name, Range range, std::optional<int64_t> example) {

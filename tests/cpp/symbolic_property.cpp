@@ -230,6 +230,62 @@ TEST(SymbolicProperty, GuardsImplyAllAnswers) {
   }
 }
 
+// Floats are computed in the order they were written, so the same operations give the same bits.
+TEST(SymbolicProperty, FloatsKeepTheirBits) {
+  Draw draw(7);
+  for (int round = 0; round < iterations(3000); ++round) {
+    Context c;
+    Float f = c.floatSymbol("f0"), g = c.floatSymbol("f1");
+    Int s = c.symbol("s0", Range::all());
+    Assignment a;
+    a.ints = {std::nullopt, std::nullopt, draw.between(-20, 20)};
+    a.floats = {static_cast<double>(draw.between(-40, 40)) / 8, static_cast<double>(draw.between(-9, 9)) / 3,
+                std::nullopt};
+    std::vector<std::pair<const Node*, double>> pool = {
+        {f.node(), *a.floats[0]}, {g.node(), *a.floats[1]}, {c.floatConst(0.1), 0.1}, {c.floatConst(-3.0), -3.0}};
+    const Node* whole[] = {s.node()};
+    pool.push_back({c.floatOp(FloatOp::FromInt, whole), static_cast<double>(*a.ints[2])});
+    for (int step = 0; step < 8; ++step) {
+      auto pick = [&] { return pool[static_cast<size_t>(draw.between(0, static_cast<int64_t>(pool.size()) - 1))]; };
+      auto [x, xv] = pick();
+      auto [y, yv] = pick();
+      const Node* operands[] = {x, y};
+      FloatOp op;
+      double expected;
+      switch (draw.between(0, 5)) {
+        case 0:
+          op = FloatOp::Add, expected = xv + yv;
+          break;
+        case 1:
+          op = FloatOp::Sub, expected = xv - yv;
+          break;
+        case 2:
+          op = FloatOp::Mul, expected = xv * yv;
+          break;
+        case 3:
+          op = FloatOp::Neg, expected = -xv;
+          break;
+        case 4:
+          op = FloatOp::Max, expected = yv > xv ? yv : xv;
+          break;
+        default:
+          if (yv == 0) continue;
+          op = FloatOp::Div, expected = xv / yv;
+      }
+      const Node* made = c.floatOp(op, std::span<const Node* const>(operands).first(arityOf(op)));
+      pool.push_back({made, expected});
+      std::optional<double> found = evaluateFloat(made, a);
+      ASSERT_TRUE(found.has_value()) << toString(made);
+      ASSERT_TRUE(*found == expected || (*found != *found && expected != expected)) << toString(made);
+      ASSERT_EQ(made, parse(c, toString(made)));
+      Kind kinds[] = {Kind::Eq, Kind::Ne, Kind::Le, Kind::Lt};
+      const Node* compared = c.floatCompare(kinds[draw.between(0, 3)], made, x);
+      if (draw.chance(50)) compared = c.logicalNot(compared);
+      ASSERT_EQ(compared, parse(c, toString(compared)));
+    }
+  }
+}
+
 TEST(SymbolicProperty, ParserSurvivesDamagedText) {
   Draw draw(6);
   for (int round = 0; round < iterations(6000); ++round) {
