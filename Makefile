@@ -55,6 +55,7 @@ test-all: test test-sanitize test-clang
 
 bench: build
 	@build/bench/graph_scale
+	@build/bench/symbolic_questions
 	@PYTHONPATH=python $(PYTHON) bench/bench_infer.py
 
 lint: build

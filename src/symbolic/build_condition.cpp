@@ -174,18 +174,26 @@ const Node* Builder::logical(Kind kind, std::span<const Node* const> operands) {
   };
   for (const Node* operand : operands) take(take, operand);
   if (absorbed) return boolean(!isAnd);
-  try {
-    if (kept.size() <= kMaxPairs && mergeComparisons(kind, kept)) return boolean(!isAnd);
-  } catch (const Overflow&) {  // then they stay side by side
-  }
   auto before = [](const Node* a, const Node* b) { return compare(a, b) < 0; };
   std::sort(kept.begin(), kept.end(), before);
   size_t count = static_cast<size_t>(std::unique(kept.begin(), kept.end()) - kept.begin());
   while (kept.size() > count) kept.pop_back();
+  try {
+    if (count <= kMaxPairs && mergeComparisons(kind, kept)) return boolean(!isAnd);
+    if (kept.size() < count) return logical(kind, kept);
+  } catch (const Overflow&) {  // then they stay side by side
+  }
   auto contains = [&](const Node* node) { return std::binary_search(kept.begin(), kept.end(), node, before); };
+  auto hasOpposite = [&](const Node* node) {
+    try {
+      return contains(logicalNot(node));
+    } catch (const Overflow&) {
+      return false;
+    }
+  };
   for (size_t i = 0; i < kept.size() && kept.size() > 1;) {
     const Node* operand = kept[i];
-    if (operand->kind != other && contains(logicalNot(operand))) return boolean(!isAnd);
+    if (operand->kind != other && hasOpposite(operand)) return boolean(!isAnd);
     // a and (a or b) is a
     bool implied = operand->kind == other && std::any_of(operand->args().begin(), operand->args().end(), contains);
     if (implied) {
@@ -196,6 +204,7 @@ const Node* Builder::logical(Kind kind, std::span<const Node* const> operands) {
   }
   if (kept.empty()) return boolean(isAnd);
   if (kept.size() == 1) return kept[0];
+  if (count > kMaxPairs && kept.size() <= kMaxPairs) return logical(kind, kept);
   return intern(kind, 0, kept);
 }
 
