@@ -14,6 +14,15 @@ std::string qualified(const c10::OperatorName& name) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
+// What PyTorch says of this machine; no without oneDNN.
+bool cpuSupports(const char* query) {
+  std::optional<c10::OperatorHandle> handle = c10::Dispatcher::singleton().findSchema({query, ""});
+  if (!handle) return false;
+  torch::jit::Stack stack;
+  handle->callBoxed(&stack);
+  return stack.at(0).toBool();
+}
+
 // False if the dispatcher's schema has an argument that ours has not.
 bool findPlaces(const ir::Schema& ours, const c10::FunctionSchema& theirs, std::vector<int>& places) {
   bool same = ours.arguments.size() == theirs.arguments().size();
@@ -55,7 +64,11 @@ std::span<const ir::Arg> Inference::arguments(ir::Context& context, const Entry&
 Inference::Outcome Inference::infer(ir::Context& context, const c10::OperatorHandle& handle,
                                     std::span<const c10::IValue> values) {
   const Entry* entry = find(handle);
+  static const bool bfloat16 = cpuSupports("mkldnn::_is_mkldnn_bf16_supported");
+  static const bool half = cpuSupports("mkldnn::_is_mkldnn_fp16_supported");
   context.ambient().defaultDType = toDType(c10::get_default_dtype_as_scalartype());
+  context.ambient().cpuConvolvesBFloat16 = bfloat16;
+  context.ambient().cpuConvolvesHalf = half;
   Outcome outcome{entry ? Source::Table : Source::Fallback, {}};
   try {
     if (entry) {

@@ -40,6 +40,9 @@ struct Location {
 struct Ambient {
   DType defaultDType = DType::Float32;
   Device defaultDevice;
+  // oneDNN convolves these on CPUs with instructions for them.
+  bool cpuConvolvesBFloat16 = false;
+  bool cpuConvolvesHalf = false;
 };
 
 class Context {

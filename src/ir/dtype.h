@@ -84,8 +84,9 @@ DType toComplex(DType dtype);  // f16, f32 and f64 (bf16 becomes c64)
   X(OpenGL, "opengl")                                                                                             \
   X(OpenCL, "opencl")                                                                                             \
   X(IDEEP, "ideep")                                                                                               \
-  X(HIP, "hip") X(FPGA, "fpga") X(MAIA, "maia") X(XLA, "xla") X(Vulkan, "vulkan") X(Metal, "metal") X(XPU, "xpu") \
-      X(MPS, "mps") X(Meta, "meta") X(HPU, "hpu") X(VE, "ve") X(Lazy, "lazy") X(IPU, "ipu") X(MTIA, "mtia")       \
+  X(HIP, "hip")                                                                                                   \
+  X(FPGA, "fpga") X(MAIA, "maia") X(XLA, "xla") X(Vulkan, "vulkan") X(Metal, "metal") X(XPU, "xpu") X(MPS, "mps") \
+      X(Meta, "meta") X(HPU, "hpu") X(VE, "ve") X(Lazy, "lazy") X(IPU, "ipu") X(MTIA, "mtia")                     \
           X(PrivateUse1, "privateuseone")
 
 enum class DeviceType : int8_t {

@@ -125,7 +125,7 @@ void convolutionBackward(Infer& in) {
   wantsInput ? convolutionResult(in, conv.input->sizes(), formats.gradInput, *conv.input) : noResult(in);
   if (wantsWeight) {
     convolutionResult(in, conv.weight->sizes(), formats.gradWeight, *conv.weight);
-  } else if (wantsBias && conv.input->device.type == DeviceType::CPU && usesLibrary(conv)) {
+  } else if (wantsBias && conv.input->device.type == DeviceType::CPU && usesLibrary(in, conv)) {
     // oneDNN computes the gradients of weight and bias together and hands out both; the one that nobody asked for keeps
     // the form of two spatial dimensions.
     Dims wide(conv.weight->sizes());

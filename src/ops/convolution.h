@@ -34,7 +34,7 @@ struct ConvolutionFormats {
 };
 ConvolutionFormats chooseFormats(Infer& in, const Convolution& conv, IntSpan outputSizes);
 // Does oneDNN (on CPU) or cuDNN (on CUDA) compute this one?
-bool usesLibrary(const Convolution& conv);
+bool usesLibrary(const Infer& in, const Convolution& conv);
 
 // A fresh tensor of a convolution: `format` counts for the four-dimensional form where there is one spatial dimension.
 void convolutionResult(Infer& in, IntSpan sizes, MemoryFormat format, const TensorType& like);

@@ -54,7 +54,7 @@ MemoryFormat joined(Infer& in, const TensorType& like, IntSpan sizes, size_t dim
 
 }  // namespace
 
-bool usesLibrary(const Convolution& conv) {
+bool usesLibrary(const Infer& in, const Convolution& conv) {
   const TensorType &x = *conv.input, &w = *conv.weight;
   bool onCpu = x.device.type == DeviceType::CPU;
   if (conv.byLibrary) return true;
@@ -64,8 +64,8 @@ bool usesLibrary(const Convolution& conv) {
     }
   }
   if (!onCpu) return !conv.withoutCudnn;
-  // bf16 and f16 go to oneDNN too on CPUs with instructions for them (AVX512 and later), which only shows in the layout
-  // of three-dimensional convolutions.
+  if (x.dtype == DType::BFloat16) return in.context().ambient().cpuConvolvesBFloat16;
+  if (x.dtype == DType::Float16) return in.context().ambient().cpuConvolvesHalf;
   if (x.dtype != DType::Float32) return false;
   if (conv.groups != Int(1)) return true;
   Int rows = w.rank > 3 ? w.size(w.rank - 2) : Int(1);
@@ -107,12 +107,12 @@ ConvolutionFormats chooseFormats(Infer& in, const Convolution& conv, IntSpan out
   bool anyLast = suggestMemoryFormat(*x) == last || suggestMemoryFormat(*w) == last;
   if (x->device.type == DeviceType::CUDA) {
     MemoryFormat given = anyLast ? last : MemoryFormat::Contiguous;
-    formats.library = usesLibrary(conv);
+    formats.library = usesLibrary(in, conv);
     if (formats.library && x->dtype != DType::Float64) chooseCudnnFormats(in, conv, *x, *w, given, last, formats);
     return formats;
   }
   if (!anyLast) return formats;
-  formats.library = usesLibrary(conv);
+  formats.library = usesLibrary(in, conv);
   if (formats.library) {
     formats.output = formats.gradInput = formats.gradWeight = last;
     return formats;

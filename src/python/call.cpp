@@ -30,7 +30,22 @@ c10::OperatorHandle findOperator(py::handle op) {
   return *handle;
 }
 
+namespace {
+
+// torch 2.11 does not survive its own message about this.
+void requireArguments(const c10::FunctionSchema& schema, const py::args& args, const py::kwargs& kwargs) {
+  for (size_t i = args.size(); i < schema.arguments().size(); ++i) {
+    const c10::Argument& argument = schema.arguments()[i];
+    if (!argument.default_value() && !kwargs.contains(argument.name().c_str())) {
+      throw py::type_error(schema.name() + "() is missing value for argument '" + argument.name() + "'");
+    }
+  }
+}
+
+}  // namespace
+
 torch::jit::Stack makeStack(const c10::OperatorHandle& handle, const py::args& args, const py::kwargs& kwargs) {
+  requireArguments(handle.schema(), args, kwargs);
   torch::jit::ToIValueAllowNumbersAsTensors numbers(takesNumbers(handle.schema()));
   try {
     return torch::jit::createStackForSchema(handle.schema(), torch::jit::tuple_slice(args), kwargs, std::nullopt);
