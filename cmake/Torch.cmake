@@ -14,7 +14,8 @@ message(STATUS "torch ${TORCH_VERSION}")
 add_library(torch_from_python INTERFACE)
 target_include_directories(torch_from_python SYSTEM INTERFACE
   ${TORCH_ROOT}/include ${TORCH_ROOT}/include/torch/csrc/api/include ${Python_INCLUDE_DIRS})
-target_compile_definitions(torch_from_python INTERFACE _GLIBCXX_USE_CXX11_ABI=${TORCH_CXX11_ABI})
+target_compile_definitions(torch_from_python INTERFACE
+  _GLIBCXX_USE_CXX11_ABI=${TORCH_CXX11_ABI} AT_PER_OPERATOR_HEADERS)
 target_link_directories(torch_from_python INTERFACE ${TORCH_ROOT}/lib)
 target_link_libraries(torch_from_python INTERFACE c10 torch_cpu torch torch_python)
 # The extension is imported after torch, which has loaded these libraries: no path is written into it.

@@ -90,7 +90,7 @@ std::span<const ir::Arg> Converter::arguments(std::span<const IntMeaning> meanin
 ir::Arg Converter::argument(const c10::IValue& value, IntMeaning meaning) {
   if (value.isTensor()) {
     const at::Tensor& t = value.toTensor();
-    return t.defined() ? ir::Arg::type(tensor(t)) : ir::Arg::none();
+    return t.defined() ? tensorArg(t) : ir::Arg::none();
   }
   if (value.isInt()) return integerArg(value.toInt(), meaning);
   if (value.isNone()) return ir::Arg::none();
@@ -115,10 +115,10 @@ ir::Arg Converter::argument(const c10::IValue& value, IntMeaning meaning) {
   }
   if (value.isString()) return ir::Arg::string(value.toStringView());
   if (value.isDevice()) return ir::Arg::device(resolveDevice(value.toDevice()));
-  if (value.isGenerator()) return opaque("Generator", value.toGenerator().unsafeGetGeneratorImpl());
-  if (value.isStorage()) return opaque("Storage", value.toStorage().unsafeGetStorageImpl());
-  if (value.isStream()) return opaque("Stream", nullptr);
-  if (value.isObject()) return opaque("Object", value.toObjectRef().type().get());
+  if (value.isGenerator()) return opaqueArg("Generator", value);
+  if (value.isStorage()) return opaqueArg("Storage", value);
+  if (value.isStream()) return opaqueArg("Stream", value);
+  if (value.isObject()) return opaqueArg("Object", value);
   throw ops::RefusalException{{ops::Reason::Unsupported, "no counterpart of an argument of type " + value.tagKind()}};
 }
 
@@ -164,8 +164,9 @@ const sym::Node* Converter::symbol(const c10::SymNodeImpl* node) {
   return ours->node();
 }
 
-ir::Arg Converter::opaque(std::string_view className, const void* object) {
-  return ir::Arg::opaque(arena_.make<ir::OpaqueRef>(className, reinterpret_cast<uint64_t>(object)));
+ir::Arg Converter::opaqueArg(std::string_view className, const c10::IValue& object) {
+  const void* address = object.isPtrType() ? object.internalToPointer() : nullptr;
+  return ir::Arg::opaque(arena_.make<ir::OpaqueRef>(className, reinterpret_cast<uint64_t>(address)));
 }
 
 ir::Device resolveDevice(c10::Device device) {

@@ -28,6 +28,7 @@ using Unwrap = const SymNode* (*)(const c10::SymNodeImpl& node);
 class Converter {
  public:
   Converter(ir::Context& context, Arena& arena, Unwrap unwrap) : context_(context), arena_(arena), unwrap_(unwrap) {}
+  virtual ~Converter() = default;
 
   // Throws ops::RefusalException where a value has no counterpart (a symbol of someone else).
   std::span<const ir::Arg> arguments(std::span<const IntMeaning> meanings, std::span<const c10::IValue> values);
@@ -36,8 +37,10 @@ class Converter {
   sym::Int integer(const c10::SymInt& value);
 
  private:
+  // What stands for a defined tensor, and for an object that is not ours. Here: its type, its address.
+  virtual ir::Arg tensorArg(const at::Tensor& tensor) { return ir::Arg::type(this->tensor(tensor)); }
+  virtual ir::Arg opaqueArg(std::string_view className, const c10::IValue& object);
   const sym::Node* symbol(const c10::SymNodeImpl* node);
-  ir::Arg opaque(std::string_view className, const void* object);
 
   ir::Context& context_;
   Arena& arena_;

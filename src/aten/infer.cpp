@@ -51,9 +51,15 @@ const Inference::Entry* Inference::find(const c10::OperatorHandle& handle) {
 std::span<const ir::Arg> Inference::arguments(ir::Context& context, const Entry& entry,
                                               std::span<const c10::IValue> values) {
   arena_.reset({});
-  std::span<const ir::Arg> args = Converter(context, arena_, hooks_.unwrap).arguments(entry.meanings, values);
+  Converter converter(context, arena_, hooks_.unwrap);
+  return arguments(converter, arena_, entry, values);
+}
+
+std::span<const ir::Arg> Inference::arguments(Converter& converter, Arena& arena, const Entry& entry,
+                                              std::span<const c10::IValue> values) {
+  std::span<const ir::Arg> args = converter.arguments(entry.meanings, values);
   if (entry.places.empty()) return args;
-  ir::Arg* placed = arena_.makeArray<ir::Arg>(entry.places.size());
+  ir::Arg* placed = arena.makeArray<ir::Arg>(entry.places.size());
   for (size_t i = 0; i < entry.places.size(); ++i) {
     placed[i] = entry.places[i] >= 0 ? args[static_cast<size_t>(entry.places[i])]
                                      : entry.op->parsed.arguments[i].defaultValue.value_or(ir::Arg());

@@ -52,6 +52,10 @@ class Inference {
   // The arguments as ops::infer takes them; they live until the next call here. Throws ops::RefusalException.
   std::span<const ir::Arg> arguments(ir::Context& context, const Entry& entry, std::span<const c10::IValue> values);
 
+  // The same through a converter of the caller's, whose arena they live in.
+  std::span<const ir::Arg> arguments(Converter& converter, Arena& arena, const Entry& entry,
+                                     std::span<const c10::IValue> values);
+
   // The context of the symbols among the values; nullptr if there are none.
   SharedContext contextOf(std::span<const c10::IValue> values) const { return aten::contextOf(values, hooks_.unwrap); }
 

@@ -55,6 +55,9 @@ const TensorType* tensorOf(const Arg& arg) {
   return type;
 }
 
+// A Python number that stands where a tensor is expected.
+bool isNumber(const Arg& arg) { return arg.kind() >= Arg::Kind::Bool && arg.kind() <= Arg::Kind::Complex; }
+
 Int intOf(const Arg& arg) {
   switch (arg.kind()) {
     case Arg::Kind::Int:
@@ -75,6 +78,7 @@ Int intOf(const Arg& arg) {
 
 const TensorType* Infer::optionalTensor(size_t i) const {
   if (!given(i)) return nullptr;
+  if (isNumber(args_[i])) return &wrapped(i);
   if (const TensorType* type = tensorOf(args_[i])) return type;
   refuse("argument " + std::to_string(i) + " is no tensor");
 }

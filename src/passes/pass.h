@@ -13,12 +13,13 @@
 namespace saker::passes {
 
 // function, name, what it does
-#define SAKER_PASSES(X)                                                                       \
-  X(eliminateDeadCode, "dce", "remove operators whose results are not used")                  \
-  X(eliminateCommonSubexpressions, "cse", "compute equal things once")                        \
-  X(canonicalizeSymbols, "canonicalize-symbols", "rewrite sizes by what is known about them") \
-  X(foldScalars, "fold", "use the expression a scalar is known to be instead of the scalar")  \
-  X(stripLocations, "strip-locations", "forget where operators come from")                    \
+#define SAKER_PASSES(X)                                                                        \
+  X(eliminateDeadCode, "dce", "remove operators whose results are not used")                   \
+  X(eliminateCommonSubexpressions, "cse", "compute equal things once")                         \
+  X(functionalize, "functionalize", "replace writes by values, copied into inputs at the end") \
+  X(canonicalizeSymbols, "canonicalize-symbols", "rewrite sizes by what is known about them")  \
+  X(foldScalars, "fold", "use the expression a scalar is known to be instead of the scalar")   \
+  X(stripLocations, "strip-locations", "forget where operators come from")                     \
   X(stripNames, "strip-names", "forget the names of values")
 
 #define X(function, name, description) void function(ir::Graph& graph);

@@ -4,10 +4,12 @@
 #include "python/graph.h"
 #include "python/infer.h"
 #include "python/symbols.h"
+#include "python/trace.h"
 
 PYBIND11_MODULE(_C, module) {
   module.doc() = "The native part of Saker.";
   saker::python::bindGraph(module);
   saker::python::bindInfer(module);
   saker::python::bindSymbols(module);
+  saker::python::bindTrace(module);
 }

@@ -1,0 +1,169 @@
+#include "aten/call_node.h"
+
+#include <ATen/ScalarOps.h>
+#include <ATen/core/jit_type.h>
+
+#include <stdexcept>
+
+#include "aten/enums.h"
+
+namespace saker::aten {
+
+using ir::Arg;
+
+const c10::OperatorHandle& Handles::find(const ir::OpDef* op) {
+  auto known = handles_.find(op);
+  if (known != handles_.end()) return known->second;
+  // "aten::add.Tensor": the overload follows the first dot after the namespace.
+  size_t dot = op->qualified.find('.', op->qualified.find("::") + 2);
+  c10::OperatorName name(op->qualified.substr(0, dot), dot == std::string::npos ? "" : op->qualified.substr(dot + 1));
+  std::optional<c10::OperatorHandle> handle = c10::Dispatcher::singleton().findSchema(name);
+  if (!handle) throw std::runtime_error("no operator " + op->qualified + " in this PyTorch");
+  return handles_.emplace(op, *handle).first->second;
+}
+
+at::Tensor wrappedNumber(const Arg& number) {
+  c10::Scalar scalar;
+  switch (number.kind()) {
+    case Arg::Kind::Bool:
+      scalar = number.toBool();
+      break;
+    case Arg::Kind::Int:
+      scalar = number.toInt();
+      break;
+    case Arg::Kind::Float:
+      scalar = number.toFloat();
+      break;
+    default: {
+      std::complex<double> value = number.toComplex();
+      scalar = c10::complex<double>(value.real(), value.imag());
+    }
+  }
+  at::Tensor tensor = c10::scalar_to_tensor(scalar);
+  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return tensor;
+}
+
+namespace {
+
+template <typename T>
+T valueOrThrow(std::optional<T> value, const sym::Node* node) {
+  if (!value) throw std::runtime_error("the expression " + sym::toString(node) + " has no value here");
+  return *value;
+}
+
+}  // namespace
+
+c10::IValue constantArgument(const Arg& arg, CallEnvironment& environment) {
+  switch (arg.kind()) {
+    case Arg::Kind::None:
+    case Arg::Kind::Type:
+      return {};
+    case Arg::Kind::Bool:
+      return arg.toBool();
+    case Arg::Kind::Int:
+      return arg.toInt();
+    case Arg::Kind::Float:
+      return arg.toFloat();
+    case Arg::Kind::Complex: {
+      std::complex<double> value = arg.toComplex();
+      return c10::complex<double>(value.real(), value.imag());
+    }
+    case Arg::Kind::String:
+      return std::string(arg.toString());
+    case Arg::Kind::DType:
+      return static_cast<int64_t>(arg.toDType());
+    case Arg::Kind::Device:
+      return fromDevice(arg.toDevice());
+    case Arg::Kind::Layout:
+      return static_cast<int64_t>(arg.toLayout());
+    case Arg::Kind::MemoryFormat:
+      return static_cast<int64_t>(arg.toMemoryFormat());
+    case Arg::Kind::SymInt:
+      return valueOrThrow(sym::evaluateInt(arg.toSym(), environment.symbols()), arg.toSym());
+    case Arg::Kind::SymBool:
+      return valueOrThrow(sym::evaluateBool(arg.toSym(), environment.symbols()), arg.toSym());
+    case Arg::Kind::SymFloat:
+      return valueOrThrow(sym::evaluateFloat(arg.toSym(), environment.symbols()), arg.toSym());
+    case Arg::Kind::Opaque:
+      return environment.opaque(*arg.toOpaque());
+    case Arg::Kind::Value:
+      if (arg.toValue()->tensor()) return environment.tensor(arg.toValue());
+      return environment.number(arg.toValue());
+    case Arg::Kind::List:
+      break;
+  }
+  SAKER_CHECK(false, "a list is converted by its element type");
+  return {};
+}
+
+namespace {
+
+at::Tensor tensorOrWrapped(const Arg& arg, CallEnvironment& environment) {
+  if (arg.isValue()) return environment.tensor(arg.toValue());
+  return arg.isNone() ? at::Tensor() : wrappedNumber(arg);
+}
+
+template <typename T, typename Convert>
+c10::IValue typedList(std::span<const Arg> items, Convert convert) {
+  c10::List<T> out;
+  out.reserve(items.size());
+  for (const Arg& item : items) out.push_back(convert(item));
+  return out;
+}
+
+c10::IValue list(std::span<const Arg> items, const c10::TypePtr& element, CallEnvironment& environment) {
+  switch (element->kind()) {
+    case c10::TypeKind::TensorType:
+      return typedList<at::Tensor>(items, [&](const Arg& item) { return tensorOrWrapped(item, environment); });
+    case c10::TypeKind::OptionalType:
+      return typedList<std::optional<at::Tensor>>(items, [&](const Arg& item) {
+        return item.isNone() ? std::nullopt : std::optional(tensorOrWrapped(item, environment));
+      });
+    case c10::TypeKind::IntType:
+    case c10::TypeKind::SymIntType:
+      return typedList<int64_t>(items, [&](const Arg& item) { return constantArgument(item, environment).toInt(); });
+    case c10::TypeKind::FloatType:
+      return typedList<double>(
+          items, [&](const Arg& item) { return constantArgument(item, environment).toScalar().toDouble(); });
+    case c10::TypeKind::BoolType:
+      return typedList<bool>(items, [&](const Arg& item) { return constantArgument(item, environment).toBool(); });
+    default: {
+      c10::impl::GenericList out(element);
+      for (const Arg& item : items) out.push_back(constantArgument(item, environment));
+      return out;
+    }
+  }
+}
+
+c10::IValue convert(const Arg& arg, const c10::Type& type, CallEnvironment& environment) {
+  if (type.kind() == c10::TypeKind::OptionalType) {
+    if (arg.isNone()) return {};
+    return convert(arg, *type.expectRef<c10::OptionalType>().getElementType(), environment);
+  }
+  if (type.kind() == c10::TypeKind::TensorType) return tensorOrWrapped(arg, environment);
+  if (type.kind() == c10::TypeKind::ListType) {
+    c10::TypePtr element = type.expectRef<c10::ListType>().getElementType();
+    if (arg.isList()) return list(arg.toList(), element, environment);
+    return list(std::span<const Arg>(&arg, 1), element, environment);  // a single number for int[2]
+  }
+  c10::IValue value = constantArgument(arg, environment);
+  if (type.kind() == c10::TypeKind::FloatType && value.isInt()) return static_cast<double>(value.toInt());
+  return value;
+}
+
+}  // namespace
+
+void pushArguments(const ir::Node& node, const c10::FunctionSchema& schema, CallEnvironment& environment,
+                   torch::jit::Stack& stack) {
+  std::span<const Arg> args = node.args();
+  for (size_t i = 0; i < schema.arguments().size(); ++i) {
+    if (i < args.size()) {
+      stack.push_back(convert(args[i], *schema.arguments()[i].real_type(), environment));
+    } else {
+      stack.push_back(schema.arguments()[i].default_value().value_or(c10::IValue()));
+    }
+  }
+}
+
+}  // namespace saker::aten

@@ -1,0 +1,147 @@
+#include "capture/trace_tensor.h"
+
+#include "capture/trace.h"
+
+namespace saker::capture {
+
+namespace {
+
+constexpr const char* kNotThere =
+    "this tensor's data is not there yet: it is recorded in a saker trace that has not run. Reading it from C++ needs "
+    "a flush before.";
+
+// key_set_ is protected; a class without members of its own may still reach it.
+struct KeySetAccess : c10::TensorImpl {
+  static void drop(c10::TensorImpl& tensor) {
+    auto& keys = tensor.*(&KeySetAccess::key_set_);
+    keys = keys - kTraceKeys;
+  }
+};
+
+}  // namespace
+
+void dropTraceKey(c10::TensorImpl& tensor) { KeySetAccess::drop(tensor); }
+
+TraceStorage::TraceStorage(std::shared_ptr<Trace> trace, ir::Value* root, c10::SymInt bytes, c10::Device device,
+                           c10::Allocator* allocator)
+    : c10::StorageImpl(use_byte_size_t(), std::move(bytes), at::DataPtr(nullptr, device), allocator,
+                       /*resizable=*/allocator != nullptr),
+      trace_(std::move(trace)),
+      root_(root) {
+  release_data_and_set_meta_custom_data_ptr_error_msg_(kNotThere);
+}
+
+TraceStorage::~TraceStorage() { leave(); }
+
+void TraceStorage::release_resources() {
+  leave();
+  c10::StorageImpl::release_resources();
+}
+
+void TraceStorage::leave() {
+  if (!trace_) return;
+  {
+    std::lock_guard guard(trace_->lock());
+    if (root_) trace_->storages_[root_->id()] = nullptr;
+    root_ = nullptr;
+  }
+  trace_.reset();
+}
+
+void TraceStorage::fill(const c10::Storage& from) {
+  leave();
+  clear_data_ptr_access_error_msg_();
+  set_nbytes(from.nbytes());
+  if (from.use_count() == 1) {
+    set_data_ptr_noswap(std::move(from.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks()));
+    return;
+  }
+  // Someone else holds these bytes too: share them and keep their owner.
+  auto* owner = new c10::Storage(from);
+  set_data_ptr_noswap(at::DataPtr(
+      owner->mutable_data(), owner, [](void* kept) { delete static_cast<c10::Storage*>(kept); }, from.device()));
+}
+
+void TraceStorage::poison(const std::string& why) {
+  leave();
+  release_data_and_set_meta_custom_data_ptr_error_msg_(why);
+}
+
+TraceStorage* pendingStorage(const c10::TensorImpl& tensor) {
+  if (!tensor.has_storage()) return nullptr;
+  auto* storage = dynamic_cast<TraceStorage*>(tensor.unsafe_storage().unsafeGetStorageImpl());
+  return storage && storage->root() ? storage : nullptr;
+}
+
+TraceTensor::TraceTensor(std::shared_ptr<Trace> trace, ir::Value* value, c10::Storage&& storage,
+                         c10::DispatchKeySet keys, caffe2::TypeMeta dtype)
+    : c10::TensorImpl(std::move(storage), keys, dtype), trace_(std::move(trace)), value_(value) {
+  join();
+}
+
+TraceTensor::~TraceTensor() { leave(); }
+
+void TraceTensor::release_resources() {
+  leave();
+  c10::TensorImpl::release_resources();
+}
+
+void TraceTensor::join() {
+  if (!trace_) return;
+  std::lock_guard guard(trace_->lock());
+  next_ = trace_->living_;
+  if (next_) next_->previous_ = this;
+  trace_->living_ = this;
+}
+
+void TraceTensor::leave() {
+  if (!trace_) return;
+  {
+    std::lock_guard guard(trace_->lock());
+    (previous_ ? previous_->next_ : trace_->living_) = next_;
+    if (next_) next_->previous_ = previous_;
+    next_ = previous_ = nullptr;
+    value_ = nullptr;
+  }
+  trace_.reset();
+}
+
+template <typename Version>
+c10::intrusive_ptr<c10::TensorImpl> TraceTensor::copy(Version&& version, bool allowChange) const {
+  c10::intrusive_ptr<c10::TensorImpl> made;
+  if (trace_) {
+    made = c10::make_intrusive<TraceTensor>(trace_, value_, c10::Storage(storage_), key_set(), data_type_);
+  } else {
+    made = c10::make_intrusive<c10::TensorImpl>(c10::Storage(storage_), key_set(), data_type_);
+  }
+  copy_tensor_metadata(this, made.get(), std::forward<Version>(version), allowChange);
+  return made;
+}
+
+c10::intrusive_ptr<c10::TensorImpl> TraceTensor::shallow_copy_and_detach(const c10::VariableVersion& version,
+                                                                         bool allowChange) const {
+  return copy(version, allowChange);
+}
+
+c10::intrusive_ptr<c10::TensorImpl> TraceTensor::shallow_copy_and_detach(c10::VariableVersion&& version,
+                                                                         bool allowChange) const {
+  return copy(std::move(version), allowChange);
+}
+
+void TraceTensor::shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& from) {
+  c10::TensorImpl::shallow_copy_from(from);
+  leave();
+  if (TraceTensor* other = traceTensor(*from)) {
+    trace_ = other->trace_;
+    value_ = other->value_;
+    join();
+  }
+}
+
+TraceTensor* traceTensor(const c10::TensorImpl& tensor) {
+  if (!tensor.key_set().has(kTraceKey)) return nullptr;
+  auto* found = dynamic_cast<TraceTensor*>(const_cast<c10::TensorImpl*>(&tensor));
+  return found && found->trace() ? found : nullptr;
+}
+
+}  // namespace saker::capture

@@ -1,0 +1,82 @@
+// Tensors without data. What is lazy is the storage: sizes, strides, offset, dtype and version are exact from the
+// moment an operator is recorded. A fresh result owns a TraceStorage, its views share it; a flush fills the storage in
+// place, and every reference to it, wherever it is held, then sees data.
+#pragma once
+
+#include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+
+#include <memory>
+
+#include "capture/key.h"
+#include "ir/graph.h"
+
+namespace saker::capture {
+
+class Trace;
+
+// A storage whose bytes are not there yet. Access to them throws; the text says why.
+class TraceStorage final : public c10::StorageImpl {
+ public:
+  TraceStorage(std::shared_ptr<Trace> trace, ir::Value* root, c10::SymInt bytes, c10::Device device,
+               c10::Allocator* allocator);
+  ~TraceStorage() override;
+  void release_resources() override;
+
+  // The result that will fill it; nullptr once nothing is pending.
+  ir::Value* root() const { return root_; }
+  const std::shared_ptr<Trace>& trace() const { return trace_; }
+
+  // Takes the bytes of `from`, which is left empty if nobody else holds it.
+  void fill(const c10::Storage& from);
+  // Nothing will ever fill it: access throws this text.
+  void poison(const std::string& why);
+
+ private:
+  void leave();
+
+  std::shared_ptr<Trace> trace_;
+  ir::Value* root_;
+};
+
+// nullptr: an ordinary storage, or one that is filled.
+TraceStorage* pendingStorage(const c10::TensorImpl& tensor);
+
+// A tensor recorded in a trace. After a flush it is as good as a plain TensorImpl: the key is gone from its key set.
+class TraceTensor final : public c10::TensorImpl {
+ public:
+  TraceTensor(std::shared_ptr<Trace> trace, ir::Value* value, c10::Storage&& storage, c10::DispatchKeySet keys,
+              caffe2::TypeMeta dtype);
+  ~TraceTensor() override;
+
+  ir::Value* value() const { return value_; }
+  void setValue(ir::Value* value) { value_ = value; }
+  const std::shared_ptr<Trace>& trace() const { return trace_; }
+
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(const c10::VariableVersion& version,
+                                                              bool allowChange) const override;
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(c10::VariableVersion&& version,
+                                                              bool allowChange) const override;
+  void shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& from) override;
+  void release_resources() override;
+  const char* tensorimpl_type_name() const override { return "saker::TraceTensor"; }
+
+ private:
+  friend class Trace;
+  template <typename Version>
+  c10::intrusive_ptr<c10::TensorImpl> copy(Version&& version, bool allowChange) const;
+  void join();
+  void leave();
+
+  std::shared_ptr<Trace> trace_;  // nullptr: nothing pending
+  ir::Value* value_;
+  TraceTensor* next_ = nullptr;  // the trace's list of living tensors
+  TraceTensor* previous_ = nullptr;
+};
+
+// The tensor as one of this trace's, if it still is one.
+TraceTensor* traceTensor(const c10::TensorImpl& tensor);
+// Takes the trace key off a tensor, whatever its class.
+void dropTraceKey(c10::TensorImpl& tensor);
+
+}  // namespace saker::capture

@@ -1,0 +1,34 @@
+// Making nodes whose types are inferred: what a pass uses to write operators into a graph.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string_view>
+
+#include "ir/graph.h"
+#include "ops/operator.h"
+
+namespace saker::ops {
+
+// Nodes go before `position`, or to the end of the region where that is nullptr.
+class Builder {
+ public:
+  Builder(ir::Graph& graph, ir::Region* region, ir::Node* position, const ir::Location* location = nullptr)
+      : graph_(graph), region_(region), position_(position), location_(location) {}
+
+  ir::Graph& graph() const { return graph_; }
+
+  // The node, or nullptr where inference refuses (nothing is inserted then).
+  ir::Node* tryCall(const Operator& op, std::span<const ir::Arg> args);
+  // For calls that are right by construction: a refusal is a broken invariant.
+  ir::Node* call(const Operator& op, std::span<const ir::Arg> args);
+  ir::Value* call(std::string_view op, std::initializer_list<ir::Arg> args);
+
+ private:
+  ir::Graph& graph_;
+  ir::Region* region_;
+  ir::Node* position_;
+  const ir::Location* location_;
+};
+
+}  // namespace saker::ops
