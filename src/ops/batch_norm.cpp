@@ -1,4 +1,5 @@
 // Batch normalisation in its several forms.
+#include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/normalization.h"
 #include "ops/reduce.h"
@@ -20,7 +21,10 @@ MemoryFormat contiguousFormat(const TensorType& t) {
 
 bool contiguousOrNone(const TensorType* t) { return !t || isContiguous(*t); }
 
-void resultIn(Infer& in, const TensorType& like, MemoryFormat format) {
+// The format of a result on the CPU is that of dense inputs, else the one the strides suggest. CUDA keeps all strides.
+void resultLike(Infer& in, const TensorType& like, bool dense) {
+  if (like.device.type != DeviceType::CPU) return likeResult(in, like, like.dtype);
+  MemoryFormat format = dense ? contiguousFormat(like) : suggestMemoryFormat(like);
   in.strided(like.sizes(), stridesIn(like.sizes(), format), like.dtype, like.device);
 }
 
@@ -53,9 +57,9 @@ void forward(Infer& in, const Parameters& p, bool training, size_t out) {
   DType statistics = statisticsDType(input, {p.weight, p.bias, p.mean, p.var});
   if (in.op().variant == Variant::Out) return forwardInto(in, input, statistics, training, out);
   bool cpu = input.device.type == DeviceType::CPU;
-  bool dense = cpu && contiguousSomehow(input) && contiguousOrNone(p.weight) && contiguousOrNone(p.bias) &&
+  bool dense = contiguousSomehow(input) && contiguousOrNone(p.weight) && contiguousOrNone(p.bias) &&
                contiguousOrNone(p.mean) && contiguousOrNone(p.var);
-  resultIn(in, input, dense ? contiguousFormat(input) : suggestMemoryFormat(input));
+  resultLike(in, input, dense);
   Dims saved{training || !cpu ? input.size(1) : Int(0)};
   in.contiguous(saved, statistics, input.device);
   in.contiguous(saved, statistics, input.device);
@@ -137,8 +141,8 @@ void backward(Infer& in) {
                          : statisticsDType(input, {weight, mean, var});
   if (wanted(in, 9, 0)) {
     bool dense =
-        cpu && contiguousSomehow(input) && contiguousSomehow(grad) && contiguousFormat(input) == contiguousFormat(grad);
-    resultIn(in, input, dense ? contiguousFormat(input) : suggestMemoryFormat(input));
+        contiguousSomehow(input) && contiguousSomehow(grad) && contiguousFormat(input) == contiguousFormat(grad);
+    resultLike(in, input, dense);
   } else {
     undefinedResult(in);
   }

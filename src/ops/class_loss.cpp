@@ -95,11 +95,14 @@ void nll2dBackward(Infer& in) {
   } else {
     requireSingle(grad, "nll_loss2d: the gradient");
   }
-  Dims strides = denseStridesLike(self);
-  if (!sameSizes(strides, ir::contiguousStrides(self.sizes())) && !isContiguous(self)) {
-    refuse("nll_loss2d: the gradient is computed for row-major inputs only");
-  }
-  in.strided(self.sizes(), strides, self.dtype, self.device);
+  TensorSpec spec;
+  spec.dtype = self.dtype;
+  spec.device = self.device;
+  spec.sizes = Dims(self.sizes());
+  spec.strides = denseStridesLike(self);
+  const TensorType* result = in.context().types().tensor(spec);
+  if (!isContiguous(*result)) refuse("nll_loss2d: the gradient is computed for row-major inputs only");
+  in.result(*result);
 }
 
 // Margins take a vector or a matrix, whose batch may be empty.

@@ -1,5 +1,5 @@
-// Fourier transforms. The strides of the CPU's results are MKL's way of batching: transformed dimensions innermost, the
-// others outside them, both in the order of the input's strides.
+// Fourier transforms. The strides of results are MKL's way of batching: transformed dimensions innermost, the others
+// outside them, both in the order of the input's strides. cuFFT's are the same for few dimensions.
 #include <algorithm>
 #include <utility>
 
@@ -78,11 +78,12 @@ Dims transformStrides(IntSpan strides, IntSpan sizes, const Order& dims) {
 }
 
 void transformed(Infer& in, const TensorType& self, IntSpan sizes, IntSpan strides, DType dtype) {
-  if (self.device.type != DeviceType::CPU) unsupported("the strides of cuFFT's results");
   in.strided(sizes, strides, dtype, self.device);
 }
 
-void requireSignal(const TensorType& self, const Order& dims) {
+// `most`: the number of dimensions for which cuFFT's strides are MKL's.
+void requireSignal(const TensorType& self, const Order& dims, size_t most) {
+  if (self.device.type != DeviceType::CPU && dims.size() > most) unsupported("the strides of cuFFT's results");
   for (int dim : dims) {
     if (self.size(static_cast<size_t>(dim)) < Int(1)) refuse("a transform of no data points");
   }
@@ -97,7 +98,7 @@ void complexToComplex(Infer& in) {
   require(in, kComplex, self.dtype);
   Order dims = dimsOf(in, self.rank);
   if (dims.empty()) return transformed(in, self, self.sizes(), denseStridesLike(self), self.dtype);
-  requireSignal(self, dims);
+  requireSignal(self, dims, 2);
   sortByStride(dims.begin(), dims.end(), self.strides());
   transformed(in, self, self.sizes(), transformStrides(self.strides(), self.sizes(), dims), self.dtype);
 }
@@ -108,7 +109,7 @@ void realToComplex(Infer& in) {
   require(in, kFull, self.dtype);
   Order dims = dimsOf(in, self.rank);
   if (dims.empty()) unsupported("a transform over no dimension");
-  requireSignal(self, dims);
+  requireSignal(self, dims, 2);
   Dims sizes(self.sizes());
   size_t last = static_cast<size_t>(dims.back());
   if (in.boolean(3)) sizes[last] = sizes[last] / Int(2) + Int(1);
@@ -122,7 +123,7 @@ void complexToReal(Infer& in) {
   require(in, kComplex, self.dtype);
   Order dims = dimsOf(in, self.rank);
   if (dims.empty()) unsupported("a transform over no dimension");
-  requireSignal(self, dims);
+  requireSignal(self, dims, 1);
   Int size = in.integer(3);
   if (size < Int(1)) refuse("a transform of no data points");
   Dims strides(self.strides());

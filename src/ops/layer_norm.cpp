@@ -57,7 +57,10 @@ void layerNormBackward(Infer& in) {
   requireShape(weight, shape);
   requireShape(bias, shape);
   if (!sameSizes(grad.sizes(), input.sizes())) refuse("layer norm: the gradient is not of the input's shape");
-  statisticsDType(input, {weight, bias, &in.tensor(3), &in.tensor(4)});
+  // Here the weight alone says whether statistics are wider than the input.
+  DType statistics = statisticsDType(input, {weight});
+  if (in.tensor(3).dtype != statistics || in.tensor(4).dtype != statistics)
+    refuse("layer norm: statistics of another dtype");
   if (grad.dtype != input.dtype) refuse("layer norm: the gradient is not of the input's dtype");
   if (wanted(in, 7, 0)) {
     in.contiguous(input.sizes(), input);

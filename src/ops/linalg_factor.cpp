@@ -1,4 +1,5 @@
-// Factorisations and functions of one matrix. Strides are those of the CPU's LAPACK kernels.
+// Factorisations and functions of one matrix. Strides are those of LAPACK's kernels; cuSOLVER's are the same where
+// nothing else is said.
 #include <optional>
 
 #include "ops/accept.h"
@@ -43,7 +44,13 @@ void svd(Infer& in) {
   }
   in.contiguous(withBatch(batchOf(a), {k}), ir::toReal(a.dtype), a.device);
   if (vectors) {
-    columnMajor(in, withBatch(batchOf(a), {full ? n : k, n}), a);
+    Dims sizes = withBatch(batchOf(a), {full ? n : k, n});
+    // cuSOLVER gives V, of which this is the transpose.
+    if (a.device.type == DeviceType::CPU) {
+      columnMajor(in, sizes, a);
+    } else {
+      in.contiguous(sizes, a);
+    }
   } else {
     noElements(in, a.dtype, a.device);
   }
@@ -74,7 +81,9 @@ void eigenvalues(Infer& in) {
 void eig(Infer& in) {
   eigenvalues(in);
   const TensorType& a = in.tensor(0);
-  columnMajor(in, a.sizes(), complexOf(a.dtype), a.device);
+  DType dtype = complexOf(a.dtype);
+  if (a.device.type != DeviceType::CPU) return in.contiguous(a.sizes(), dtype, a.device);
+  columnMajor(in, a.sizes(), dtype, a.device);
 }
 
 // A matrix like the input's and a code for each of the batch.

@@ -1,4 +1,5 @@
-// Linear equations, and products with matrices that are kept factored. Strides are those of the CPU's LAPACK kernels.
+// Linear equations, and products with matrices that are kept factored. Strides are those of
+// LAPACK's kernels, and of cuSOLVER's.
 #include <utility>
 
 #include "ops/accept.h"
@@ -29,6 +30,20 @@ void solution(Infer& in, IntSpan sizes, const TensorType& like, bool columns) {
   }
 }
 
+// Of AX = B in columns, of XA = B in rows.
+void sidedSolution(Infer& in, IntSpan sizes, const TensorType& a, const TensorType& b, bool left) {
+  if (left || !ir::isComplex(b.dtype) || isEmpty(a) || isEmpty(b)) return solution(in, sizes, b, left);
+  // From the right the adjoint equation is solved, and the result conjugated by its mark alone.
+  if (in.op().variant == Variant::Out) unsupported("the conjugation mark on out=");
+  TensorSpec spec;
+  spec.dtype = b.dtype;
+  spec.device = b.device;
+  spec.flags.conj = true;
+  spec.sizes = Dims(sizes);
+  spec.strides = ir::contiguousStrides(sizes);
+  in.result(spec);
+}
+
 // A vector, or a batch of vectors of A's shape.
 bool isVectorSide(const TensorType& a, const TensorType& b) {
   return b.rank == 1 || (b.rank + 1 == a.rank && sameSizes(b.sizes(), a.sizes().first(a.rank - 1)));
@@ -49,7 +64,7 @@ void solve(Infer& in) {
     requireMatrices(in, b);
     sizes = solutionSizes(a, b, left);
   }
-  solution(in, sizes, a, left);  // a batch of vectors is laid out as a matrix is
+  sidedSolution(in, sizes, a, b, left);  // a batch of vectors is laid out as a matrix is
   columnMajor(in, a.sizes(), a);
   in.contiguous(a.sizes().first(a.rank - 1), DType::Int32, a.device);
   in.contiguous(batchOf(a), DType::Int32, a.device);
@@ -66,7 +81,8 @@ void luSolve(Infer& in) {
   if (pivots.dtype != DType::Int32) refuse("linalg_lu_solve: pivots are int32");
   if (!sameSizes(pivots.sizes(), lu.sizes().first(lu.rank - 1))) refuse("linalg_lu_solve: pivots of another shape");
   bool left = in.boolean(3, true);
-  solution(in, solutionSizes(lu, b, left), b, left);
+  Dims sizes = solutionSizes(lu, b, left);
+  sidedSolution(in, sizes, lu, b, left);
 }
 
 // Are the matrices, each column after column, packed one after the other?
@@ -85,7 +101,8 @@ void solveTriangular(Infer& in) {
   requireMatrices(in, b);
   Dims sizes = solutionSizes(a, b, in.boolean(3, true));
   // A conjugate of packed columns is solved for the conjugate, in rows.
-  bool packed = a.flags.conj && isColumnMajor(in, a) && sameSizes(batchOf(a), IntSpan(sizes).first(sizes.size() - 2));
+  IntSpan batch = IntSpan(sizes).first(sizes.size() - 2);
+  bool packed = a.flags.conj && (isEmpty(a) || (isColumnMajor(in, a) && sameSizes(batchOf(a), batch)));
   solution(in, sizes, a, !packed);
 }
 
@@ -130,7 +147,9 @@ struct LeastSquares {
 
 // What a LAPACK driver gives beside the solution.
 LeastSquares driverOf(const Infer& in, bool tall) {
-  std::string_view driver = in.given(3) ? in.string(3) : "gelsy";
+  bool cpu = in.tensor(0).device.type == DeviceType::CPU;
+  std::string_view driver = in.given(3) ? in.string(3) : cpu ? "gelsy" : "gels";
+  if (!cpu && driver != "gels") refuse("linalg_lstsq: CUDA knows the driver gels only");
   if (driver == "gelsy") return {true, false, false};
   if (driver == "gels") return {false, false, tall};
   if (driver != "gelsd" && driver != "gelss") refuse("linalg_lstsq: an unknown driver");
@@ -145,12 +164,13 @@ void leastSquares(Infer& in) {
   requireMatrices(in, a);
   requireLapack(in, a.dtype);
   requireSameDType(a, b);
-  if (a.device.type != DeviceType::CPU) unsupported("linalg_lstsq on another device");
   if (b.rank < 1 || b.rank > a.rank || b.rank + 1 < a.rank) refuse("linalg_lstsq: tensors of ranks that do not fit");
   bool vector = b.rank + 1 == a.rank;
   IntSpan rightBatch = b.sizes().first(vector ? b.rank - 1 : b.rank - 2);
   Int m = rowsOf(a), n = columnsOf(a), right = vector ? Int(1) : columnsOf(b);
-  if (m != (vector ? b.size(b.rank - 1) : rowsOf(b))) refuse("linalg_lstsq: matrices that do not fit");
+  // Some vectors that do not fit are let through.
+  if (vector && m != b.size(b.rank - 1)) unsupported("linalg_lstsq: a matrix and a vector that do not fit");
+  if (!vector && m != rowsOf(b)) refuse("linalg_lstsq: matrices that do not fit");
   bool tall = static_cast<bool>(m > n);
   LeastSquares gives = driverOf(in, tall);
   Dims batch = broadcast(batchOf(a), rightBatch);
@@ -271,7 +291,7 @@ void addSolvers(Rows& rows) {
   add("linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor", ldlSolve);
   add("linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None)"
       " -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
-      leastSquares, kFailsOnData);
+      leastSquares, kFailsOnData | kDynamicShape);
   add("linalg_householder_product(Tensor input, Tensor tau) -> Tensor", householderProduct);
   add("ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor", ormqr);
   add("linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", cross);

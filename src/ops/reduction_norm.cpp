@@ -128,10 +128,10 @@ void renorm(Infer& in) {
   in.contiguous(self.sizes(), self);
 }
 
-// (self, bins, min, max); CUDA counts integers, too.
+// (self, bins, min, max); CUDA counts integers, but no halves.
 void histc(Infer& in) {
   const TensorType& self = in.tensor(0);
-  require(in, self.device.type == DeviceType::CPU ? kFloats : kReal, self.dtype);
+  require(in, self.device.type == DeviceType::CPU ? kFloats : kInts | kFull, self.dtype);
   Int bins = in.integer(1, 100);
   if (bins < Int(1)) refuse("histc: bins must be positive");
   Scalar low = in.scalar(2), high = in.scalar(3);

@@ -53,7 +53,6 @@ void maskedSoftmax(Infer& in) {
   const TensorType& self = in.tensor(0);
   const TensorType& mask = in.tensor(1);
   if (mask.dtype != DType::Bool) refuse("a mask must be boolean");
-  if (self.device.type != DeviceType::CPU) unsupported("_masked_softmax on another device");
   int64_t type = in.fixed(3, 2);
   if (type == 0 || type == 1) {
     if (self.rank != 4 || mask.rank != 2) unsupported("a mask by sequence beside an input that is not (B, H, L, L)");
@@ -64,6 +63,7 @@ void maskedSoftmax(Infer& in) {
   }
   if (in.given(2)) wrapDim(in.fixed(2), self.rank);
   require(in, kFloats, self.dtype);
+  if (self.device.type != DeviceType::CPU) return in.contiguous(self.sizes(), self);
   likeResult(in, self, self.dtype);
 }
 
