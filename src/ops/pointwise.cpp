@@ -1,7 +1,5 @@
 #include "ops/pointwise.h"
 
-#include <cmath>
-#include <limits>
 #include <string>
 
 #include "support/check.h"
@@ -25,70 +23,6 @@ void binaryResult(Infer& in, const TensorType& a, const TensorType& b, uint8_t a
   if (gives == Gives::Float) computed = toFloating(in.context(), computed);
   require(in, accepted, computed);
   elementwiseResult(in, both, gives == Gives::Bool ? DType::Bool : computed, computed);
-}
-
-namespace {
-
-struct Bounds {
-  double low, high;
-};
-
-// The finite values of a dtype. Negative integers wrap around in unsigned types, as far as their size fits.
-Bounds boundsOf(DType dtype) {
-  switch (dtype) {
-    case DType::UInt8:
-      return {-255, 255};
-    case DType::Int8:
-      return {-128, 127};
-    case DType::Int16:
-      return {-32768, 32767};
-    case DType::UInt16:
-      return {-65535, 65535};
-    case DType::Int32:
-      return {-0x1p31, 0x1p31 - 1};
-    case DType::UInt32:
-      return {-(0x1p32 - 1), 0x1p32 - 1};
-    case DType::Int64:
-      return {-0x1p63, 0x1p63};
-    case DType::UInt64:
-      return {-0x1p64, 0x1p64};
-    case DType::Float16:
-    case DType::Complex32:
-      return {-65504, 65504};
-    case DType::BFloat16:
-      return {-0x1.fep127, 0x1.fep127};
-    case DType::Float32:
-    case DType::Complex64:
-      return {-0x1.fffffep127, 0x1.fffffep127};
-    default:
-      return {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
-  }
-}
-
-bool isUnsigned(DType dtype) {
-  return dtype == DType::UInt8 || (ir::isIntegral(dtype, false) && dtype >= DType::UInt16);
-}
-
-bool fits(double value, DType dtype) {
-  bool integral = ir::isIntegral(dtype, false);
-  if (std::isnan(value)) return !integral;
-  if (std::isinf(value)) return !integral;
-  Bounds bounds = boundsOf(dtype);
-  return value >= bounds.low && value <= bounds.high;
-}
-
-}  // namespace
-
-void requireFits(const Infer& in, size_t i, DType dtype) {
-  Scalar value = in.scalar(i);
-  if (dtype == DType::Bool || !value.known) return;
-  bool wraps = value.kind == Scalar::Kind::Bool || value.kind == Scalar::Kind::Int;
-  bool ok = fits(value.number, dtype) && (wraps || value.number >= 0 || !isUnsigned(dtype));
-  if (value.kind == Scalar::Kind::Complex) {
-    double imaginary = in.arg(i).toComplex().imag();
-    ok = ok && (ir::isComplex(dtype) ? fits(imaginary, dtype) : imaginary == 0);
-  }
-  if (!ok) refuse(in.op().qualified + ": the number does not fit into " + std::string(ir::name(dtype)));
 }
 
 void requireNumbersFit(const Infer& in, DType dtype) {

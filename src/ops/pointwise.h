@@ -34,9 +34,7 @@ void binary(Infer& in) {
   binaryResult(in, operand(in, first), operand(in, second), accepted, gives);
 }
 
-// Refuses a number that a tensor of `dtype` cannot hold (what converting a Scalar checks).
-void requireFits(const Infer& in, size_t i, DType dtype);
-// The same for all numbers of an operator that computes half precision in f32.
+// Refuses numbers that do not fit, for operators that compute half precision in f32.
 void requireNumbersFit(const Infer& in, DType dtype);
 
 template <uint8_t accepted>
