@@ -140,6 +140,18 @@ void placeIndex(const TensorType& index, const Shape& shape, Standin& out) {
   out.set(index, placed, *placedStrides);
 }
 
+// CUDA's kernel wants all indices to lie in memory alike; where they do not, it makes them row-major.
+void unifyStrides(std::span<Standin> indices) {
+  bool alike = true;
+  for (const Standin& index : indices) alike &= sameSizes(index.type.strides(), indices[0].type.strides());
+  if (alike) return;
+  for (Standin& index : indices) {
+    if (isContiguous(index.type)) continue;
+    Dims sizes(index.type.sizes());
+    index.set(TensorType(index.type), sizes, ir::contiguousStrides(sizes));
+  }
+}
+
 // Without any index there is nothing to compute, which eager notices only where there are elements.
 void requireNothingThere(const TensorType& self) {
   if (numel(self) != Int(0)) refuse("at least one index is needed");
@@ -162,6 +174,7 @@ TensorSpec indexed(const Infer& in, const TensorType& self, size_t at) {
     operands.push_back(&placed[count++].type);
   }
   if (count == 0) requireNothingThere(self);
+  if (self.device.type == DeviceType::CUDA && count > 1) unifyStrides(std::span(placed).first(count));
   Elementwise result = elementwise(operands);
   TensorSpec spec;
   spec.dtype = self.dtype;

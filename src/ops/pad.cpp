@@ -77,8 +77,10 @@ Dims paddedSizes(const TensorType& self, const Dims& pad) {
 }
 
 // Planes and volumes keep the memory format that the input suggests (a volume without a batch as if it were planes).
-MemoryFormat formatOf(const TensorType& self, int dims) {
-  return dims > 1 ? suggestMemoryFormat(self) : MemoryFormat::Contiguous;
+template <int dims, Mode mode>
+MemoryFormat formatOf(const TensorType& self) {
+  bool rowMajor = dims == 1 || (dims == 2 && mode == Mode::Reflect && self.device.type == DeviceType::CUDA);
+  return rowMajor ? MemoryFormat::Contiguous : suggestMemoryFormat(self);
 }
 
 template <int dims, Mode mode>
@@ -86,7 +88,7 @@ void pad(Infer& in) {
   const TensorType& self = in.tensor(0);
   Dims sizes = paddedSizes<dims, mode>(self, in.ints(1));
   require(in, kNumbers, self.dtype);
-  in.result(inFormat(self, sizes, formatOf(self, dims)));
+  in.result(inFormat(self, sizes, formatOf<dims, mode>(self)));
 }
 
 template <int dims, Mode mode>
@@ -97,8 +99,7 @@ void padBackward(Infer& in) {
   // All but one return early when there is nothing to do.
   bool always = mode == Mode::Reflect && dims == 2;
   if (always || numel(self) != Int(0)) require(in, kFloating, gradient.dtype);
-  TensorSpec spec = inFormat(self, Dims(self.sizes()), formatOf(self, dims));
-  in.result(spec);
+  in.result(inFormat(self, Dims(self.sizes()), formatOf<dims, mode>(self)));
 }
 
 template <int dims, Mode mode>

@@ -60,6 +60,14 @@ void checksDataInOrder(Infer& in) {
   in.result(spec);
 }
 
+// What a program promises about a number that no one has seen yet.
+void constrainsRange(Infer& in) {
+  Scalar value = in.scalar(0);
+  if (!value.known) return;
+  if (in.given(1) && value.number < in.number(1)) refuse("the number is below the range it was promised to be in");
+  if (in.given(2) && value.number > in.number(2)) refuse("the number is above the range it was promised to be in");
+}
+
 void checksMetadata(Infer& in) {
   const TensorType& a = in.tensor(0);
   if (in.given(1) && !sameSizes(a.sizes(), in.ints(1))) refuse("the tensor does not have the asserted sizes");
@@ -100,6 +108,10 @@ void addQueries(Rows& rows) {
   add("aten::_assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, "
       "Device? device=None, Layout? layout=None) -> ()",
       checksMetadata);
+  for (std::string name : {"sym_constrain_range", "sym_constrain_range_for_size"}) {
+    rows.push_back({"aten::" + name + "(Scalar size, *, int? min=None, int? max=None) -> ()", constrainsRange,
+                    Cost::View, kEffect});
+  }
 }
 
 }  // namespace saker::ops

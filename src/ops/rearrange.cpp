@@ -49,6 +49,10 @@ void roll(Infer& in) {
   if (dims.empty() && shifts.size() == 1) return in.contiguous(self->sizes(), *self);
   if (shifts.size() != dims.size()) refuse("as many dimensions as shifts are needed");
   if (numel(*self) == Int(0)) return in.result(freshLike(*self));
+  if (self->device.type != DeviceType::CPU) {  // elsewhere one kernel does it, not a concatenation
+    for (Int dim : dims) wrapDim(dim.guard(), self->rank);
+    return in.contiguous(self->sizes(), *self);
+  }
   for (size_t i = 0; i < shifts.size(); ++i) self = rolled(in, *self, shifts[i], dims[i].guard());
   in.result(TensorSpec(*self));
 }
@@ -101,7 +105,8 @@ void inSuggestedFormat(Infer& in, const TensorType& self, const Dims& sizes, boo
   spec.dtype = self.dtype;
   spec.device = self.device;
   spec.sizes = sizes;
-  MemoryFormat format = suggestMemoryFormat(self);
+  // The CPU has kernels of its own; elsewhere it is reshape, permute, reshape.
+  MemoryFormat format = self.device.type == DeviceType::CPU ? suggestMemoryFormat(self) : MemoryFormat::Contiguous;
   bool empty = static_cast<bool>(ir::numel(sizes) == Int(0));
   if (!empty) {
     require(in, kAll, self.dtype);

@@ -35,6 +35,19 @@ void reshapedCopy(Infer& in) {
   in.contiguous(inferSizes(in.ints(1), numel(self)), self);
 }
 
+void narrowCopy(Infer& in) {
+  const TensorType& self = in.tensor(0);
+  if (self.rank == 0) refuse("a 0-d tensor cannot be narrowed");
+  int64_t dim = wrapDim(in.fixed(1), self.rank);
+  Int size = self.size(static_cast<size_t>(dim)), start = in.integer(2), length = in.integer(3);
+  if (length < Int(0)) refuse("a negative length");
+  if (start < Int(0)) start += size;
+  if (start < Int(0) || start > size || length > size - start) refuse("a part that reaches beyond the tensor");
+  Dims sizes(self.sizes());
+  sizes[static_cast<size_t>(dim)] = length;
+  in.contiguous(sizes, self);
+}
+
 // A view where possible, else a row-major copy.
 void reshape(Infer& in) {
   TensorSpec view = in.viewOf(in.tensor(0));
@@ -139,6 +152,8 @@ void addViews(Rows& rows) {
   rows.push_back({"aten::_fw_primal(Tensor(a) self, int level) -> Tensor(a)", viewRule<geometry::same>, Cost::View});
 
   rows.push_back({"aten::_reshape_copy(Tensor self, SymInt[] size) -> Tensor", reshapedCopy, Cost::Indexing});
+  addWithOut(rows, "aten::narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", narrowCopy,
+             Cost::Indexing);
   rows.push_back({"aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", reshape, Cost::View, kMayAlias});
   rows.push_back({"aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)", contiguous,
                   Cost::Indexing, kMayAlias});
