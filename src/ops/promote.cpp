@@ -52,8 +52,12 @@ std::optional<DType> promoteOptional(std::optional<DType> a, std::optional<DType
 std::optional<DType> combine(std::optional<DType> higher, std::optional<DType> lower) {
   if (!higher) return lower;
   if (!lower || ir::isComplex(*higher)) return higher;
-  if (ir::isFloat(*higher)) return ir::isComplex(*lower) ? complexOfParts(*higher) : higher;
-  if (*higher == DType::Bool || ir::isFloat(*lower) || ir::isComplex(*lower)) return promoteTypes(*higher, *lower);
+  if (ir::isComplex(*lower)) {
+    if (isNarrowFloat(*higher)) noPromotion(*higher, *lower);
+    return ir::isFloat(*higher) ? complexOfParts(*higher) : *lower;
+  }
+  if (ir::isFloat(*higher)) return higher;
+  if (*higher == DType::Bool || ir::isFloat(*lower)) return promoteTypes(*higher, *lower);
   return higher;
 }
 
