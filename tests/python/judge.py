@@ -16,6 +16,9 @@ import saker
 from saker import _C
 from symbolic_calls import compare_dynamic
 
+# The tensors are small: threads would only wait for each other.
+torch.set_num_threads(1)
+
 
 class Mismatch(NamedTuple):
     kind: str  # "refused", "accepted", "count", "kind", "dtype", "sizes", "strides", "degenerate strides", ...
@@ -29,14 +32,14 @@ class Findings:
     calls: int = 0
     cases: int = 0  # calls that differ from each other
     skipped: int = 0  # calls on tensors that are not strided
-    failures: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # kind -> examples
+    failures: dict[str, list[str]] = field(default_factory=dict)  # kind -> examples
 
     def merge(self, other: Findings) -> None:
         self.calls += other.calls
         self.cases += other.cases
         self.skipped += other.skipped
         for kind, examples in other.failures.items():
-            self.failures[kind].extend(examples)
+            self.failures.setdefault(kind, []).extend(examples)
 
 
 def tensors_in(tree: Any) -> Iterator[torch.Tensor]:
@@ -212,7 +215,7 @@ class Judge(TorchDispatchMode):
         for mismatch in verdict:
             example = f"{text}: {mismatch.detail}  [{self.origin}]"
             if not repeated:
-                findings.failures[mismatch.kind].append(example)
+                findings.failures.setdefault(mismatch.kind, []).append(example)
             if entry:
                 self.scope_failures.append(example)
 

@@ -15,17 +15,24 @@ import re
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal import common_methods_invocations as invocations
 from torch.utils._pytree import tree_map
 
 import saker
-from judge import Judge, report, tensors_in, totals
+from judge import Findings, Judge, report, tensors_in, totals
+
+# PyTorch's entries, and those of the operators on lists of tensors, which it keeps apart.
+FOREACH = ("unary", "binary", "pointwise", "reduce", "other")
+ENTRIES = [*invocations.op_db, *(op for kind in FOREACH for op in getattr(invocations, f"foreach_{kind}_op_db"))]
 
 # The dtypes each entry is run with, where it supports them: all samples of the first, a few of one of each group.
 MAIN_DTYPE = torch.float32
@@ -177,9 +184,10 @@ class Sweep:
     def _run_variants(self, op: Any, sample: Any, call: tuple, origin: str) -> None:
         plain = tree_map(lambda x: x.detach() if isinstance(x, torch.Tensor) else x, call)
         first, args, kwargs = plain
-        if op.inplace_variant is not None and isinstance(first, torch.Tensor) and not sample.broadcasts_input:
-            self._run_call(op.inplace_variant, (first.clone(), args, kwargs), f"{origin} in place", backward=False)
-        if op.supports_out:
+        if op.inplace_variant is not None and not sample.broadcasts_input:
+            copy = tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, first)
+            self._run_call(op.inplace_variant, (copy, args, kwargs), f"{origin} in place", backward=False)
+        if op.supports_out and not op.name.startswith("_foreach"):
             with contextlib.suppress(Exception):
                 expected = op.op(first, *args, **kwargs)
                 self._run_out(op, plain, expected, origin)
@@ -224,7 +232,7 @@ def core_operators() -> list[str]:
 
 
 def entries(pattern: str | None) -> list[Any]:
-    return [op for op in op_db if pattern is None or re.search(pattern, name_of(op))]
+    return [op for op in ENTRIES if pattern is None or re.search(pattern, name_of(op))]
 
 
 INDEX = Path(__file__).parents[2] / ".cache" / f"opinfo_calls_{torch.__version__}.json"
@@ -236,7 +244,7 @@ def load_index() -> dict[str, list[str]]:
         return json.loads(INDEX.read_text())
     print("building the index of calls, once, about a minute ...", file=sys.stderr)
     index = {}
-    for op in op_db:
+    for op in ENTRIES:
         judge = Judge(only="^$")
         Sweep(judge, Plan(samples=4, other_samples=1, strided=False, errors=False, variants=1)).run(op)
         index[name_of(op)] = sorted(judge.seen)
@@ -252,65 +260,92 @@ def print_core() -> None:
     print("\n".join(f"    {name}" for name in missing))
 
 
-def main() -> int:
+class Shard(NamedTuple):
+    """What a part of the entries showed."""
+
+    findings: dict[str, Findings]
+    fallback_findings: dict[str, Findings]
+    seen: Counter[str]
+    covered: dict[str, bool]
+    notes: list[str]
+
+
+def run_shard(names: list[str], aten: str | None, fallback: bool, plan: Plan) -> Shard:
+    warnings.simplefilter("ignore")
+    judge = Judge(only=aten, judge_fallback=fallback)
+    sweep = Sweep(judge, plan)
+    for op in ENTRIES:
+        if name_of(op) in names:
+            sweep.run(op)
+    return Shard(dict(judge.findings), dict(judge.fallback_findings), judge.seen, sweep.covered, sweep.notes)
+
+
+def run_all(names: list[str], aten: str | None, fallback: bool, plan: Plan, jobs: int) -> Shard:
+    if jobs == 1:
+        return run_shard(names, aten, fallback, plan)
+    # Many small parts: entries differ a lot in what they take.
+    parts = [names[i :: jobs * 4] for i in range(jobs * 4)]
+    total = Shard({}, {}, Counter(), {}, [])
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        for part in [pool.submit(run_shard, names, aten, fallback, plan) for names in parts]:
+            shard = part.result()
+            for mine, theirs in ((total.findings, shard.findings), (total.fallback_findings, shard.fallback_findings)):
+                for name, found in theirs.items():
+                    mine.setdefault(name, Findings()).merge(found)
+            total.seen.update(shard.seen)
+            total.covered.update(shard.covered)
+            total.notes.extend(shard.notes)
+    return total
+
+
+def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ops", help="run OpInfo entries whose name matches this regular expression")
     parser.add_argument("--aten", help="judge only operators whose name matches this regular expression")
     parser.add_argument("--fast", action="store_true", help="few samples")
     parser.add_argument("--dtype", action="append", help="only these dtypes (float32, int64, ...)")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--report", type=Path, help="write the report to this file too")
     parser.add_argument("--examples", type=int, default=1, help="examples of each kind of mismatch")
-    parser.add_argument(
-        "--fallback", action="store_true", help="judge the meta kernels of operators without an entry too"
-    )
+    parser.add_argument("--fallback", action="store_true", help="judge meta kernels of operators without an entry too")
     parser.add_argument("--list-missing", action="store_true", help="list operators that were called and have no entry")
-    parser.add_argument(
-        "--core", action="store_true", help="list the core operators without an entry, and do nothing else"
-    )
+    parser.add_argument("--core", action="store_true", help="only list the core operators without an entry")
     parser.add_argument("--notes", action="store_true", help="list what eager mode itself raised")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = parse_options()
     if options.core:
         print_core()
         return 0
-    base = FAST if options.fast else FULL
-    plan = Plan(
-        **{
-            **base.__dict__,
-            "device": options.device,
-            "dtypes": tuple(getattr(torch, d) for d in options.dtype) if options.dtype else None,
-        }
-    )
-    warnings.simplefilter("ignore")
-    judge = Judge(only=options.aten, judge_fallback=options.fallback)
-    sweep = Sweep(judge, plan)
+    dtypes = tuple(getattr(torch, name) for name in options.dtype) if options.dtype else None
+    plan = replace(FAST if options.fast else FULL, device=options.device, dtypes=dtypes)
     start = time.perf_counter()
-    chosen_entries = entries(options.ops)
+    names = [name_of(op) for op in entries(options.ops)]
     if options.aten:
-        index = load_index()
-        chosen_entries = [op for op in chosen_entries if any(judge.wanted(name) for name in index[name_of(op)])]
-    for op in chosen_entries:
-        sweep.run(op)
-    lines = [report(judge.findings, options.examples)]
+        index, judge = load_index(), Judge(only=options.aten, judge_fallback=options.fallback)
+        names = [name for name in names if any(judge.wanted(op) for op in index[name])]
+    found = run_all(names, options.aten, options.fallback, plan, options.jobs)
+    missing = sorted((name for name in found.seen if not saker.ops.has_entry(name)), key=lambda n: (-found.seen[n], n))
+    lines = [report(found.findings, options.examples)]
     if options.fallback:
-        lines += [
-            "meta kernels against eager (not counted as failures):",
-            report(judge.fallback_findings, options.examples),
-        ]
-        lines.append(f"meta kernels: {totals(judge.fallback_findings)}")
+        lines += ["meta kernels (not counted as failures):", report(found.fallback_findings, options.examples)]
+        lines.append(f"meta kernels: {totals(found.fallback_findings)}")
     if options.list_missing:
-        lines += [f"{count:8d}  {name}" for name, count in judge.missing()]
+        lines += [f"{found.seen[name]:8d}  {name}" for name in missing]
     if options.notes:
-        lines += sweep.notes
-    count, full = len(sweep.covered), sum(sweep.covered.values())
+        lines += found.notes
+    count, full = len(found.covered), sum(found.covered.values())
     lines.append(f"OpInfo entries run: {count}; by the table alone: {full}; with the fallback: {count - full}")
-    lines.append(f"operators called: {len(judge.seen)}, without an entry: {len(judge.missing())}")
-    lines.append(f"{totals(judge.findings)}; {time.perf_counter() - start:.0f} s")
+    lines.append(f"operators called: {len(found.seen)}, without an entry: {len(missing)}")
+    lines.append(f"{totals(found.findings)}; {time.perf_counter() - start:.0f} s")
     text = "\n".join(line for line in lines if line)
     print(text)
     if options.report:
         options.report.write_text(text + "\n")
-    return 1 if any(f.failures for f in judge.findings.values()) else 0
+    return 1 if any(f.failures for f in found.findings.values()) else 0
 
 
 if __name__ == "__main__":

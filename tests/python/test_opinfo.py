@@ -5,7 +5,7 @@ import os
 import pytest
 
 from judge import Judge
-from opinfo_sweep import FAST, FULL, Sweep, name_of, op_db
+from opinfo_sweep import ENTRIES, FAST, FULL, Sweep, name_of
 
 
 @pytest.fixture(scope="module")
@@ -13,7 +13,7 @@ def sweep() -> Sweep:
     return Sweep(Judge(), FULL if os.environ.get("SAKER_SWEEP") == "full" else FAST)
 
 
-@pytest.mark.parametrize("op", op_db, ids=name_of)
+@pytest.mark.parametrize("op", ENTRIES, ids=name_of)
 def test_inference_equals_eager(sweep: Sweep, op) -> None:
     failures = sweep.run(op)
     assert not failures, f"{len(failures)} mismatches:\n" + "\n".join(failures[:20])
