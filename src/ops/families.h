@@ -57,6 +57,7 @@ using Rows = std::vector<Row>;
   X(addSolvers)                    \
   X(addSorts)                      \
   X(addSpecial)                    \
+  X(addSpecialMatmul)              \
   X(addSumReductions)              \
   X(addTernary)                    \
   X(addUnary)                      \

@@ -111,6 +111,23 @@ def compare(func: torch._ops.OpOverload, inferred: list[tuple], result: Any) -> 
     return found
 
 
+def assert_like_eager(op: torch._ops.OpOverload, *args: Any) -> None:
+    """One call of an operator of the table, also one that PyTorch takes apart before a Judge would see it."""
+    text, refusal, inferred = _C.call_text(op, args, {}), None, []
+    try:
+        source, inferred = _C.infer(op, args, {})
+        assert source == "table", text
+    except saker.Refusal as refused:
+        refusal = refused
+    try:
+        result = op(*args)
+    except Exception as error:
+        assert refusal, f"{text}: accepted, eager raises {error}"
+        return
+    assert not refusal, f"{text}: refused ({refusal}), eager accepts"
+    assert not compare(op, inferred, result), text
+
+
 class Judge(TorchDispatchMode):
     """Judges each operator call under it. Equal calls (operator, argument types and constants) are judged once."""
 
