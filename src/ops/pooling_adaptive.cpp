@@ -46,6 +46,33 @@ void adaptiveAverage(Infer& in) {
   resultIn(in, resized(x, exactly(in, 1, spatial)), formatOf(x, spatial), x.dtype, x.device);
 }
 
+// The row as a plane of height one, which is where the memory format comes from; a mean where one element remains.
+void adaptiveAverage1d(Infer& in) {
+  const TensorType& x = in.tensor(0);
+  if (x.rank != 2 && x.rank != 3) refuse("pooling needs 2 or 3 dimensions");
+  TensorSpec plane(x);
+  Int width = x.size(x.rank - 1);
+  plane.sizes.insert(x.rank - 1, Int(1));
+  plane.strides.insert(x.rank - 1, width * x.stride(x.rank - 1));
+  const TensorType& input = *in.context().types().tensor(plane);
+  Int wanted = exactly(in, 1, 1)[0];
+  Dims sizes = resized(input, {Int(1), wanted});
+  if (wanted == Int(1)) {
+    require(in, kFloating | kHalfComplex, x.dtype);
+  } else {
+    requireInput(input, 2);
+    if (!accepts(kFloats, x.dtype) && ir::numel(sizes) != Int(0)) require(in, kFloats, x.dtype);
+  }
+  TensorSpec spec;
+  spec.dtype = x.dtype;
+  spec.device = x.device;
+  spec.sizes = sizes;
+  spec.strides = stridesIn(sizes, formatOf(input, 2));
+  spec.sizes.erase(x.rank - 1);
+  spec.strides.erase(x.rank - 1);
+  in.result(spec);
+}
+
 template <size_t spatial>
 void adaptiveAverageBackward(Infer& in) {
   const TensorType &grad = in.tensor(0), &x = in.tensor(1);
@@ -150,6 +177,8 @@ void addAdaptivePooling(Rows& rows) {
     for (size_t at; (at = text.find('#')) != std::string::npos;) text.replace(at, 1, std::to_string(spatial));
     return text;
   };
+  rows.push_back(
+      {"aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor", adaptiveAverage1d, Cost::Pooling});
   for (size_t n : {2, 3}) {
     auto add = [&](const char* schema, InferFn two, InferFn three, uint32_t traits = kNone) {
       rows.push_back({fill(schema, n), n == 2 ? two : three, Cost::Pooling, traits});

@@ -13,7 +13,7 @@ namespace {
 
 void requireFloating(const Infer& in, DType dtype) { require(in, kFloating | kHalfComplex, dtype); }
 
-// (self, dim=None, *, correction, keepdim)
+// (self, dim=None, *, correction, keepdim) and (self, dim, unbiased, keepdim): the correction changes values only.
 template <bool withMean>
 void variance(Infer& in) {
   const TensorType& self = in.tensor(0);
@@ -152,6 +152,10 @@ void addMomentsAndNorms(Rows& rows) {
     add(name + "_mean.correction" + arguments + ") -> (Tensor, Tensor)", variance<true>);
     add(name + "_mean.correction_out" + arguments + ", Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))",
         variance<true>, kExactOut);
+    arguments = "(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False";
+    add(name + ".dim" + arguments + ") -> Tensor", variance<false>);
+    add(name + ".out" + arguments + ", *, Tensor(a!) out) -> Tensor(a!)", variance<false>);
+    add(name + "_mean.dim" + arguments + ") -> (Tensor, Tensor)", variance<true>);
   }
   add("linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)"
       " -> Tensor",
