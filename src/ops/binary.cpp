@@ -43,7 +43,24 @@ void roundedDivision(Infer& in) {
 }
 
 // Raised to 0 or 1 any dtype will do: nothing is computed.
-bool isZeroOrOne(const Scalar& value) { return value.known && (value.number == 0 || value.number == 1); }
+bool isZeroOrOne(const Infer& in, size_t i) {
+  Scalar value = in.scalar(i);
+  if (!value.known || (value.number != 0 && value.number != 1)) return false;
+  return value.kind != Scalar::Kind::Complex || in.arg(i).toComplex().imag() == 0;
+}
+
+// Operand `last` is the kernel's second: 8-bit floats are not multiplied with a single element there.
+template <size_t last>
+void product(Infer& in) {
+  const TensorType &a = operand(in, 0), &b = operand(in, 1);
+  if (accepts(kFloat8, a.dtype) || accepts(kFloat8, b.dtype)) {
+    const TensorType* both[] = {&a, &b};
+    if (accepts(kFloat8, resultType(in.context(), both)) && numel(last == 0 ? a : b) == Int(1)) {
+      refuse(in.op().qualified + " is not implemented for 8-bit floats and a single element");
+    }
+  }
+  binaryResult(in, a, b, kAll | kHalfComplex | kWideInts | kFloat8);
+}
 
 void powerOfTensor(Infer& in) {
   const TensorType& base = in.tensor(0);
@@ -54,7 +71,7 @@ void powerOfTensor(Infer& in) {
   }
   const TensorType* both[] = {&base, &in.wrapped(1)};
   DType dtype = resultType(in.context(), both);
-  if (!isZeroOrOne(exponent)) {
+  if (!isZeroOrOne(in, 1)) {
     require(in, kNumbers, dtype);
     requireFits(in, 1, dtype);
   }
@@ -126,9 +143,8 @@ void addSums(Rows& rows) {
 
 void addProducts(Rows& rows) {
   Forms copied{.out = "Scalar_out", .outTraits = kCopiedOut};
-  constexpr uint8_t kProducts = kAll | kHalfComplex | kWideInts;
-  addForms(rows, "mul.Tensor(Tensor self, Tensor other)", binary<kProducts>);
-  addForms(rows, "mul.Scalar(Tensor self, Scalar other)", binary<kProducts>, copied);
+  addForms(rows, "mul.Tensor(Tensor self, Tensor other)", product<1>);
+  addForms(rows, "mul.Scalar(Tensor self, Scalar other)", product<0>, copied);
   addForms(rows, "div.Tensor(Tensor self, Tensor other)", binary<kFloating, Gives::Float>);
   addForms(rows, "div.Scalar(Tensor self, Scalar other)", binary<kFloating, Gives::Float>, copied);
   // Integers divided by zero raise.

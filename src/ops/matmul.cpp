@@ -22,10 +22,10 @@ void requireOneDevice(const TensorType& a, const TensorType& b) {
 }
 
 // Dtypes: all operands alike, of a type the library multiplies.
-void requireOneDType(Infer& in, std::initializer_list<const TensorType*> operands) {
+void requireOneDType(Infer& in, std::initializer_list<const TensorType*> operands, uint8_t more = 0) {
   DType dtype = (*operands.begin())->dtype;
   bool onCpu = (*operands.begin())->device.type == DeviceType::CPU;
-  require(in, onCpu ? kNumbers : kFloating, dtype);
+  require(in, onCpu ? kNumbers | more : kFloating, dtype);
   for (const TensorType* t : operands) {
     if (t->dtype != dtype) {
       refuse(in.op().qualified + ": operands of types " + std::string(ir::name(dtype)) + " and " +
@@ -71,10 +71,13 @@ Dims batchProductSizes(const TensorType& a, const TensorType& b) {
   return {a.size(0), a.size(1), b.size(2)};
 }
 
+// Matrices of 8-bit floats have a kernel, those of mere exponents have not.
+uint8_t narrowFloats(const TensorType& a) { return a.dtype == DType::Float8E8M0FNU ? 0 : kFloat8; }
+
 void mm(Infer& in) {
   const TensorType &a = in.tensor(0), &b = in.tensor(1);
   Dims sizes = productSizes(a, b);
-  requireOneDType(in, {&a, &b});
+  requireOneDType(in, {&a, &b}, narrowFloats(a));
   in.contiguous(sizes, a);
 }
 
@@ -89,7 +92,7 @@ void addmm(Infer& in) {
   const TensorType &bias = in.tensor(0), &a = in.tensor(1), &b = in.tensor(2);
   Dims sizes = productSizes(a, b);
   requireExpands(bias, sizes);
-  requireOneDType(in, {&a, &b, &bias});
+  requireOneDType(in, {&a, &b, &bias}, narrowFloats(a));
   requireFactors(in, bias.dtype);
   in.contiguous(sizes, bias);
 }
