@@ -1,18 +1,34 @@
 """Saker: a compiler for PyTorch programs, in C++.
 
 >>> import saker
->>> graph = saker.parse(open("program.sk").read())
->>> graph.run_passes("dce,cse")
+>>> graph = saker.capture(model, x)
 >>> print(graph.text)
+>>> y = graph(x)
 """
 
 import torch  # noqa: F401  (its libraries must be loaded before the extension)
 
 from saker import _C  # noqa: F401  isort: skip
 from saker import ops
-from saker._C import Graph, SymbolSpace, parse, passes
-from saker.errors import ParseError, Refusal
+from saker._C import SymbolSpace, parse, passes
+from saker._capture import capture
+from saker._deferred import deferred
+from saker._graph import Graph
+from saker.errors import CaptureError, ParseError, Refusal, RunError
 
 __version__ = "0.1.0"
 
-__all__ = ["Graph", "ParseError", "Refusal", "SymbolSpace", "__version__", "ops", "parse", "passes"]
+__all__ = [
+    "CaptureError",
+    "Graph",
+    "ParseError",
+    "Refusal",
+    "RunError",
+    "SymbolSpace",
+    "__version__",
+    "capture",
+    "deferred",
+    "ops",
+    "parse",
+    "passes",
+]

@@ -22,3 +22,21 @@ class ParseError(ValueError):
         self.message = message
         self.line = line
         self.column = column
+
+
+class CaptureError(Refusal):
+    """A program cannot be captured. ``operator``, ``file`` and ``line`` say what and where, as far as it is known."""
+
+    def __init__(self, reason: str, message: str, operator: str = "", file: str | None = None, line: int = 0) -> None:
+        where = f"{file}:{line}: " if file else ""
+        what = f"{operator} cannot be captured: " if operator else ""
+        RuntimeError.__init__(self, f"{where}{what}{message}")
+        self.reason = reason
+        self.message = message
+        self.operator = operator
+        self.file = file
+        self.line = line
+
+
+class RunError(RuntimeError):
+    """A graph was given what it was not captured for."""

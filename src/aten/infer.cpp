@@ -67,14 +67,18 @@ std::span<const ir::Arg> Inference::arguments(Converter& converter, Arena& arena
   return {placed, entry.places.size()};
 }
 
-Inference::Outcome Inference::infer(ir::Context& context, const c10::OperatorHandle& handle,
-                                    std::span<const c10::IValue> values) {
-  const Entry* entry = find(handle);
+void Inference::observe(ir::Context& context) const {
   static const bool bfloat16 = cpuSupports("mkldnn::_is_mkldnn_bf16_supported");
   static const bool half = cpuSupports("mkldnn::_is_mkldnn_fp16_supported");
   context.ambient().defaultDType = toDType(c10::get_default_dtype_as_scalartype());
   context.ambient().cpuConvolvesBFloat16 = bfloat16;
   context.ambient().cpuConvolvesHalf = half;
+}
+
+Inference::Outcome Inference::infer(ir::Context& context, const c10::OperatorHandle& handle,
+                                    std::span<const c10::IValue> values) {
+  const Entry* entry = find(handle);
+  observe(context);
   Outcome outcome{entry ? Source::Table : Source::Fallback, {}};
   try {
     if (entry) {

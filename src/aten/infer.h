@@ -49,6 +49,9 @@ class Inference {
   };
   Outcome infer(ir::Context& context, const c10::OperatorHandle& handle, std::span<const c10::IValue> values);
 
+  // Reads the state around a call that inference depends on. infer() does it by itself.
+  void observe(ir::Context& context) const;
+
   // The arguments as ops::infer takes them; they live until the next call here. Throws ops::RefusalException.
   std::span<const ir::Arg> arguments(ir::Context& context, const Entry& entry, std::span<const c10::IValue> values);
 

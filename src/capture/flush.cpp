@@ -1,4 +1,6 @@
 // Running what is pending: the raw recording, in order, through ATen.
+#include <c10/util/Exception.h>
+
 #include "capture/trace.h"
 #include "runtime/interpreter.h"
 
@@ -9,54 +11,75 @@ namespace {
 // Fills each storage of the trace as its contents are produced.
 class FlushRun final : public runtime::Interpreter {
  public:
-  FlushRun(Trace& trace, const std::vector<TraceStorage*>& storages)
-      : Interpreter(trace.graph(), sym::exampleAssignment(trace.context()->symbols())),
+  FlushRun(const ir::Graph& graph, Trace& trace, const std::vector<Filled>& storages)
+      : Interpreter(graph, sym::exampleAssignment(trace.context()->symbols())),
         trace_(trace),
-        storages_(storages) {
+        storages_(graph.valueLimit()) {
+    for (const Filled& filled : storages) storages_[filled.value] = &filled;
     for (const Input& input : trace.inputs()) {
       const ir::TensorType& type = *input.value->tensor();
       set(input.value, runtime::tensorOver(input.storage, type, runtime::geometryOf(type, symbols())));
     }
   }
 
-  c10::IValue opaque(const ir::OpaqueRef& reference) override { return trace_.kept(reference.number); }
+  c10::IValue opaque(const ir::OpaqueRef& reference) override { return trace_.kept()[reference.number]; }
 
  protected:
   at::Tensor fresh(const ir::Value& value, at::Tensor real) override {
     bool moved = false;
     real = inToldLayout(value, std::move(real), moved);
     trace_.stats().layoutMismatches += moved;
-    TraceStorage* storage = value.id() < storages_.size() ? storages_[value.id()] : nullptr;
-    if (!storage) return real;
-    auto kept = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage);
+    c10::intrusive_ptr<c10::StorageImpl> kept;
+    if (const Filled* filled = storages_[value.id()]) kept = filled->storage.lock();
+    auto* waiting = static_cast<TraceStorage*>(kept.get());
+    if (!waiting || !waiting->root()) return real;
     c10::Storage bytes = real.storage();
     real.reset();
-    storage->fill(bytes);
+    waiting->fill(bytes);
     return runtime::tensorOver(c10::Storage(std::move(kept)), *value.tensor(),
                                runtime::geometryOf(*value.tensor(), symbols()));
   }
 
  private:
   Trace& trace_;
-  const std::vector<TraceStorage*>& storages_;
+  std::vector<const Filled*> storages_;  // by value
 };
+
+std::string place(const ir::Location* location) {
+  if (!location) return "";
+  return std::string(location->file) + ":" + std::to_string(location->line) + ", in " + std::string(location->function);
+}
 
 }  // namespace
 
 void Trace::flush() {
   std::shared_ptr<Trace> self = shared_from_this();
-  std::lock_guard guard(lock_);
-  if (!pending()) return;
+  auto held = lock();
+  if (!pending()) {
+    reset(/*dropKeys=*/true);
+    return;
+  }
   ++stats_.flushes;
   RunForReal real;
+  // What runs may record again (a kernel written in Python): into a trace that is empty.
+  std::unique_ptr<ir::Graph> graph = takeGraph();
+  FlushRun run(*graph, *this, storages_);
   try {
-    FlushRun(*this, storages_).run();
+    run.run();
+  } catch (c10::Error& error) {
+    std::string where = place(run.running() ? run.running()->location() : nullptr);
+    if (!where.empty()) error.add_context("This operator was recorded at " + where + ".");
+    poisonPending(std::current_exception(), error.what_without_backtrace());
+    reset(/*dropKeys=*/false);
+    throw;
   } catch (const std::exception& error) {
-    poisonPending(std::string("an operator recorded before this tensor failed when it ran: ") + error.what());
-    reset();
+    poisonPending(std::current_exception(), error.what());
+    reset(/*dropKeys=*/false);
     throw;
   }
-  reset();
+  constexpr const char* kNothing = "the operator that was to make this tensor made none";
+  poisonPending(std::make_exception_ptr(std::runtime_error(kNothing)), kNothing);
+  reset(/*dropKeys=*/true);
 }
 
 }  // namespace saker::capture

@@ -1,30 +1,20 @@
 #include "capture/record.h"
 
+#include <ATen/SequenceNumber.h>
 #include <ATen/core/Generator.h>
+#include <c10/core/GradMode.h>
+#include <torch/library.h>
 
 #include "aten/convert.h"
 #include "aten/enums.h"
+#include "capture/call.h"
+#include "capture/run_now.h"
 #include "capture/trace.h"
 #include "ops/operator.h"
 
 namespace saker::capture {
 
 namespace {
-
-using Values = std::span<c10::IValue>;
-
-template <typename Visit>
-void eachTensor(Values values, Visit visit) {
-  for (const c10::IValue& value : values) {
-    if (value.isTensor()) {
-      if (value.toTensor().defined()) visit(value.toTensor());
-    } else if (value.isList() && !value.isIntList()) {
-      for (const c10::IValue& item : value.toListRef()) {
-        if (item.isTensor() && item.toTensor().defined()) visit(item.toTensor());
-      }
-    }
-  }
-}
 
 // The arguments as the graph has them: tensors are values of the trace, Python numbers stand for themselves.
 class ValueConverter final : public aten::Converter {
@@ -33,9 +23,7 @@ class ValueConverter final : public aten::Converter {
       : Converter(*trace.context(), arena, trace.host().hooks.unwrap), trace_(trace) {}
 
   ir::Arg tensorArg(const at::Tensor& tensor) override {
-    if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !pendingStorage(*tensor.unsafeGetTensorImpl())) {
-      return numberArg(tensor);
-    }
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !trace_.isPending(tensor)) return numberArg(tensor);
     return ir::Arg::value(trace_.valueOf(tensor));
   }
   ir::Arg numberArg(const at::Tensor& tensor) {
@@ -61,131 +49,164 @@ class ValueConverter final : public aten::Converter {
 // One call on its way into a trace.
 class Recorder {
  public:
-  Recorder(Trace& trace, const c10::OperatorHandle& op, torch::jit::Stack* stack)
-      : trace_(trace),
-        op_(op),
-        stack_(stack),
-        values_(stack->data() + stack->size() - op.schema().arguments().size(), op.schema().arguments().size()),
-        entry_(trace.inference().find(op)) {}
+  Recorder(Trace& trace, const Call& call) : trace_(trace), call_(call), entry_(trace.inference().find(call.op)) {}
 
-  void record() {
+  // False: the operator is to be taken apart by its composite kernel, which records its parts.
+  bool record() {
     settleStrangers();
-    if (onlyMeta()) return runForReal();
-    if (mustRunAtOnce()) return runAtOnce();
-    Arena scratch;
-    ValueConverter converter(trace_, scratch);
-    std::span<const ir::Arg> args;
-    ops::Inferred inferred;
-    try {
-      args = trace_.inference().arguments(converter, scratch, *entry_, values_);
-      inferred = ops::infer(*entry_->op, *trace_.context(), args);
-    } catch (const ops::RefusalException& refused) {
-      inferred.refusal = refused.refusal;
+    if (isComposite()) return false;
+    if (cannotWait(trace_, call_, entry_)) {
+      runNow(trace_, call_, entry_);
+      return true;
     }
-    if (inferred.refusal) return refused(*inferred.refusal);
-    append(args, inferred);
+    trace_.inference().observe(*trace_.context());
+    trace_.scratch().reset({});
+    ValueConverter converter(trace_, trace_.scratch());
+    try {
+      if (!entry_) {
+        recordUnknown(converter);
+      } else if (trace_.mode() == Mode::Capture && entry_->op->qualified == "aten::lift_fresh") {
+        recordLiteral();
+      } else {
+        std::span<const ir::Arg> args =
+            trace_.inference().arguments(converter, trace_.scratch(), *entry_, call_.values);
+        ops::Inferred inferred = ops::infer(*entry_->op, *trace_.context(), args);
+        if (inferred.refusal) throw ops::RefusalException{*inferred.refusal};
+        if (!onMeta(inferred)) {
+          append(entry_->op, resolved(args, inferred), inferred.results);
+        } else {
+          runNow(trace_, call_, entry_);
+        }
+      }
+    } catch (const ops::RefusalException& refused) {
+      onRefusal(trace_, call_, refused.refusal);
+    }
+    return true;
   }
 
  private:
-  // Tensors of other traces, and such as reached a pending storage under another dtype, become ordinary first.
+  // Tensors of other traces, and such as reached a pending storage under another dtype, become ordinary first. Those
+  // that an error left without data raise it.
   void settleStrangers() {
-    eachTensor(values_, [&](const at::Tensor& tensor) {
+    eachTensor(call_.values, [&](const at::Tensor& tensor) {
       c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-      TraceStorage* storage = pendingStorage(impl);
-      if (storage) {
-        std::shared_ptr<Trace> owner = storage->trace();
-        if (owner.get() != &trace_) {
-          owner->flush();
-        } else if (storage->root()->tensor()->dtype != aten::toDType(tensor.scalar_type()) && !traceTensor(impl)) {
-          trace_.flush();
+      TraceStorage* storage = traceStorage(impl);
+      if (!storage) return;
+      storage->raiseFailure();
+      if (!storage->root()) return;
+      std::shared_ptr<Trace> owner = storage->trace();
+      if (owner.get() != &trace_) {
+        settleForeign(*owner);
+      } else if (storage->root()->tensor()->dtype != aten::toDType(tensor.scalar_type()) && !traceTensor(impl)) {
+        if (trace_.mode() == Mode::Capture) {
+          refuse(trace_, call_, {ops::Reason::Unsupported, "a tensor came to see a result under another dtype"});
         }
-      } else if (TraceTensor* other = traceTensor(impl); other && other->trace().get() != &trace_) {
-        std::shared_ptr<Trace> owner = other->trace();
-        owner->flush();
+        trace_.flush();
       }
     });
   }
 
-  bool onlyMeta() const {
-    bool any = false, meta = true;
-    eachTensor(values_, [&](const at::Tensor& tensor) {
-      any = true;
-      meta &= tensor.is_meta();
-    });
-    return any && meta;
+  void settleForeign(Trace& owner) {
+    if (owner.mode() == Mode::Capture) {
+      trace_.raise({ops::Reason::Unsupported,
+                    "a tensor of one capture is used inside of another one; pass it as an "
+                    "argument, or capture both in one function"});
+    }
+    owner.flush();
   }
 
-  bool mustRunAtOnce() const {
-    if (!entry_) return true;
+  // A literal becomes a constant of the graph, and what the program gets is a copy, which it may write to.
+  void recordLiteral() {
+    ir::Value* constant = trace_.valueOf(call_.values[0].toTensor());
+    if (constant->isParameter()) trace_.noteLiteral(constant);
+    const ir::Arg args[] = {ir::Arg::value(constant), ir::Arg::none()};
+    const ops::Operator* clone = ops::find("aten::clone");
+    append(clone, args, ops::infer(*clone, *trace_.context(), args).results);
+  }
+
+  bool isComposite() const {
+    if (entry_ && !entry_->op->has(ops::kMayAlias)) return false;
+    return call_.op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  }
+
+  static bool onMeta(const ops::Inferred& inferred) {
+    const ir::TensorType* first = inferred.results.empty() ? nullptr : ir::asTensor(inferred.results[0]);
+    return first && first->device.type == ir::DeviceType::Meta;
+  }
+
+  // An operator that the table does not know, in a capture: by its meta kernel, if its schema says that it only reads.
+  void recordUnknown(ValueConverter& converter) {
+    for (const c10::Argument& argument : call_.op.schema().arguments()) {
+      if (argument.alias_info()) {
+        throw ops::RefusalException{{ops::Reason::Unsupported,
+                                     "it writes to or aliases its arguments, and the "
+                                     "operator table does not know it"}};
+      }
+    }
+    aten::Inference::Outcome outcome = trace_.inference().infer(*trace_.context(), call_.op, call_.values);
+    if (outcome.inferred.refusal) throw ops::RefusalException{*outcome.inferred.refusal};
+    ++trace_.stats().fallbacks;
+    std::vector<aten::IntMeaning> meanings = aten::intMeanings(call_.op.schema());
+    std::span<const ir::Arg> args = converter.arguments(meanings, call_.values);
+    const c10::OperatorName& name = call_.op.operator_name();
+    append(trace_.context()->op(name.overload_name.empty() ? name.name : name.name + "." + name.overload_name), args,
+           outcome.inferred.results);
+  }
+
+  // What a factory takes from the surroundings is written down: they may be others when it runs.
+  std::span<const ir::Arg> resolved(std::span<const ir::Arg> args, const ops::Inferred& inferred) {
     const ops::Operator& op = *entry_->op;
-    if (op.isRandom()) return trace_.mode() == Mode::Deferred;
-    return op.has(ops::kDataDependent) || op.has(ops::kDynamicShape) || op.has(ops::kEffect) ||
-           op.has(ops::kSetsStorage);
+    const ir::TensorType* made = inferred.results.empty() ? nullptr : ir::asTensor(inferred.results[0]);
+    if (!made || op.cost != ops::Cost::Fill) return args;
+    std::optional<size_t> place = op.parsed.indexOf("dtype");
+    if (!place || *place >= args.size() || !args[*place].isNone()) return args;
+    ir::Arg* copied = trace_.scratch().makeArray<ir::Arg>(args.size());
+    std::copy(args.begin(), args.end(), copied);
+    copied[*place] = ir::Arg::dtype(made->dtype);
+    return {copied, args.size()};
   }
 
-  bool needsPendingData() const {
-    bool needs = false;
-    eachTensor(values_, [&](const at::Tensor& tensor) {
-      const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-      needs |= traceTensor(impl) || pendingStorage(impl) ||
-               (impl.has_storage() && trace_.hasPendingWrite(impl.unsafe_storage().unsafeGetStorageImpl()));
-    });
-    return needs;
-  }
-
-  void runAtOnce() {
-    if (trace_.mode() == Mode::Capture) {
-      return refused({ops::Reason::DataDependent, "its result cannot be known before it runs"});
-    }
-    ++trace_.stats().ranAtOnce;
-    // An operator the table does not know may do anything.
-    if (!entry_ || needsPendingData()) trace_.flush();
-    runForReal();
-  }
-
-  void refused(const ops::Refusal& refusal) {
-    if (trace_.mode() == Mode::Deferred) {
-      // Eager's own result, or eager's own error.
-      ++trace_.stats().ranAtOnce;
-      trace_.flush();
-      return runForReal();
-    }
-    const ir::Location* location = trace_.host().location ? trace_.host().location(*trace_.context()) : nullptr;
-    if (trace_.host().refuse) trace_.host().refuse(refusal, toString(op_.operator_name()), location);
-    throw std::runtime_error(toString(op_.operator_name()) + ": " + refusal.message);
-  }
-
-  void runForReal() {
-    eachTensor(values_, [](const at::Tensor& tensor) {
-      if (!traceTensor(*tensor.unsafeGetTensorImpl())) dropTraceKey(*tensor.unsafeGetTensorImpl());
-    });
-    op_.callBoxed(stack_);
-  }
-
-  void append(std::span<const ir::Arg> args, const ops::Inferred& inferred) {
+  void append(const ir::OpDef* def, std::span<const ir::Arg> args, std::span<const ir::Type* const> types) {
     ++trace_.stats().recorded;
-    const ir::Location* location = trace_.host().location ? trace_.host().location(*trace_.context()) : nullptr;
-    const ops::Operator& op = *entry_->op;
+    const ir::Location* location = trace_.whereAmI();
     ir::Graph& graph = trace_.graph();
-    ir::Node* node = graph.append(graph.top(), &op, args, inferred.results, location);
-    for (size_t i = 0; i < values_.size(); ++i) {
-      if (op.writes >> i & 1) eachTensor(values_.subspan(i, 1), [&](const at::Tensor& t) { trace_.noteWrite(t); });
+    ir::Node* node = graph.append(graph.top(), def, args, types, location);
+    noteAutograd(*node, location);
+    const ops::Operator* op = ops::of(def);
+    if (op && op->writes) {
+      for (size_t i = 0; i < call_.values.size(); ++i) {
+        if (!(op->writes >> i & 1)) continue;
+        eachTensor(call_.values.subspan(i, 1), [&](const at::Tensor& written) { trace_.noteWrite(written); });
+      }
     }
+    pushResults(*node, op);
+  }
+
+  void noteAutograd(const ir::Node& node, const ir::Location* location) {
+    bool grad = c10::GradMode::is_enabled();
+    // The node that autograd has just made for this operator, if it made one.
+    if (grad) trace_.noteSequence(at::sequence_number::peek() - 1, location);
+    if (trace_.mode() != Mode::Capture) return;
+    if (trace_.gradModes().size() <= node.id()) trace_.gradModes().resize(2 * node.id() + 64);
+    trace_.gradModes()[node.id()] = grad;
+  }
+
+  void pushResults(const ir::Node& node, const ops::Operator* op) {
+    const std::vector<c10::Argument>& returns = call_.op.schema().returns();
     torch::jit::Stack results;
     size_t next = 0;
-    for (size_t i = 0; i < op.parsed.returns.size(); ++i) {
-      int alias = op.resultAlias[i];
-      if (op.parsed.returns[i].type.list) {
-        size_t count = node->resultCount() - next - (op.parsed.returns.size() - 1 - i);
+    for (size_t i = 0; i < returns.size(); ++i) {
+      int alias = op ? op->resultAlias[i] : -1;
+      if (returns[i].type()->kind() == c10::TypeKind::ListType) {
+        size_t count = node.resultCount() - next - (returns.size() - 1 - i);
         c10::List<at::Tensor> list;
-        for (size_t k = 0; k < count; ++k) list.push_back(result(*node, next++, alias, false));
+        for (size_t k = 0; k < count; ++k) list.push_back(result(node, next++, alias, false));
         results.emplace_back(std::move(list));
       } else {
-        results.emplace_back(result(*node, next++, alias, op.parsed.returns[i].writes));
+        results.emplace_back(result(node, next++, alias, op && op->parsed.returns[i].writes));
       }
     }
-    stack_->erase(stack_->end() - static_cast<std::ptrdiff_t>(values_.size()), stack_->end());
-    for (c10::IValue& value : results) stack_->push_back(std::move(value));
+    call_.replaceWith(std::move(results));
   }
 
   at::Tensor result(const ir::Node& node, size_t index, int alias, bool written) {
@@ -193,7 +214,7 @@ class Recorder {
     const ir::TensorType* type = value->tensor();
     if (!type) return {};
     if (alias < 0) return trace_.makeTensor(value, nullptr);
-    const at::Tensor& source = values_[static_cast<size_t>(alias)].toTensor();
+    const at::Tensor& source = call_.values[static_cast<size_t>(alias)].toTensor();
     if (!written) {
       const c10::Storage storage = source.storage();
       return trace_.makeTensor(value, &storage);
@@ -204,43 +225,70 @@ class Recorder {
   }
 
   Trace& trace_;
-  const c10::OperatorHandle& op_;
-  torch::jit::Stack* stack_;
-  Values values_;
+  const Call& call_;
   const aten::Inference::Entry* entry_;
 };
 
 // The thread's trace; on a thread of the autograd engine, that of the tensors it was given.
-std::shared_ptr<Trace> traceFor(Values values) {
+std::shared_ptr<Trace> traceFor(std::span<c10::IValue> values) {
   if (Trace* own = current()) return own->shared_from_this();
   std::shared_ptr<Trace> found;
   eachTensor(values, [&](const at::Tensor& tensor) {
     if (found) return;
-    if (TraceTensor* traced = traceTensor(*tensor.unsafeGetTensorImpl())) found = traced->trace();
+    if (TraceStorage* storage = pendingStorage(*tensor.unsafeGetTensorImpl())) found = storage->trace();
   });
   return found;
 }
 
+void raiseFailures(std::span<c10::IValue> values) {
+  eachTensor(values, [](const at::Tensor& tensor) {
+    TraceStorage* storage = traceStorage(*tensor.unsafeGetTensorImpl());
+    if (storage) storage->raiseFailure();
+  });
+}
+
+// The key is on the call although nothing is to be recorded: by a tensor that was a trace's, or on a thread of the
+// autograd engine that works for one.
+void runOrdinary(const Call& call) {
+  raiseFailures(call.values);
+  RunForReal real;
+  eachTensor(call.values, [](const at::Tensor& tensor) { dropTraceKey(*tensor.unsafeGetTensorImpl()); });
+  call.op.callBoxed(call.stack);
+}
+
 }  // namespace
 
-void recordCall(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
-  RunForReal real;  // before anything else, or what is called here comes back here
-  size_t count = op.schema().arguments().size();
-  Values values(stack->data() + stack->size() - count, count);
-  std::shared_ptr<Trace> trace = traceFor(values);
-  if (!trace) {
-    eachTensor(values, [](const at::Tensor& tensor) { dropTraceKey(*tensor.unsafeGetTensorImpl()); });
-    op.callBoxed(stack);
-    return;
-  }
-  std::lock_guard guard(trace->lock());
-  // A trace tensor used where no trace is on: on another thread, or after the block was left.
-  if (!current() && !c10::impl::tls_is_dispatch_key_included(kTraceKey)) {
-    trace->flush();
-    op.callBoxed(stack);
-    return;
-  }
-  Recorder(*trace, op, stack).record();
+void record(Trace& trace, const Call& call) {
+  bool done = Recorder(trace, call).record();
+  SAKER_CHECK(done, "an operator that is no composite");
 }
+
+void recordCall(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  // Modes and subclasses that see every operator come first; what they call comes back here.
+  if (keys.has(c10::DispatchKey::Python)) {
+    op.redispatchBoxed(keys & aten::kBelowTrace, stack);
+    return;
+  }
+  Call call(op, stack);
+  std::shared_ptr<Trace> trace = traceFor(call.values);
+  if (!trace) return runOrdinary(call);
+  {
+    auto held = trace->lock();
+    // A trace tensor used where no trace is on: on another thread, or after the block was left.
+    if (!current() && !c10::impl::tls_is_dispatch_key_included(kTraceKey)) {
+      if (trace->mode() == Mode::Capture) {
+        trace->raise(
+            {ops::Reason::Unsupported, "a tensor of a capture is used on another thread; a capture stays on one"});
+      }
+      trace->flush();
+      return runOrdinary(call);
+    }
+    RunForReal real;  // before anything else, or what is called here comes back here
+    if (Recorder(*trace, call).record()) return;
+  }
+  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
+}
+
+SAKER_TRACE_FALLBACK(recordCall)
 
 }  // namespace saker::capture

@@ -3,10 +3,13 @@
 #include <ATen/EmptyTensor.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/TensorOptions.h>
+#include <torch/csrc/autograd/function.h>
 
 #include "aten/convert.h"
 #include "aten/enums.h"
 #include "aten/sym_node.h"
+#include "capture/errors.h"
+#include "capture/undo.h"
 #include "ops/operator.h"
 
 namespace saker::capture {
@@ -68,17 +71,22 @@ aten::Hooks plainHooks() { return {&plainErrorText, &noWrapper}; }
 
 Trace* current() { return currentTrace; }
 
+void leaveMode() {
+  currentTrace = nullptr;
+  aten::setRecordingOnThisThread(false);
+}
+
 TraceScope::TraceScope(std::shared_ptr<Trace> trace)
     : trace_(std::move(trace)),
       previous_(currentTrace),
       wasRecording_(c10::impl::tls_is_dispatch_key_included(kTraceKey)) {
   currentTrace = trace_.get();
-  setRecordingOnThisThread(true);
+  aten::setRecordingOnThisThread(true);
 }
 
 TraceScope::~TraceScope() {
   currentTrace = previous_;
-  setRecordingOnThisThread(wasRecording_);
+  aten::setRecordingOnThisThread(wasRecording_);
 }
 
 Trace::Trace(Mode mode, Host host)
@@ -86,30 +94,71 @@ Trace::Trace(Mode mode, Host host)
       host_(host),
       context_(std::make_shared<ir::Context>(ops::lookup)),
       graph_(std::make_unique<ir::Graph>(context_)),
-      inference_(host.hooks) {}
+      inference_(host.hooks),
+      undo_(std::make_unique<Undo>()) {}
 
 Trace::~Trace() = default;
+
+std::unique_lock<std::recursive_mutex> Trace::lock() {
+  std::unique_lock<std::recursive_mutex> held(lock_, std::try_to_lock);
+  if (held) return held;
+  if (host_.wait) {
+    host_.wait([](void* mutex) { static_cast<std::recursive_mutex*>(mutex)->lock(); }, &lock_);
+    return std::unique_lock(lock_, std::adopt_lock);
+  }
+  held.lock();
+  return held;
+}
 
 uint64_t Trace::keep(c10::IValue object) {
   kept_.push_back(std::move(object));
   return kept_.size() - 1;
 }
 
-ir::Value* Trace::valueOf(const at::Tensor& tensor) {
-  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  if (TraceTensor* own = traceTensor(impl); own && own->trace().get() == this && own->value()) {
-    if (hasGeometry(impl, *own->value()->tensor())) return own->value();
-  }
-  if (TraceStorage* storage = pendingStorage(impl)) return viewOfStorage(tensor, storage->root());
-  return inputFor(tensor);
+void Trace::noteSequence(uint64_t number, const ir::Location* location) {
+  if (location) sequences_[number] = location;
 }
 
-ir::Value* Trace::viewOfStorage(const at::Tensor& tensor, ir::Value* root) {
-  // A tensor that came to this storage without an operator (`.data = `): what it sees of the result that fills it.
+const ir::Location* Trace::locationOfSequence(uint64_t number) const {
+  auto found = sequences_.find(number);
+  return found == sequences_.end() ? nullptr : found->second;
+}
+
+const ir::Location* Trace::whereAmI() {
+  if (const auto node = torch::autograd::get_current_node()) {
+    if (const ir::Location* forward = locationOfSequence(node->sequence_nr())) return forward;
+    return lastLocation_;
+  }
+  if (host_.location) {
+    if (const ir::Location* here = host_.location(*context_)) lastLocation_ = here;
+  }
+  return lastLocation_;
+}
+
+ir::Value* Trace::valueOf(const at::Tensor& tensor) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  TraceStorage* storage = traceStorage(impl);
+  // A storage that got its data early is an input, whatever was recorded of it before.
+  if (storage && !storage->root()) return inputFor(tensor);
+  TraceTensor* own = traceTensor(impl);
+  if (own && own->value() && own->trace().get() == this && hasGeometry(impl, *own->value()->tensor())) {
+    return own->value();
+  }
+  return storage ? viewOfStorage(tensor, storage->root()) : inputFor(tensor);
+}
+
+// As the graph has it: requires_grad is autograd's, which lies above.
+const ir::TensorType* Trace::typeOf(const at::Tensor& tensor) {
   Arena scratch;
   ir::TensorSpec spec(*aten::Converter(*context_, scratch, host_.hooks.unwrap).tensor(tensor));
   spec.flags.requiresGrad = false;
-  const ir::TensorType* type = context_->types().tensor(spec);
+  spec.flags.wrappedNumber = false;
+  return context_->types().tensor(spec);
+}
+
+// A tensor that came to a pending storage without an operator (`.data = `): what it sees of the result that fills it.
+ir::Value* Trace::viewOfStorage(const at::Tensor& tensor, ir::Value* root) {
+  const ir::TensorType* type = typeOf(tensor);
   SAKER_CHECK(type->dtype == root->tensor()->dtype, "another dtype on a pending storage is flushed before");
   std::vector<ir::Arg> sizes, strides;
   for (sym::Int size : type->sizes()) sizes.push_back(ir::Arg::symInt(size));
@@ -120,18 +169,23 @@ ir::Value* Trace::viewOfStorage(const at::Tensor& tensor, ir::Value* root) {
 }
 
 ir::Value* Trace::inputFor(const at::Tensor& tensor) {
-  Arena scratch;
-  ir::TensorSpec spec(*aten::Converter(*context_, scratch, host_.hooks.unwrap).tensor(tensor));
-  spec.flags.requiresGrad = false;
-  const ir::TensorType* type = context_->types().tensor(spec);
+  const ir::TensorType* type = typeOf(tensor);
   std::vector<ir::Value*>& known = inputsOf_[tensor.storage().unsafeGetStorageImpl()];
   for (ir::Value* value : known) {
     if (value->type() == type) return value;
   }
   ir::Value* value = graph_->addParameter(graph_->top(), type);
   known.push_back(value);
-  inputs_.push_back({value, tensor.storage()});
+  inputs_.push_back({value, tensor.storage(), mode_ == Mode::Capture ? tensor : at::Tensor(), false});
+  if (mode_ == Mode::Capture) undo_->noteLeaf(tensor);
   return value;
+}
+
+bool Trace::isPending(const at::Tensor& tensor) const {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  if (!impl.has_storage()) return false;
+  if (TraceStorage* storage = pendingStorage(impl)) return storage->trace().get() == this;
+  return hasPendingWrite(impl.unsafe_storage().unsafeGetStorageImpl());
 }
 
 at::Tensor Trace::makeTensor(ir::Value* value, const c10::Storage* base) {
@@ -143,8 +197,8 @@ at::Tensor Trace::makeTensor(ir::Value* value, const c10::Storage* base) {
   } else {
     auto fresh = c10::make_intrusive<TraceStorage>(shared_from_this(), value, storageBytes(context_, type), device,
                                                    c10::GetAllocator(device.type()));
-    if (storages_.size() <= value->id()) storages_.resize(value->id() + 1);
-    storages_[value->id()] = fresh.get();
+    storages_.push_back(
+        {value->id(), c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>(fresh))});
     storage = c10::Storage(std::move(fresh));
   }
   c10::ScalarType dtype = aten::fromDType(type.dtype);
@@ -164,38 +218,81 @@ void Trace::setGeometry(const at::Tensor& tensor, ir::Value* value, const ir::Te
   if (TraceTensor* own = traceTensor(impl)) own->setValue(value);
 }
 
-void Trace::noteWrite(const at::Tensor& tensor) {
-  if (tensor.has_storage()) written_[tensor.storage().unsafeGetStorageImpl()] = true;
-}
-
-void Trace::settleTensors() {
-  while (TraceTensor* tensor = living_) {
-    dropTraceKey(*tensor);
-    tensor->leave();
+void Trace::noteLiteral(const ir::Value* value) {
+  for (auto input = inputs_.rbegin(); input != inputs_.rend(); ++input) {
+    if (input->value == value) {
+      input->literal = true;
+      return;
+    }
   }
 }
 
-void Trace::reset() {
-  settleTensors();
+void Trace::noteWrite(const at::Tensor& tensor) {
+  if (!tensor.has_storage()) return;
+  if (TraceStorage* storage = pendingStorage(*tensor.unsafeGetTensorImpl())) return storage->noteWrite();
+  written_[tensor.storage().unsafeGetStorageImpl()] = true;
+  if (mode_ == Mode::Capture) undo_->noteWrite(tensor);
+}
+
+void Trace::settleTensors(bool dropKeys) {
+  for (;;) {
+    TraceTensor* tensor;
+    std::shared_ptr<Trace> self;  // outlives the lock: a tensor may hold the last reference
+    std::lock_guard guard(listLock_);
+    tensor = living_;
+    if (!tensor) return;
+    living_ = tensor->next_;
+    if (living_) living_->previous_ = nullptr;
+    tensor->next_ = nullptr;
+    tensor->value_ = nullptr;
+    if (dropKeys) dropTraceKey(*tensor);
+    self = std::move(tensor->trace_);
+  }
+}
+
+void Trace::reset(bool dropKeys) {
+  settleTensors(dropKeys);
   inputs_.clear();
   inputsOf_.clear();
   written_.clear();
-  storages_.clear();
   kept_.clear();
-  graph_ = std::make_unique<ir::Graph>(context_);
+  gradModes_.clear();
+  sequences_.clear();
+  lastLocation_ = nullptr;
+  storages_.clear();
 }
 
-void Trace::poisonPending(const std::string& why) {
-  for (size_t i = 0; i < storages_.size(); ++i) {
-    if (storages_[i]) storages_[i]->poison(why);
+void Trace::poisonPending(std::exception_ptr why, const std::string& text) {
+  for (const Filled& filled : storages_) {
+    c10::intrusive_ptr<c10::StorageImpl> storage = filled.storage.lock();
+    auto* waiting = static_cast<TraceStorage*>(storage.get());
+    if (waiting && waiting->root()) waiting->poison({why, host_.rethrow}, text);
   }
 }
 
-void Trace::abandon(const std::string& why) {
+void Trace::abandon(const ops::Refusal& why) {
   std::shared_ptr<Trace> self = shared_from_this();
-  std::lock_guard guard(lock_);
-  poisonPending(why);
-  reset();
+  auto held = lock();
+  poisonPending(error(why), why.message);
+  reset(/*dropKeys=*/false);
+  graph_ = std::make_unique<ir::Graph>(context_);
+}
+
+std::exception_ptr Trace::error(const ops::Refusal& refusal, const std::string& op) {
+  const ir::Location* location = op.empty() ? nullptr : whereAmI();
+  if (host_.error) return host_.error(refusal, op, location);
+  std::string where, what;
+  if (location) where = std::string(location->file) + ":" + std::to_string(location->line) + ": ";
+  if (!op.empty()) what = op + " cannot be captured: ";
+  return std::make_exception_ptr(CaptureError(where + what + refusal.message));
+}
+
+void Trace::raise(const ops::Refusal& refusal, const std::string& op) { std::rethrow_exception(error(refusal, op)); }
+
+std::unique_ptr<ir::Graph> Trace::takeGraph() {
+  std::unique_ptr<ir::Graph> taken = std::move(graph_);
+  graph_ = std::make_unique<ir::Graph>(context_);
+  return taken;
 }
 
 }  // namespace saker::capture

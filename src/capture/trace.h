@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "aten/infer.h"
+#include "capture/host.h"
 #include "capture/trace_tensor.h"
 #include "ir/graph.h"
 #include "ops/infer.h"
@@ -27,16 +29,14 @@ enum class Mode : uint8_t {
 struct Input {
   ir::Value* value;
   c10::Storage storage;
+  at::Tensor tensor;     // in Mode::Capture: the first tensor met that is this
+  bool literal = false;  // written in the program: its data is a constant
 };
 
-// What the trace asks of the language it serves. All may be left out.
-aten::Hooks plainHooks();
-struct Host {
-  aten::Hooks hooks = plainHooks();
-  // The user's place in the program.
-  const ir::Location* (*location)(ir::Context& context) = nullptr;
-  // Raises a refusal of Mode::Capture as an error of that language; must not return.
-  void (*refuse)(const ops::Refusal& refusal, const std::string& op, const ir::Location* location) = nullptr;
+// A storage that waits, and the value that fills it. It may die before, on any thread.
+struct Filled {
+  uint32_t value;
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage;
 };
 
 struct TraceStats {
@@ -46,6 +46,8 @@ struct TraceStats {
   uint64_t layoutMismatches = 0;  // results whose strides were told wrongly, and copied
   uint64_t fallbacks = 0;         // inferred by ATen's meta kernel
 };
+
+class Undo;
 
 class Trace : public std::enable_shared_from_this<Trace> {
  public:
@@ -58,55 +60,87 @@ class Trace : public std::enable_shared_from_this<Trace> {
   const std::shared_ptr<ir::Context>& context() const { return context_; }
   aten::Inference& inference() { return inference_; }
   TraceStats& stats() { return stats_; }
+  Arena& scratch() { return scratch_; }
   bool pending() const { return graph_->liveNodes() != 0; }
 
   // The value of a tensor: its own, the one of its storage seen through its geometry, or a new input.
   ir::Value* valueOf(const at::Tensor& tensor);
   // A tensor that stands for a result: fresh, or sharing the storage of `base`.
   at::Tensor makeTensor(ir::Value* value, const c10::Storage* base);
-  // Sets the sizes, strides and offset that an operator has given to a tensor (t_, resize_, out=).
+  // Sets the sizes, strides and offset that an operator has given to a tensor (t_, out=).
   void setGeometry(const at::Tensor& tensor, ir::Value* value, const ir::TensorType& type);
+
+  void noteLiteral(const ir::Value* value);
   void noteWrite(const at::Tensor& tensor);
+  // Does a pending operator write to this storage? Does one read it as an input?
   bool hasPendingWrite(const c10::StorageImpl* storage) const { return written_.count(storage) != 0; }
+  bool isInput(const c10::StorageImpl* storage) const { return inputsOf_.count(storage) != 0; }
+  // Is data of this tensor still to come?
+  bool isPending(const at::Tensor& tensor) const;
 
   // Runs what is pending; afterwards every living trace tensor is an ordinary one. If an operator fails, what came
   // before it is there, what came after raises the same error when used, and that error is thrown.
   void flush();
-  // Forgets what is pending: tensors that were to be filled raise `why` when used.
-  void abandon(const std::string& why);
+  // Forgets what is pending: tensors that were to be filled raise this when used.
+  void abandon(const ops::Refusal& why);
+  // Raises a refusal in the language of the program.
+  [[noreturn]] void raise(const ops::Refusal& refusal, const std::string& op = {});
+  std::exception_ptr error(const ops::Refusal& refusal, const std::string& op = {});
+  // What was recorded, for good. The trace is empty afterwards.
+  std::unique_ptr<ir::Graph> takeGraph();
 
   const std::vector<Input>& inputs() const { return inputs_; }
-  std::recursive_mutex& lock() { return lock_; }
   // Objects that arguments refer to by number (generators).
   uint64_t keep(c10::IValue object);
-  const c10::IValue& kept(uint64_t number) const { return kept_[number]; }
+  const std::vector<c10::IValue>& kept() const { return kept_; }
+  // Where autograd's node of this number was made, so that what its backward records has a place in the program.
+  void noteSequence(uint64_t number, const ir::Location* location);
+  const ir::Location* locationOfSequence(uint64_t number) const;
+  // Where the program stands; in a backward, where the forward operator was called.
+  const ir::Location* whereAmI();
+  // Per node, whether autograd was on when it was recorded.
+  std::vector<bool>& gradModes() { return gradModes_; }
+  Undo& undo() { return *undo_; }
+
+  // One thread records or flushes at a time. Waiting for it lets go of what the language holds.
+  std::unique_lock<std::recursive_mutex> lock();
 
  private:
   friend class TraceStorage;
   friend class TraceTensor;
   ir::Value* inputFor(const at::Tensor& tensor);
   ir::Value* viewOfStorage(const at::Tensor& tensor, ir::Value* root);
-  void settleTensors();
-  void poisonPending(const std::string& why);
-  void reset();
+  const ir::TensorType* typeOf(const at::Tensor& tensor);
+  void settleTensors(bool dropKeys);
+  void poisonPending(std::exception_ptr why, const std::string& text);
+  void reset(bool dropKeys);
 
   Mode mode_;
   Host host_;
   std::shared_ptr<ir::Context> context_;
   std::unique_ptr<ir::Graph> graph_;
   aten::Inference inference_;
+  Arena scratch_;
   std::vector<Input> inputs_;
   std::unordered_map<const c10::StorageImpl*, std::vector<ir::Value*>> inputsOf_;
   std::unordered_map<const c10::StorageImpl*, bool> written_;
-  std::vector<TraceStorage*> storages_;  // by the number of the value that fills them
+  std::vector<Filled> storages_;
   std::vector<c10::IValue> kept_;
+  std::vector<bool> gradModes_;
+  std::unordered_map<uint64_t, const ir::Location*> sequences_;
+  const ir::Location* lastLocation_ = nullptr;
+  std::unique_ptr<Undo> undo_;
   TraceTensor* living_ = nullptr;
+  std::mutex listLock_;  // of living_: tensors die on any thread
   std::recursive_mutex lock_;
   TraceStats stats_;
 };
 
 // The trace of this thread, or nullptr.
 Trace* current();
+
+// Takes whatever trace is on off this thread, for good.
+void leaveMode();
 
 // Puts a trace on for this thread, and takes it off. Scopes nest; the inner one hides the outer.
 class TraceScope {

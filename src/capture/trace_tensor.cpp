@@ -1,5 +1,7 @@
 #include "capture/trace_tensor.h"
 
+#include <typeinfo>
+
 #include "capture/trace.h"
 
 namespace saker::capture {
@@ -39,12 +41,7 @@ void TraceStorage::release_resources() {
 }
 
 void TraceStorage::leave() {
-  if (!trace_) return;
-  {
-    std::lock_guard guard(trace_->lock());
-    if (root_) trace_->storages_[root_->id()] = nullptr;
-    root_ = nullptr;
-  }
+  root_ = nullptr;
   trace_.reset();
 }
 
@@ -62,14 +59,20 @@ void TraceStorage::fill(const c10::Storage& from) {
       owner->mutable_data(), owner, [](void* kept) { delete static_cast<c10::Storage*>(kept); }, from.device()));
 }
 
-void TraceStorage::poison(const std::string& why) {
+void TraceStorage::poison(Failure why, const std::string& text) {
   leave();
-  release_data_and_set_meta_custom_data_ptr_error_msg_(why);
+  failure_ = std::move(why);
+  release_data_and_set_meta_custom_data_ptr_error_msg_(text);
+}
+
+TraceStorage* traceStorage(const c10::TensorImpl& tensor) {
+  if (!tensor.has_storage()) return nullptr;
+  c10::StorageImpl* storage = tensor.unsafe_storage().unsafeGetStorageImpl();
+  return storage && typeid(*storage) == typeid(TraceStorage) ? static_cast<TraceStorage*>(storage) : nullptr;
 }
 
 TraceStorage* pendingStorage(const c10::TensorImpl& tensor) {
-  if (!tensor.has_storage()) return nullptr;
-  auto* storage = dynamic_cast<TraceStorage*>(tensor.unsafe_storage().unsafeGetStorageImpl());
+  TraceStorage* storage = traceStorage(tensor);
   return storage && storage->root() ? storage : nullptr;
 }
 
@@ -88,7 +91,7 @@ void TraceTensor::release_resources() {
 
 void TraceTensor::join() {
   if (!trace_) return;
-  std::lock_guard guard(trace_->lock());
+  std::lock_guard guard(trace_->listLock_);
   next_ = trace_->living_;
   if (next_) next_->previous_ = this;
   trace_->living_ = this;
@@ -97,7 +100,7 @@ void TraceTensor::join() {
 void TraceTensor::leave() {
   if (!trace_) return;
   {
-    std::lock_guard guard(trace_->lock());
+    std::lock_guard guard(trace_->listLock_);
     (previous_ ? previous_->next_ : trace_->living_) = next_;
     if (next_) next_->previous_ = previous_;
     next_ = previous_ = nullptr;
@@ -139,9 +142,9 @@ void TraceTensor::shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& f
 }
 
 TraceTensor* traceTensor(const c10::TensorImpl& tensor) {
-  if (!tensor.key_set().has(kTraceKey)) return nullptr;
-  auto* found = dynamic_cast<TraceTensor*>(const_cast<c10::TensorImpl*>(&tensor));
-  return found && found->trace() ? found : nullptr;
+  if (typeid(tensor) != typeid(TraceTensor)) return nullptr;
+  auto* found = static_cast<TraceTensor*>(const_cast<c10::TensorImpl*>(&tensor));
+  return found->trace() ? found : nullptr;
 }
 
 }  // namespace saker::capture

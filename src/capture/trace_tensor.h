@@ -6,14 +6,25 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 
+#include <exception>
 #include <memory>
+#include <string>
 
-#include "capture/key.h"
+#include "aten/trace_key.h"
 #include "ir/graph.h"
 
 namespace saker::capture {
 
 class Trace;
+using aten::kTraceKey;
+using aten::kTraceKeys;
+using aten::RunForReal;
+
+// An error that is raised each time something is used; who made it knows how to raise it again.
+struct Failure {
+  std::exception_ptr error;
+  void (*rethrow)(const std::exception_ptr& error) = nullptr;
+};
 
 // A storage whose bytes are not there yet. Access to them throws; the text says why.
 class TraceStorage final : public c10::StorageImpl {
@@ -29,16 +40,26 @@ class TraceStorage final : public c10::StorageImpl {
 
   // Takes the bytes of `from`, which is left empty if nobody else holds it.
   void fill(const c10::Storage& from);
-  // Nothing will ever fill it: access throws this text.
-  void poison(const std::string& why);
+  // Nothing will ever fill it: whoever uses it gets this error.
+  void poison(Failure why, const std::string& text);
+  void raiseFailure() const {
+    if (failure_.error) failure_.rethrow(failure_.error);
+  }
+  // Has a recorded operator written to it since it was made?
+  bool written() const { return written_; }
+  void noteWrite() { written_ = true; }
 
  private:
   void leave();
 
   std::shared_ptr<Trace> trace_;
   ir::Value* root_;
+  Failure failure_;
+  bool written_ = false;
 };
 
+// The storage of a tensor, if it was made by a trace: pending, filled or failed.
+TraceStorage* traceStorage(const c10::TensorImpl& tensor);
 // nullptr: an ordinary storage, or one that is filled.
 TraceStorage* pendingStorage(const c10::TensorImpl& tensor);
 

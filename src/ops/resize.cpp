@@ -53,7 +53,7 @@ void setTensor(Infer& in) {
 
 void addResizes(Rows& rows) {
   auto add = [&](const char* schema, InferFn rule, uint32_t traits = kNone) {
-    rows.push_back({schema, rule, Cost::View, kOwnWrites | traits});
+    rows.push_back({schema, rule, Cost::View, kOwnWrites | kSetsStorage | traits});
   };
   add("aten::resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)", resize);
   add("aten::resize_as_(Tensor(a!) self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor(a!)",

@@ -1,13 +1,12 @@
 #include "python/infer.h"
 
-#include <torch/csrc/Exceptions.h>
-
 #include <chrono>
 #include <memory>
 
 #include "aten/infer.h"
 #include "ops/operator.h"
 #include "python/call.h"
+#include "python/host.h"
 #include "python/refusal.h"
 #include "python/results.h"
 #include "python/symbols.h"
@@ -15,13 +14,6 @@
 namespace saker::python {
 
 namespace {
-
-// A kernel written in Python leaves its exception in the interpreter.
-std::string errorText(const std::exception& error) {
-  if (PyErr_Occurred()) return py::str(py::error_already_set().value());
-  if (const auto* ours = dynamic_cast<const c10::Error*>(&error)) return ours->what_without_backtrace();
-  return error.what();
-}
 
 // What the functions of the module share. Calls without symbols use a context of their own, renewed now and then
 // because types are never given back.

@@ -1,46 +1,186 @@
-// Traces for Python: with saker.deferred().
+// Traces for Python: saker.deferred(), saker.capture() and the doors to data.
 #include "python/trace.h"
 
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "capture/capture.h"
 #include "capture/trace.h"
+#include "python/host.h"
+#include "runtime/program.h"
 
 namespace saker::python {
 
 namespace {
 
-struct DeferredScope {
-  std::shared_ptr<capture::Trace> trace;
-  std::unique_ptr<capture::TraceScope> scope;
-
+class DeferredScope {
+ public:
   void enter() {
-    trace = std::make_shared<capture::Trace>(capture::Mode::Deferred, capture::Host{});
-    scope = std::make_unique<capture::TraceScope>(trace);
+    if (trace_) throw py::value_error("this deferred block has been entered already");
+    trace_ = std::make_shared<capture::Trace>(capture::Mode::Deferred, pythonHost());
+    scope_ = std::make_unique<capture::TraceScope>(trace_);
   }
+  // The mode is left first, whatever comes of the flush.
   void leave() {
-    scope.reset();
-    trace->flush();
+    scope_.reset();
+    if (trace_) trace_->flush();
   }
+  void flush() { trace().flush(); }
+  size_t pending() { return trace().graph().liveNodes(); }
+  py::dict stats() {
+    const capture::TraceStats& stats = trace().stats();
+    py::dict out;
+    out["recorded"] = stats.recorded;
+    out["flushes"] = stats.flushes;
+    out["ran_at_once"] = stats.ranAtOnce;
+    out["layout_mismatches"] = stats.layoutMismatches;
+    out["fallbacks"] = stats.fallbacks;
+    return out;
+  }
+
+ private:
+  capture::Trace& trace() {
+    if (!trace_) throw py::value_error("this deferred block has not been entered");
+    return *trace_;
+  }
+  std::shared_ptr<capture::Trace> trace_;
+  std::unique_ptr<capture::TraceScope> scope_;
 };
+
+class PyCapture {
+ public:
+  PyCapture(const std::vector<at::Tensor>& arguments,
+            const std::vector<std::tuple<size_t, size_t, std::string>>& dynamic) {
+    std::vector<capture::DynamicSize> sizes;
+    for (const auto& [argument, dim, name] : dynamic) sizes.push_back({argument, dim, name});
+    capture_ = std::make_unique<capture::Capture>(pythonHost(), arguments, sizes);
+  }
+  std::vector<at::Tensor> arguments() const { return open().arguments(); }
+  std::shared_ptr<runtime::Program> finish(const py::list& outputs) {
+    std::vector<c10::IValue> values;
+    for (py::handle output : outputs) {
+      if (THPVariable_Check(output.ptr())) {
+        values.emplace_back(THPVariable_Unpack(output.ptr()));
+      } else {
+        values.emplace_back(py::cast<c10::SymInt>(output));
+      }
+    }
+    std::shared_ptr<runtime::Program> program = open().finish(values);
+    capture_.reset();
+    return program;
+  }
+  void cancel() { capture_.reset(); }
+  py::dict stats() const {
+    py::dict out;
+    out["recorded"] = open().stats().recorded;
+    out["fallbacks"] = open().stats().fallbacks;
+    return out;
+  }
+
+ private:
+  capture::Capture& open() const {
+    if (!capture_) throw py::value_error("this capture has ended");
+    return *capture_;
+  }
+  std::unique_ptr<capture::Capture> capture_;
+};
+
+py::list run(const runtime::Program& program, const std::vector<at::Tensor>& arguments) {
+  std::vector<c10::IValue> results;
+  {
+    py::gil_scoped_release released;
+    results = runtime::run(program, arguments);
+  }
+  py::list out;
+  for (const c10::IValue& value : results) {
+    if (value.isTensor()) {
+      out.append(value.toTensor().defined() ? py::cast(value.toTensor()) : py::none());
+    } else {
+      out.append(value.isNone() ? py::object(py::none()) : py::cast(value.toInt()));
+    }
+  }
+  return out;
+}
+
+// Data of this tensor is about to be read without an operator: make it be there. Refused in a capture.
+void open(const at::Tensor& tensor, const std::string& door) {
+  if (!tensor.defined() || !tensor.unsafeGetTensorImpl()->has_storage()) return;
+  std::shared_ptr<capture::Trace> owner;
+  if (capture::TraceStorage* storage = capture::traceStorage(*tensor.unsafeGetTensorImpl())) {
+    storage->raiseFailure();
+    owner = storage->trace();
+  }
+  if (!owner) {
+    capture::Trace* mine = capture::current();
+    if (!mine || !mine->isPending(tensor)) return;
+    owner = mine->shared_from_this();
+  }
+  if (owner->mode() == capture::Mode::Capture) {
+    owner->raise({ops::Reason::DataDependent,
+                  "the program reads a tensor's data, which is not there before it runs; compute with tensors, or do "
+                  "this outside of what is captured"},
+                 door);
+  }
+  owner->flush();
+}
 
 }  // namespace
 
 void bindTrace(py::module_& module) {
+  py::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const runtime::RunError& error) {
+      PyErr_SetString(py::module_::import("saker.errors").attr("RunError").ptr(), error.what());
+    } catch (python_error& error) {
+      error.restore();
+    }
+  });
   py::class_<DeferredScope>(module, "DeferredScope")
       .def(py::init<>())
       .def("enter", &DeferredScope::enter)
       .def("leave", &DeferredScope::leave)
-      .def("flush", [](DeferredScope& self) { self.trace->flush(); })
-      .def("pending", [](DeferredScope& self) { return self.trace->graph().liveNodes(); })
-      .def("stats", [](DeferredScope& self) {
-        const capture::TraceStats& stats = self.trace->stats();
-        py::dict out;
-        out["recorded"] = stats.recorded;
-        out["flushes"] = stats.flushes;
-        out["ran_at_once"] = stats.ranAtOnce;
-        out["layout_mismatches"] = stats.layoutMismatches;
+      .def("flush", &DeferredScope::flush)
+      .def("pending", &DeferredScope::pending)
+      .def("stats", &DeferredScope::stats);
+  py::class_<PyCapture>(module, "Capture")
+      .def(py::init<const std::vector<at::Tensor>&, const std::vector<std::tuple<size_t, size_t, std::string>>&>())
+      .def("arguments", &PyCapture::arguments)
+      .def("finish", &PyCapture::finish)
+      .def("cancel", &PyCapture::cancel)
+      .def("stats", &PyCapture::stats);
+  py::class_<runtime::Program, std::shared_ptr<runtime::Program>>(module, "Program")
+      .def("run", &run)
+      .def("functional",
+           [](const std::shared_ptr<runtime::Program>& self) {
+             return std::shared_ptr<runtime::Program>(capture::makeFunctional(self));
+           })
+      .def_property_readonly(
+          "graph", [](const runtime::Program& self) { return self.graph.get(); },
+          py::return_value_policy::reference_internal)
+      .def_property_readonly("guards", &runtime::Program::guards)
+      .def_property_readonly("sources", [](const runtime::Program& self) {
+        py::list out;
+        for (const runtime::Source& source : self.sources) {
+          const char* kind = source.kind == runtime::Source::Kind::Closed ? "closed"
+                             : source.kind == runtime::Source::Kind::Flat ? "flat"
+                                                                          : "argument";
+          out.append(py::make_tuple(kind, source.argument, source.tensor, source.literal));
+        }
         return out;
       });
-  module.def("flush", [] {
-    if (capture::Trace* trace = capture::current()) trace->flush();
+  module.def("open_door", &open, py::arg("tensor"), py::arg("door"));
+  // Something reads or changes what pending operators depend on. A capture has nothing to run.
+  module.def("settle", [] {
+    capture::Trace* trace = capture::current();
+    if (trace && trace->mode() == capture::Mode::Deferred) trace->flush();
+  });
+  module.def("leave_mode", &capture::leaveMode);
+  // None: no trace on this thread. Otherwise its mode, and whether anything is pending.
+  module.def("trace_mode", []() -> std::optional<std::string> {
+    capture::Trace* trace = capture::current();
+    if (!trace) return std::nullopt;
+    return trace->mode() == capture::Mode::Capture ? "capture" : "deferred";
   });
 }
 

@@ -50,6 +50,7 @@ Interpreter::Interpreter(const ir::Graph& graph, sym::Assignment symbols)
 
 void Interpreter::run() {
   for (const ir::Node* node = graph_.top()->first(); node && !node->isReturn(); node = node->next()) {
+    running_ = node;
     runNode(*node);
     for (const ir::Use& use : node->operands()) {
       if (lastUse_[use.value->id()] == node->id()) values_[use.value->id()].reset();
@@ -62,7 +63,7 @@ void Interpreter::runNode(const ir::Node& node) {
   const c10::OperatorHandle& handle = handles_.find(node.op());
   stack_.clear();
   aten::pushArguments(node, handle.schema(), *this, stack_);
-  handle.callBoxed(&stack_);
+  call(node, handle, stack_);
   size_t result = 0;
   for (size_t i = 0; i < stack_.size(); ++i) {
     bool aliases = handle.schema().returns()[i].alias_info() != nullptr;
@@ -77,6 +78,10 @@ void Interpreter::runNode(const ir::Node& node) {
       ++result;
     }
   }
+}
+
+void Interpreter::call(const ir::Node&, const c10::OperatorHandle& handle, torch::jit::Stack& stack) {
+  handle.callBoxed(&stack);
 }
 
 void Interpreter::take(const ir::Value& value, at::Tensor real, bool aliases) {

@@ -29,6 +29,8 @@ class Interpreter : public aten::CallEnvironment {
   void set(const ir::Value* value, at::Tensor tensor) { values_[value->id()] = std::move(tensor); }
   // Runs every node but the terminator.
   void run();
+  // The node that is being run; after an error, the one that failed.
+  const ir::Node* running() const { return running_; }
   // What an argument of the terminator is, after a run.
   c10::IValue returned(const ir::Arg& arg);
 
@@ -38,6 +40,7 @@ class Interpreter : public aten::CallEnvironment {
   const sym::Assignment& symbols() override { return symbols_; }
 
  protected:
+  virtual void call(const ir::Node& node, const c10::OperatorHandle& handle, torch::jit::Stack& stack);
   // Called with each fresh result (not a view, not an argument that was written); what it returns is used from there
   // on.
   virtual at::Tensor fresh(const ir::Value& value, at::Tensor real);
@@ -52,6 +55,7 @@ class Interpreter : public aten::CallEnvironment {
 
   const ir::Graph& graph_;
   sym::Assignment symbols_;
+  const ir::Node* running_ = nullptr;
   aten::Handles handles_;
   torch::jit::Stack stack_;
   std::vector<at::Tensor> values_;

@@ -1,0 +1,92 @@
+"""``saker.capture``: a function's graph, from one call that runs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from saker import _C
+from saker._compiling import compiling
+from saker._doors import doors
+from saker._graph import Graph, Output
+from saker.errors import CaptureError
+
+Dims = int | Iterable[int] | Mapping[int, str]
+
+
+def capture(fn: Callable, /, *args: Any, dynamic: Mapping[int | str, Dims] | None = None, **kwargs: Any) -> Graph:
+    """Call ``fn`` once with stand-ins for its tensors, and give the graph of what it did.
+
+    Nothing runs: no operator is executed, and what the function would have changed (parameters, ``.grad``, version
+    counters) is as before afterwards. Backward passes inside of it (``torch.autograd.grad``, ``.backward()``) are part
+    of the graph. Arguments and results may be nested lists, tuples, dicts and other pytrees; what is no tensor in them
+    is a constant of the graph.
+
+    ``dynamic`` names sizes that may differ in later calls of the graph: for an argument (its position, or its name for
+    a keyword argument) the dimensions, or a dict that gives each dimension a name; sizes of one name are equal.
+
+    >>> graph = saker.capture(model, ids, dynamic={0: {0: "batch", 1: "length"}})
+    >>> graph(other_ids)
+
+    Raises ``saker.CaptureError`` if the function looks at data, or does what cannot be recorded; it names the line.
+    """
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    tensors = [leaves[i] for i in places]
+    sizes = _dynamic_sizes(dynamic or {}, args, kwargs, tensors)
+    recording = _C.Capture(tensors, sizes)
+    try:
+        stand_ins = recording.arguments()
+        for place, stand_in in zip(places, stand_ins, strict=True):
+            leaves[place] = stand_in
+        call_args, call_kwargs = pytree.tree_unflatten(leaves, spec)
+        with doors, compiling():
+            result = fn(*call_args, **call_kwargs)
+            outputs, values = _outputs(result)
+            stats = recording.stats()
+            program = recording.finish(values)
+    finally:
+        recording.cancel()
+    constants = [None if i in set(places) else leaf for i, leaf in enumerate(leaves)]
+    return Graph(program, inputs=(spec, places, constants), outputs=outputs, stats=stats)
+
+
+def _outputs(result: Any) -> tuple[tuple[pytree.TreeSpec, list[Output]], list[Any]]:
+    """The results' tree, for each leaf where it comes from, and the leaves that come from the graph."""
+    leaves, spec = pytree.tree_flatten(result)
+    outputs: list[Output] = []
+    values: list[Any] = []
+    for leaf in leaves:
+        if isinstance(leaf, (torch.Tensor, torch.SymInt)):
+            outputs.append(Output(len(values), None))
+            values.append(leaf)
+        elif isinstance(leaf, (torch.SymFloat, torch.SymBool)):
+            raise CaptureError("Unsupported", "a result is a symbolic float or bool; return a tensor instead")
+        else:
+            outputs.append(Output(None, leaf))
+    return (spec, outputs), values
+
+
+def _dynamic_sizes(
+    dynamic: Mapping[int | str, Dims], args: tuple, kwargs: dict[str, Any], tensors: list[torch.Tensor]
+) -> list[tuple[int, int, str]]:
+    sizes: list[tuple[int, int, str]] = []
+    for key, dims in dynamic.items():
+        try:
+            argument = kwargs[key] if isinstance(key, str) else args[key]
+        except (KeyError, IndexError):
+            raise CaptureError("BadArgument", f"dynamic names an argument that is not given: {key!r}") from None
+        if not isinstance(argument, torch.Tensor):
+            raise CaptureError("BadArgument", f"dynamic names argument {key!r}, which is no tensor")
+        place = next(i for i, tensor in enumerate(tensors) if tensor is argument)
+        if isinstance(dims, int):
+            dims = (dims,)
+        named = dims.items() if isinstance(dims, Mapping) else ((dim, "") for dim in dims)
+        for dim, name in named:
+            if not -argument.dim() <= dim < argument.dim():
+                raise CaptureError("BadArgument", f"argument {key!r} has no dimension {dim}")
+            sizes.append((place, dim % argument.dim(), name))
+    return sizes

@@ -1,0 +1,175 @@
+"""Doors to data: Python calls that read a tensor's memory without an operator.
+
+While a trace is on, what a tensor holds may not be there yet. PyTorch's operators reach the trace by themselves; these
+calls do not, so each of them is wrapped while a trace is on, and asks for the data first. Nothing is wrapped when no
+trace is on.
+"""
+
+from __future__ import annotations
+
+import functools
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from saker import _C
+
+# Methods and properties of torch.Tensor.
+_TENSOR = (
+    "numpy",
+    "__array__",
+    "tolist",
+    "data_ptr",
+    "__dlpack__",
+    "storage",
+    "untyped_storage",
+    "_typed_storage",
+    "__deepcopy__",
+    "__reduce_ex__",
+    "__repr__",
+    "__format__",
+    "share_memory_",
+    "is_shared",
+    "new",
+    "new_tensor",
+    "__cuda_array_interface__",
+)
+
+# Functions that read tensors inside of Python data.
+_MAKERS = ("tensor", "as_tensor", "asarray")
+
+# A storage that was handed out shares memory with tensors that may have writes pending.
+_STORAGE = (
+    "data_ptr",
+    "__getitem__",
+    "__setitem__",
+    "tolist",
+    "clone",
+    "copy_",
+    "cpu",
+    "fill_",
+    "resize_",
+    "byteswap",
+    "_write_file",
+    "_share_fd_cpu_",
+    "_share_filename_cpu_",
+)
+
+# State around operators that decides what they compute: what is pending runs under the state it was recorded in.
+_STATE = (
+    "_set_default_dtype",
+    "_set_deterministic_algorithms",
+    "_set_deterministic_fill_uninitialized_memory",
+    "_set_float32_matmul_precision",
+    "_set_fp32_precision_setter",
+    "_set_mkldnn_enabled",
+    "_set_cudnn_enabled",
+    "_set_cudnn_benchmark",
+    "_set_cudnn_deterministic",
+    "_set_cudnn_allow_tf32",
+    "_set_cublas_allow_tf32",
+    "_set_cublas_allow_fp16_reduced_precision_reduction",
+    "_set_cublas_allow_bf16_reduced_precision_reduction",
+    "_set_sdp_use_flash",
+    "_set_sdp_use_mem_efficient",
+    "_set_sdp_use_math",
+    "_set_sdp_use_cudnn",
+    "_set_nnpack_enabled",
+)
+_TORCH_STATE = ("set_num_threads", "set_flush_denormal")
+
+
+def _tensors(data: Any, depth: int = 0) -> Iterator[torch.Tensor]:
+    if isinstance(data, torch.Tensor):
+        yield data
+    elif isinstance(data, (list, tuple)) and depth < 8:
+        for item in data:
+            if not isinstance(item, (int, float)):
+                yield from _tensors(item, depth + 1)
+
+
+def _method(name: str, original: Callable) -> Callable:
+    door = f"Tensor.{name}"
+
+    @functools.wraps(original)
+    def call(self, *args, **kwargs):
+        _C.open_door(self, door)
+        return original(self, *args, **kwargs)
+
+    return call
+
+
+def _maker(name: str, original: Callable) -> Callable:
+    @functools.wraps(original)
+    def call(data, *args, **kwargs):
+        for tensor in _tensors(data):
+            _C.open_door(tensor, f"torch.{name}")
+        return original(data, *args, **kwargs)
+
+    return call
+
+
+def _flushing(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        _C.settle()
+        return original(*args, **kwargs)
+
+    return call
+
+
+class _Doors:
+    """Wraps and unwraps; counts the traces that are on, in all threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open = 0
+        self._undo: list[Callable[[], None]] = []
+
+    def _put(self, owner: Any, name: str, made: Any) -> None:
+        own = vars(owner).get(name)
+        if own is None:
+            self._undo.append(functools.partial(delattr, owner, name))
+        else:
+            self._undo.append(functools.partial(setattr, owner, name, own))
+        setattr(owner, name, made)
+
+    def _install(self) -> None:
+        for name in _TENSOR:
+            original = getattr(torch.Tensor, name, None)
+            if isinstance(original, property):
+                self._put(torch.Tensor, name, property(_method(name, original.fget)))
+            elif original is not None:
+                self._put(torch.Tensor, name, _method(name, original))
+        for name in _MAKERS:
+            self._put(torch, name, _maker(name, getattr(torch, name)))
+        for owner, names in (
+            (torch.UntypedStorage, _STORAGE),
+            (torch._C, _STATE),
+            (torch, _TORCH_STATE),
+            (threading.Thread, ("start", "join")),
+            (queue.Queue, ("put", "get")),
+        ):
+            for name in names:
+                original = getattr(owner, name, None)
+                if original is not None:
+                    self._put(owner, name, _flushing(original))
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._open += 1
+            if self._open == 1:
+                self._install()
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._open -= 1
+            if self._open == 0:
+                while self._undo:
+                    self._undo.pop()()
+
+
+doors = _Doors()

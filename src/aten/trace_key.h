@@ -1,0 +1,43 @@
+// The one place that knows which dispatch key trace tensors carry and how a fallback gets there.
+//
+// DispatchKey::Fake lies below autograd, autocast and functorch and above every backend, so what arrives there is what
+// a backend would be asked to do. PyTorch leaves the key without a kernel up to 2.13; from 2.14 on it puts one there
+// itself, and then kernels for each operator on the key, which win over a fallback, are the way on.
+#pragma once
+
+#include <c10/core/DispatchKeySet.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+namespace saker::aten {
+
+inline constexpr c10::DispatchKey kTraceKey = c10::DispatchKey::Fake;
+inline constexpr c10::DispatchKeySet kTraceKeys{kTraceKey};
+inline constexpr c10::DispatchKeySet kBelowTrace{c10::DispatchKeySet::FULL_AFTER, kTraceKey};
+
+// While one lives, operators called on this thread run for real: not recorded, and not seen again by what lies above
+// the key (autograd, autocast, functorch, modes), which saw them when they were recorded.
+class RunForReal {
+ public:
+  RunForReal() : exclude_(c10::DispatchKeySet(c10::DispatchKeySet::FULL) - kBelowTrace) {}
+
+ private:
+  c10::impl::ExcludeDispatchKeyGuard exclude_;
+};
+
+// The same, but what is called inside of a trace is recorded there.
+class BelowAutograd {
+ public:
+  BelowAutograd() : exclude_(c10::DispatchKeySet(c10::DispatchKeySet::FULL) - kBelowTrace - kTraceKeys) {}
+
+ private:
+  c10::impl::ExcludeDispatchKeyGuard exclude_;
+};
+
+// Sends every operator called on this thread to the fallback, those without tensor arguments too.
+inline void setRecordingOnThisThread(bool on) { c10::impl::tls_set_dispatch_key_included(kTraceKey, on); }
+
+}  // namespace saker::aten
+
+// Registers the fallback; once in a process. `torch/library.h` must be included.
+#define SAKER_TRACE_FALLBACK(function) \
+  TORCH_LIBRARY_IMPL(_, Fake, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&function>()); }

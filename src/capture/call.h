@@ -1,0 +1,41 @@
+// A boxed call: an operator, and its arguments on the stack.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <span>
+
+namespace saker::capture {
+
+template <typename Visit>
+void eachTensor(std::span<const c10::IValue> values, Visit visit) {
+  for (const c10::IValue& value : values) {
+    if (value.isTensor()) {
+      if (value.toTensor().defined()) visit(value.toTensor());
+    } else if (value.isList() && !value.isIntList()) {
+      for (const c10::IValue& item : value.toListRef()) {
+        if (item.isTensor() && item.toTensor().defined()) visit(item.toTensor());
+      }
+    }
+  }
+}
+
+struct Call {
+  const c10::OperatorHandle& op;
+  torch::jit::Stack* stack;
+  std::span<c10::IValue> values;  // the arguments, in place
+
+  Call(const c10::OperatorHandle& handle, torch::jit::Stack* onStack)
+      : op(handle),
+        stack(onStack),
+        values(onStack->data() + onStack->size() - handle.schema().arguments().size(),
+               handle.schema().arguments().size()) {}
+
+  void replaceWith(torch::jit::Stack results) const {
+    stack->erase(stack->end() - static_cast<std::ptrdiff_t>(values.size()), stack->end());
+    for (c10::IValue& value : results) stack->push_back(std::move(value));
+  }
+};
+
+}  // namespace saker::capture

@@ -1,0 +1,259 @@
+#include "capture/capture.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "aten/convert.h"
+#include "aten/enums.h"
+#include "capture/undo.h"
+
+namespace saker::capture {
+
+namespace {
+
+constexpr const char* kEnded =
+    "this tensor was made in a saker.capture that has ended, and has no data; return it from the captured function to "
+    "get its value";
+
+ir::Arg outputArg(Trace& trace, const c10::IValue& output) {
+  if (output.isTensor()) {
+    return output.toTensor().defined() ? ir::Arg::value(trace.valueOf(output.toTensor())) : ir::Arg::none();
+  }
+  Arena scratch;
+  ir::Arg arg =
+      aten::Converter(*trace.context(), scratch, trace.host().hooks.unwrap).argument(output, aten::IntMeaning::Number);
+  return arg;
+}
+
+// Row-major strides in the order of memory that the strides of the example show; nothing where it has gaps.
+std::optional<ir::Dims> denseStrides(const at::Tensor& example, std::span<const sym::Int> sizes) {
+  std::vector<size_t> order(sizes.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    auto dimA = static_cast<int64_t>(a), dimB = static_cast<int64_t>(b);
+    if (example.stride(dimA) != example.stride(dimB)) return example.stride(dimA) > example.stride(dimB);
+    return example.size(dimA) > example.size(dimB);
+  });
+  ir::Dims strides;
+  strides.resize(sizes.size());
+  sym::Int step = 1;
+  int64_t expected = 1;
+  for (size_t k = order.size(); k-- > 0;) {
+    auto dim = static_cast<int64_t>(order[k]);
+    if (example.stride(dim) != expected) {
+      if (example.size(dim) != 1) return std::nullopt;
+      strides[order[k]] = example.stride(dim);
+      continue;
+    }
+    strides[order[k]] = step;
+    step = step * sizes[order[k]];
+    expected *= example.size(dim);
+  }
+  return strides;
+}
+
+}  // namespace
+
+Capture::Capture(Host host, std::span<const at::Tensor> arguments, std::span<const DynamicSize> dynamic)
+    : trace_(std::make_shared<Trace>(Mode::Capture, host)), program_(std::make_unique<runtime::Program>()) {
+  program_->context = trace_->context();
+  program_->arguments = arguments.size();
+  wrapped_.resize(arguments.size());
+  try {
+    wrap(arguments, dynamic);
+  } catch (...) {
+    leave();
+    throw;
+  }
+  scope_ = std::make_unique<TraceScope>(trace_);
+}
+
+Capture::~Capture() { leave(); }
+
+void Capture::leave() {
+  scope_.reset();
+  if (!trace_) return;
+  trace_->undo().restore();
+  trace_->abandon({ops::Reason::Unsupported, kEnded});
+  wrapped_.clear();
+  trace_.reset();
+}
+
+void Capture::checkArgument(size_t index, const at::Tensor& argument, std::span<const DynamicSize> dynamic) const {
+  std::string name = "argument " + std::to_string(index);
+  auto fail = [&](const std::string& what) { trace_->raise({ops::Reason::Unsupported, name + " " + what}); };
+  const c10::TensorImpl& impl = *argument.unsafeGetTensorImpl();
+  if (impl.key_set().has(c10::DispatchKey::Python)) {
+    fail("is a tensor subclass or a FakeTensor, which cannot be captured: pass a plain tensor");
+  }
+  if (argument.layout() != c10::kStrided || !argument.has_storage() || argument.is_quantized()) {
+    fail("is not a dense strided tensor: convert it with to_dense() or dequantize()");
+  }
+  if (impl.key_set().has(c10::DispatchKey::FuncTorchBatched) ||
+      impl.key_set().has(c10::DispatchKey::FuncTorchGradWrapper)) {
+    fail("belongs to a torch.func transform around the capture: capture inside of it");
+  }
+  for (const DynamicSize& size : dynamic) {
+    if (size.argument == index && size.dim >= static_cast<size_t>(argument.dim())) {
+      fail("has no dimension " + std::to_string(size.dim) + " to be dynamic");
+    }
+  }
+}
+
+void Capture::wrap(std::span<const at::Tensor> arguments, std::span<const DynamicSize> dynamic) {
+  std::unordered_map<const c10::StorageImpl*, std::vector<size_t>> byStorage;
+  std::unordered_map<const c10::TensorImpl*, size_t> seen;
+  program_->sameAs.resize(arguments.size());
+  std::vector<const c10::StorageImpl*> order;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    program_->sameAs[i] = i;
+    if (!arguments[i].defined()) continue;
+    checkArgument(i, arguments[i], dynamic);
+    auto [known, isNew] = seen.emplace(arguments[i].unsafeGetTensorImpl(), i);
+    program_->sameAs[i] = known->second;
+    if (!isNew) continue;
+    std::vector<size_t>& group = byStorage[arguments[i].storage().unsafeGetStorageImpl()];
+    if (group.empty()) order.push_back(arguments[i].storage().unsafeGetStorageImpl());
+    group.push_back(i);
+  }
+  for (const c10::StorageImpl* storage : order) {
+    const std::vector<size_t>& group = byStorage[storage];
+    bool alone = group.size() == 1;
+    alone ? wrapAlone(group[0], arguments[group[0]], dynamic) : wrapGroup(group, arguments);
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (program_->sameAs[i] != i) {
+      wrapped_[i] = wrapped_[program_->sameAs[i]];
+    } else if (wrapped_[i].defined() && arguments[i].requires_grad()) {
+      wrapped_[i].set_requires_grad(true);
+    }
+  }
+}
+
+sym::Int Capture::dynamicSize(const DynamicSize& dynamic, int64_t example) {
+  sym::Context& symbols = trace_->context()->symbols();
+  std::string name = dynamic.name;
+  if (name.empty()) {
+    for (size_t k = 0; name.empty() || symbols.find(name); ++k) name = "s" + std::to_string(k);
+  } else if (const sym::Symbol* known = symbols.find(name)) {
+    if (known->example != example) {
+      trace_->raise({ops::Reason::Unsupported, "the dynamic size " + name + " is " + std::to_string(*known->example) +
+                                                   " in one argument and " + std::to_string(example) + " in another"});
+    }
+    return sym::Int(known->node);
+  } else if (!sym::isSymbolName(name)) {
+    trace_->raise({ops::Reason::Unsupported, "not a name for a dynamic size: " + name});
+  }
+  return symbols.symbol(name, sym::Range::size(), example);
+}
+
+const ir::TensorType* Capture::argumentType(size_t index, const at::Tensor& argument,
+                                            std::span<const DynamicSize> dynamic) {
+  Arena scratch;
+  ir::Context& context = *trace_->context();
+  ir::TensorSpec spec(*aten::Converter(context, scratch, trace_->host().hooks.unwrap).tensor(argument));
+  spec.flags.requiresGrad = false;
+  spec.flags.wrappedNumber = false;
+  bool any = false;
+  for (const DynamicSize& size : dynamic) {
+    int64_t example = size.argument == index ? argument.size(static_cast<int64_t>(size.dim)) : 0;
+    // 0 and 1 mean other things in PyTorch than larger sizes do: they stay what they are.
+    if (size.argument != index || example < 2) continue;
+    spec.sizes[size.dim] = dynamicSize(size, example);
+    any = true;
+  }
+  if (any) {
+    if (std::optional<ir::Dims> strides = denseStrides(argument, spec.sizes)) spec.strides = *strides;
+  }
+  return context.types().tensor(spec);
+}
+
+void Capture::wrapAlone(size_t index, const at::Tensor& argument, std::span<const DynamicSize> dynamic) {
+  ir::Graph& graph = trace_->graph();
+  ir::Value* parameter = graph.addParameter(graph.top(), argumentType(index, argument, dynamic));
+  addSource({runtime::Source::Kind::Argument, index, {}, false});
+  wrapped_[index] = trace_->makeTensor(parameter, nullptr);
+}
+
+// Arguments that share memory are views of one parameter: all of that memory, as a row of elements.
+void Capture::wrapGroup(const std::vector<size_t>& group, std::span<const at::Tensor> arguments) {
+  const at::Tensor& first = arguments[group[0]];
+  for (size_t index : group) {
+    if (arguments[index].scalar_type() != first.scalar_type()) {
+      trace_->raise({ops::Reason::Unsupported, "arguments " + std::to_string(group[0]) + " and " +
+                                                   std::to_string(index) + " share memory under different dtypes"});
+    }
+  }
+  ir::Graph& graph = trace_->graph();
+  ir::TensorSpec whole(*argumentType(group[0], first, {}));
+  whole.sizes = {sym::Int(static_cast<int64_t>(first.storage().nbytes() / first.itemsize()))};
+  whole.strides = {sym::Int(1)};
+  whole.offset = 0;
+  whole.flags = {};
+  ir::Value* flat = graph.addParameter(graph.top(), trace_->context()->types().tensor(whole));
+  addSource({runtime::Source::Kind::Flat, group[0], {}, false});
+  at::Tensor base = trace_->makeTensor(flat, nullptr);
+  const c10::Storage storage = base.storage();
+  for (size_t index : group) {
+    const ir::TensorType* type = argumentType(index, arguments[index], {});
+    std::vector<ir::Arg> sizes, strides;
+    for (sym::Int size : type->sizes()) sizes.push_back(ir::Arg::symInt(size));
+    for (sym::Int stride : type->strides()) strides.push_back(ir::Arg::symInt(stride));
+    ir::Arg args[] = {ir::Arg::value(flat), ir::Arg::list(sizes), ir::Arg::list(strides),
+                      ir::Arg::symInt(type->offset)};
+    const ir::Type* results[] = {type};
+    ir::Node* view = graph.append(graph.top(), trace_->context()->op("aten::as_strided"), args, results);
+    wrapped_[index] = trace_->makeTensor(view->result(), &storage);
+  }
+}
+
+void Capture::collectGradients(std::vector<ir::Arg>& returned) {
+  auto collect = [&](size_t parameter, const at::Tensor& before, const at::Tensor& after) {
+    if (after.is_same(before) || !after.defined()) return;
+    program_->gradients.push_back({parameter, before.defined()});
+    returned.push_back(ir::Arg::value(trace_->valueOf(after)));
+  };
+  for (size_t i = 0; i < program_->sources.size(); ++i) {
+    const runtime::Source& source = program_->sources[i];
+    if (source.kind == runtime::Source::Kind::Argument && wrapped_[source.argument].is_leaf()) {
+      collect(i, {}, wrapped_[source.argument].grad());
+    }
+  }
+  size_t first = program_->sources.size();
+  for (const Undo::Leaf& leaf : trace_->undo().leaves()) {
+    for (size_t k = 0; k < trace_->inputs().size(); ++k) {
+      if (trace_->inputs()[k].tensor.is_same(leaf.tensor)) collect(first + k, leaf.grad, leaf.tensor.grad());
+    }
+  }
+}
+
+std::unique_ptr<runtime::Program> Capture::finish(std::span<const c10::IValue> outputs) {
+  auto held = trace_->lock();
+  runtime::Program& program = *program_;
+  std::vector<ir::Arg> returned;
+  for (const c10::IValue& output : outputs) {
+    returned.push_back(outputArg(*trace_, output));
+    bool grad = output.isTensor() && output.toTensor().defined() && output.toTensor().requires_grad();
+    program.resultRequiresGrad.push_back(grad);
+    program.differentiable |= grad;
+  }
+  program.results = outputs.size();
+  collectGradients(returned);
+  for (const at::Tensor& argument : wrapped_) {
+    program.argumentWrites.push_back(argument.defined() ? static_cast<uint32_t>(argument._version()) : 0);
+  }
+  program.closedWrites.resize(program.sources.size());
+  for (const Input& input : trace_->inputs()) {
+    addSource({runtime::Source::Kind::Closed, 0, input.tensor, input.literal});
+    program.closedWrites.push_back(trace_->undo().writesTo(input.tensor));
+  }
+  trace_->graph().appendReturn(trace_->graph().top(), returned);
+  program.objects = trace_->kept();
+  program.gradModes = trace_->gradModes();
+  program.graph = trace_->takeGraph();
+  std::unique_ptr<runtime::Program> done = std::move(program_);
+  leave();
+  return done;
+}
+
+}  // namespace saker::capture

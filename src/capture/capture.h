@@ -1,0 +1,61 @@
+// Capturing a program whole: it is called once with trace tensors in place of its arguments, and nothing runs. What it
+// would have changed is taken back at the end; what it made and kept elsewhere raises a typed error when used.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "capture/trace.h"
+#include "runtime/program.h"
+
+namespace saker::capture {
+
+// A size of an argument that may change between runs. Sizes of one name are equal; an empty name is one of its own.
+struct DynamicSize {
+  size_t argument;
+  size_t dim;
+  std::string name;
+};
+
+class Capture {
+ public:
+  // Puts the trace on for this thread. Throws CaptureError (or the host's error) for arguments that cannot be traced,
+  // and leaves nothing behind then.
+  Capture(Host host, std::span<const at::Tensor> arguments, std::span<const DynamicSize> dynamic = {});
+  // Takes it off; what was recorded is forgotten unless finish() was called.
+  ~Capture();
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  // What stands for the arguments.
+  const std::vector<at::Tensor>& arguments() const { return wrapped_; }
+  // Ends the capture. Outputs are tensors, numbers of ours, or constants.
+  std::unique_ptr<runtime::Program> finish(std::span<const c10::IValue> outputs);
+  const TraceStats& stats() const { return trace_->stats(); }
+
+ private:
+  void wrap(std::span<const at::Tensor> arguments, std::span<const DynamicSize> dynamic);
+  void wrapAlone(size_t index, const at::Tensor& argument, std::span<const DynamicSize> dynamic);
+  void wrapGroup(const std::vector<size_t>& group, std::span<const at::Tensor> arguments);
+  void checkArgument(size_t index, const at::Tensor& argument, std::span<const DynamicSize> dynamic) const;
+  const ir::TensorType* argumentType(size_t index, const at::Tensor& argument, std::span<const DynamicSize> dynamic);
+  sym::Int dynamicSize(const DynamicSize& dynamic, int64_t example);
+  void addSource(runtime::Source source) { program_->sources.push_back(std::move(source)); }
+  void collectGradients(std::vector<ir::Arg>& returned);
+  void leave();
+
+  std::shared_ptr<Trace> trace_;
+  std::unique_ptr<TraceScope> scope_;
+  std::unique_ptr<runtime::Program> program_;
+  std::vector<at::Tensor> wrapped_;
+};
+
+// The functional form of a program; throws std::runtime_error with the reason where there is none.
+std::unique_ptr<runtime::Program> makeFunctional(std::shared_ptr<const runtime::Program> recorded);
+
+}  // namespace saker::capture

@@ -1,0 +1,29 @@
+// What a trace asks of the language it serves. A C++ program needs none of it; Python's part is in src/python.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "aten/infer.h"
+#include "ir/context.h"
+#include "ops/infer.h"
+
+namespace saker::capture {
+
+// Hooks of a program that is all C++.
+aten::Hooks plainHooks();
+
+struct Host {
+  aten::Hooks hooks = plainHooks();
+  // The user's place in the program, or nullptr where it is not known. Never waits for another thread.
+  const ir::Location* (*location)(ir::Context& context) = nullptr;
+  // An error of that language. `op` may be empty, `location` nullptr. Without it, a CaptureError.
+  std::exception_ptr (*error)(const ops::Refusal& refusal, const std::string& op,
+                              const ir::Location* location) = nullptr;
+  // Raises an error that may have been raised before.
+  void (*rethrow)(const std::exception_ptr& error) = [](const std::exception_ptr& e) { std::rethrow_exception(e); };
+  // Runs a function that may wait for another thread, which may need what this one holds (Python's lock).
+  void (*wait)(void (*function)(void*), void* argument) = nullptr;
+};
+
+}  // namespace saker::capture

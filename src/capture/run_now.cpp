@@ -1,0 +1,194 @@
+#include "capture/run_now.h"
+
+#include <ATen/ops/empty_strided.h>
+
+#include "capture/record.h"
+#include "ops/operator.h"
+
+namespace saker::capture {
+
+namespace {
+
+using Entry = aten::Inference::Entry;
+
+// A strided tensor of a device, with nothing in its key set that gives operators another meaning.
+bool isPlain(const at::Tensor& tensor) {
+  static const c10::DispatchKeySet known =
+      c10::DispatchKeySet({c10::DispatchKey::Dense, c10::DispatchKey::ADInplaceOrView,
+                           c10::DispatchKey::AutogradFunctionality, c10::DispatchKey::Conjugate,
+                           c10::DispatchKey::Negative, kTraceKey}) |
+      c10::autocast_dispatch_keyset;
+  c10::DispatchKeySet keys = tensor.unsafeGetTensorImpl()->key_set() - known;
+  return tensor.layout() == c10::kStrided && keys.highestFunctionalityKey() == c10::DispatchKey::Undefined &&
+         tensor.has_storage();
+}
+
+// May the operator run before what is pending? It must read nothing that is to come, and write nothing that a pending
+// operator is to read.
+bool isIndependent(const Trace& trace, const Call& call, const Entry* entry) {
+  if (!entry) return !trace.pending();
+  bool independent = true;
+  for (size_t i = 0; i < call.values.size(); ++i) {
+    bool written = entry->op->writes >> i & 1;
+    eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& tensor) {
+      independent &= !trace.isPending(tensor);
+      if (written && tensor.has_storage()) independent &= !trace.isInput(tensor.storage().unsafeGetStorageImpl());
+    });
+  }
+  return independent;
+}
+
+// Numbers that a program keeps in tensors (the step counters of optimizers): it will ask for them.
+bool isHostScalar(const Call& call) {
+  bool any = false, all = true;
+  eachTensor(call.values, [&](const at::Tensor& tensor) {
+    any = true;
+    all &= tensor.dim() == 0 && tensor.is_cpu();
+  });
+  if (any) return all;
+  const c10::IValue& first = call.values.empty() ? c10::IValue() : call.values[0];
+  if (!first.isIntList() || !first.toIntVector().empty()) return false;
+  for (const c10::IValue& value : call.values) {
+    if (value.isDevice()) return value.toDevice().is_cpu();
+  }
+  return true;
+}
+
+bool allOnMeta(const Call& call) {
+  bool any = false, all = true;
+  eachTensor(call.values, [&](const at::Tensor& tensor) {
+    any = true;
+    all &= tensor.is_meta();
+  });
+  return any && all;
+}
+
+bool allPlain(const Call& call) {
+  bool plain = true;
+  eachTensor(call.values, [&](const at::Tensor& tensor) { plain &= isPlain(tensor); });
+  return plain;
+}
+
+void runForReal(const Call& call) {
+  eachTensor(call.values, [](const at::Tensor& tensor) {
+    if (!pendingStorage(*tensor.unsafeGetTensorImpl())) dropTraceKey(*tensor.unsafeGetTensorImpl());
+  });
+  call.op.callBoxed(call.stack);
+}
+
+// Fills its argument with random numbers whatever was in it.
+bool isRandomFill(const Call& call, const ops::Operator& op) {
+  if (!op.isRandom() || op.variant != ops::Variant::Inplace) return false;
+  size_t tensors = 0;
+  eachTensor(call.values, [&](const at::Tensor&) { ++tensors; });
+  return tensors == 1;
+}
+
+// The whole of a pending storage, so that what is to be written there does not matter any more.
+TraceStorage* wholeStorage(const at::Tensor& tensor) {
+  TraceStorage* storage = pendingStorage(*tensor.unsafeGetTensorImpl());
+  if (!storage || !tensor.is_non_overlapping_and_dense() || tensor.storage_offset() != 0) return nullptr;
+  return tensor.nbytes() == storage->nbytes() ? storage : nullptr;
+}
+
+// The numbers are drawn now, so that the generator is in eager's state at every moment; where the tensor is to see
+// them only after what is pending, a recorded copy brings them there.
+void drawNow(Trace& trace, const Call& call) {
+  at::Tensor target = call.values[0].toTensor();
+  at::Tensor drawn = at::empty_strided(target.sizes(), target.strides(), target.options());
+  call.values[0] = drawn;
+  call.op.callBoxed(call.stack);
+  call.stack->pop_back();
+  if (TraceStorage* storage = wholeStorage(target)) {
+    c10::Storage bytes = drawn.storage();
+    drawn.reset();
+    storage->fill(bytes);
+    call.stack->emplace_back(std::move(target));
+    return;
+  }
+  static const c10::OperatorHandle copy = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
+  call.stack->emplace_back(std::move(target));
+  call.stack->emplace_back(std::move(drawn));
+  call.stack->emplace_back(false);
+  record(trace, Call(copy, call.stack));
+}
+
+// The data of a tensor that the program wrote as a literal, while nothing has been written to it.
+at::Tensor literal(const Trace& trace, const at::Tensor& tensor) {
+  TraceStorage* storage = pendingStorage(*tensor.unsafeGetTensorImpl());
+  TraceTensor* own = traceTensor(*tensor.unsafeGetTensorImpl());
+  if (!storage || !own || own->value() != storage->root() || storage->written()) return {};
+  const ir::Node* made = own->value()->def();
+  if (!made || made->op()->qualified != "aten::clone") return {};
+  for (const Input& input : trace.inputs()) {
+    if (input.value == made->operand(0) && input.literal) return input.tensor;
+  }
+  return {};
+}
+
+bool readsLiteral(const Trace& trace, const Call& call) {
+  if (call.op.operator_name().name != "aten::_local_scalar_dense") return false;
+  at::Tensor known = literal(trace, call.values[0].toTensor());
+  if (!known.defined()) return false;
+  call.values[0] = known;
+  return true;
+}
+
+std::string_view hint(ops::Reason reason) {
+  switch (reason) {
+    case ops::Reason::DataDependent:
+      return "keep the value in a tensor (torch.where instead of if), or compute it outside of what is captured";
+    case ops::Reason::Unsupported:
+      return "move it outside of what is captured";
+    case ops::Reason::BadArgument:
+      return "the same call fails in eager mode: run it without saker to see PyTorch's own error";
+    case ops::Reason::Undecided:
+      return "state what holds with torch._check, or make the size static";
+    case ops::Reason::Overflow:
+      return "use smaller sizes";
+  }
+  return "";
+}
+
+}  // namespace
+
+bool cannotWait(const Trace& trace, const Call& call, const Entry* entry) {
+  constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
+  if (entry && entry->op->traits & never) return true;
+  if (!allPlain(call)) return true;
+  if (trace.mode() == Mode::Capture) return false;
+  if (!entry || entry->op->isRandom() || allOnMeta(call)) return true;
+  if (entry->op->qualified == "aten::lift_fresh") return true;
+  bool decides = entry->op->has(ops::kFailsOnData) || isHostScalar(call);
+  return decides && isIndependent(trace, call, entry);
+}
+
+void runNow(Trace& trace, const Call& call, const Entry* entry) {
+  if (trace.mode() == Mode::Capture) {
+    if (readsLiteral(trace, call)) return runForReal(call);
+    if (!allPlain(call)) {
+      refuse(trace, call, {ops::Reason::Unsupported, "an argument is not a plain dense tensor"});
+    }
+    refuse(trace, call, {ops::Reason::DataDependent, "its result cannot be known before the program runs"});
+  }
+  ++trace.stats().ranAtOnce;
+  if (!isIndependent(trace, call, entry)) {
+    if (entry && isRandomFill(call, *entry->op)) return drawNow(trace, call);
+    trace.flush();
+  }
+  runForReal(call);
+}
+
+void onRefusal(Trace& trace, const Call& call, const ops::Refusal& refusal) {
+  if (trace.mode() == Mode::Capture) refuse(trace, call, refusal);
+  ++trace.stats().ranAtOnce;
+  trace.flush();
+  runForReal(call);
+}
+
+void refuse(Trace& trace, const Call& call, const ops::Refusal& refusal) {
+  trace.raise({refusal.reason, refusal.message + "; " + std::string(hint(refusal.reason))},
+              toString(call.op.operator_name()));
+}
+
+}  // namespace saker::capture

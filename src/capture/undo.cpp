@@ -1,0 +1,49 @@
+#include "capture/undo.h"
+
+namespace saker::capture {
+
+void Undo::noteWrite(const at::Tensor& tensor) {
+  if (!seenWritten_.emplace(tensor.unsafeGetTensorImpl(), true).second) return;
+  Written entry{tensor, 0, nullptr, 0, tensor.requires_grad()};
+  if (!tensor.is_inference()) entry.version = static_cast<int64_t>(tensor._version());
+  if (torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(tensor)) {
+    entry.gradFn = meta->grad_fn_;
+    entry.outputNumber = meta->output_nr_;
+  }
+  written_.push_back(std::move(entry));
+}
+
+void Undo::noteLeaf(const at::Tensor& tensor) {
+  if (!tensor.requires_grad() || !tensor.is_leaf()) return;
+  if (!seenLeaf_.emplace(tensor.unsafeGetTensorImpl(), true).second) return;
+  leaves_.push_back({tensor, tensor.grad()});
+}
+
+uint32_t Undo::writesTo(const at::Tensor& tensor) const {
+  if (tensor.is_inference()) return 0;
+  for (const Written& entry : written_) {
+    if (entry.tensor.is_same(tensor)) return static_cast<uint32_t>(tensor._version() - entry.version);
+  }
+  return 0;
+}
+
+void Undo::restore() {
+  for (const Leaf& leaf : leaves_) {
+    if (!leaf.tensor.grad().is_same(leaf.grad)) leaf.tensor.mutable_grad() = leaf.grad;
+  }
+  for (const Written& entry : written_) {
+    if (!entry.tensor.is_inference()) {
+      c10::VariableVersion shared = entry.tensor.unsafeGetTensorImpl()->version_counter();
+      shared.set_version(entry.version);
+    }
+    torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(entry.tensor);
+    if (!meta || meta->grad_fn_ == entry.gradFn) continue;
+    meta->grad_fn_ = entry.gradFn;
+    meta->output_nr_ = entry.outputNumber;
+    meta->requires_grad_ = entry.gradFn ? false : entry.requiresGrad;
+  }
+  written_.clear();
+  leaves_.clear();
+}
+
+}  // namespace saker::capture

@@ -1,0 +1,60 @@
+#include "ir/clone.h"
+
+#include <vector>
+
+namespace saker::ir {
+
+namespace {
+
+class Cloner {
+ public:
+  explicit Cloner(const Graph& from)
+      : to_(std::make_unique<Graph>(from.sharedContext(), from.name())), values_(from.valueLimit()) {}
+
+  std::unique_ptr<Graph> run(const Graph& from) {
+    copyRegion(*from.top(), to_->top());
+    return std::move(to_);
+  }
+
+ private:
+  void copyRegion(const Region& from, Region* to) {
+    for (const Value* parameter : from.parameters()) {
+      values_[parameter->id()] = to_->addParameter(to, parameter->type(), parameter->name());
+    }
+    for (const Node* node = from.first(); node; node = node->next()) copyNode(*node, to);
+  }
+
+  void copyNode(const Node& from, Region* to) {
+    scratch_.reset({});
+    Arg* args = scratch_.makeArray<Arg>(from.args().size());
+    for (size_t i = 0; i < from.args().size(); ++i) args[i] = copyArg(from.arg(i));
+    std::vector<const Type*> types;
+    for (size_t i = 0; i < from.resultCount(); ++i) types.push_back(from.result(i)->type());
+    Node* made = to_->create(from.op(), {args, from.args().size()}, types, 0, from.location());
+    to_->append(to, made);
+    for (size_t i = 0; i < from.resultCount(); ++i) {
+      values_[from.result(i)->id()] = made->result(i);
+      if (!from.result(i)->name().empty()) to_->setName(made->result(i), from.result(i)->name());
+    }
+    for (const Region* body : from.regions()) copyRegion(*body, to_->addRegion(made));
+  }
+
+  Arg copyArg(const Arg& from) {
+    if (from.isValue()) return Arg::value(values_[from.toValue()->id()]);
+    if (!from.isList()) return from;
+    std::span<const Arg> items = from.toList();
+    Arg* copied = scratch_.makeArray<Arg>(items.size());
+    for (size_t i = 0; i < items.size(); ++i) copied[i] = copyArg(items[i]);
+    return Arg::list({copied, items.size()});
+  }
+
+  std::unique_ptr<Graph> to_;
+  std::vector<Value*> values_;  // by number of the original
+  Arena scratch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Graph> clone(const Graph& graph) { return Cloner(graph).run(graph); }
+
+}  // namespace saker::ir

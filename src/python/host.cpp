@@ -1,0 +1,126 @@
+#include "python/host.h"
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <string>
+#include <unordered_map>
+
+#include "python/results.h"
+#include "python/symbols.h"
+
+namespace saker::python {
+
+namespace {
+
+std::string_view text(PyObject* unicode) {
+  Py_ssize_t size = 0;
+  const char* data = unicode ? PyUnicode_AsUTF8AndSize(unicode, &size) : nullptr;
+  if (!data) {
+    PyErr_Clear();
+    return "?";
+  }
+  return {data, static_cast<size_t>(size)};
+}
+
+// Frames of PyTorch and of this package are not the user's. Decided once for each code object, which is kept: a freed
+// one's address may come again.
+class UserCode {
+ public:
+  bool isUsers(PyCodeObject* code) {
+    auto known = codes_.find(code);
+    if (known != codes_.end()) return known->second;
+    std::string_view file = text(code->co_filename);
+    bool users = !startsWith(file, torchRoot()) && !startsWith(file, ownRoot()) && file.substr(0, 1) != "<";
+    Py_INCREF(code);
+    codes_.emplace(code, users);
+    return users;
+  }
+
+ private:
+  static bool startsWith(std::string_view file, const std::string& root) {
+    return !root.empty() && file.substr(0, root.size()) == root;
+  }
+  static std::string folderOf(const char* module) {
+    std::string file = py::cast<std::string>(py::module_::import(module).attr("__file__"));
+    return file.substr(0, file.rfind('/') + 1);
+  }
+  static const std::string& torchRoot() {
+    static const std::string root = folderOf("torch");
+    return root;
+  }
+  static const std::string& ownRoot() {
+    static const std::string root = folderOf("saker");
+    return root;
+  }
+
+  std::unordered_map<PyCodeObject*, bool> codes_;
+};
+
+// The innermost frame that is the user's. PyTorch lets go of the interpreter's lock before it calls an operator.
+const ir::Location* location(ir::Context& context) {
+  py::gil_scoped_acquire gil;
+  static UserCode& users = *new UserCode;  // never destroyed: it holds Python objects
+  PyFrameObject* frame = PyEval_GetFrame();
+  Py_XINCREF(frame);
+  const ir::Location* found = nullptr;
+  while (frame && !found) {
+    PyCodeObject* code = PyFrame_GetCode(frame);
+    if (users.isUsers(code)) {
+      found = context.location(text(code->co_filename), PyFrame_GetLineNumber(frame), text(code->co_qualname));
+    }
+    Py_DECREF(code);
+    PyFrameObject* back = PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = back;
+  }
+  Py_XDECREF(frame);
+  return found;
+}
+
+std::exception_ptr error(const ops::Refusal& refusal, const std::string& op, const ir::Location* where) {
+  py::gil_scoped_acquire gil;
+  py::object type = py::module_::import("saker.errors").attr("CaptureError");
+  py::object file = where ? py::object(py::str(where->file.data(), where->file.size())) : py::none();
+  py::object raised = type(std::string(reasonName(refusal.reason)), refusal.message, op, file, where ? where->line : 0);
+  PyErr_SetObject(type.ptr(), raised.ptr());
+  python_error kept;
+  kept.persist();
+  return std::make_exception_ptr(std::move(kept));
+}
+
+// An error of Python's is used up when it is raised: a copy is.
+void rethrow(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const python_error& kept) {
+    python_error copy(kept);
+    throw copy;
+  }
+}
+
+void wait(void (*function)(void*), void* argument) {
+  if (!PyGILState_Check()) return function(argument);
+  py::gil_scoped_release released;
+  function(argument);
+}
+
+}  // namespace
+
+std::string errorText(const std::exception& error) {
+  if (PyGILState_Check() && PyErr_Occurred()) return py::str(py::error_already_set().value());
+  if (const auto* ours = dynamic_cast<const c10::Error*>(&error)) return ours->what_without_backtrace();
+  return error.what();
+}
+
+capture::Host pythonHost() {
+  capture::Host host;
+  host.hooks = {&errorText, &unwrapPythonNode};
+  host.location = &location;
+  host.error = &error;
+  host.rethrow = &rethrow;
+  host.wait = &wait;
+  return host;
+}
+
+}  // namespace saker::python

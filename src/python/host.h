@@ -1,0 +1,13 @@
+// What a trace asks of Python: the user's line, errors, letting go of the interpreter's lock.
+#pragma once
+
+#include "capture/host.h"
+
+namespace saker::python {
+
+capture::Host pythonHost();
+
+// The text of an error thrown by a kernel, which may be written in Python.
+std::string errorText(const std::exception& error);
+
+}  // namespace saker::python

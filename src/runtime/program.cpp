@@ -1,0 +1,200 @@
+#include "runtime/program.h"
+
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+#include "aten/enums.h"
+#include "aten/trace_key.h"
+#include "runtime/interpreter.h"
+
+namespace saker::runtime {
+
+namespace {
+
+class ProgramRun final : public Interpreter {
+ public:
+  ProgramRun(const Program& program, sym::Assignment symbols, bool withAutograd)
+      : Interpreter(*program.graph, std::move(symbols)), program_(program), withAutograd_(withAutograd) {}
+
+  c10::IValue opaque(const ir::OpaqueRef& reference) override { return program_.objects.at(reference.number); }
+
+ protected:
+  void call(const ir::Node& node, const c10::OperatorHandle& handle, torch::jit::Stack& stack) override {
+    if (!withAutograd_) return handle.callBoxed(&stack);
+    bool on = node.id() >= program_.gradModes.size() || program_.gradModes[node.id()];
+    c10::AutoGradMode mode(on);
+    handle.callBoxed(&stack);
+  }
+
+ private:
+  const Program& program_;
+  bool withAutograd_;
+};
+
+std::string shapeText(c10::IntArrayRef sizes) {
+  std::string out = "(";
+  for (size_t i = 0; i < sizes.size(); ++i) out += (i ? ", " : "") + std::to_string(sizes[i]);
+  return out + ")";
+}
+
+std::string nameOf(const Program& program, size_t parameter) {
+  const Source& source = program.sources[parameter];
+  if (source.kind == Source::Kind::Closed) return "a tensor that the captured function closes over";
+  return "argument " + std::to_string(source.argument);
+}
+
+// The memory of an argument as one row of elements.
+at::Tensor flat(const at::Tensor& tensor, const ir::TensorType& type) {
+  Geometry geometry;
+  int64_t count = static_cast<int64_t>(tensor.storage().nbytes() / tensor.itemsize());
+  geometry.sizes.push_back(count);
+  geometry.strides.push_back(1);
+  return tensorOver(tensor.storage(), type, geometry);
+}
+
+void check(const Program& program, size_t parameter, const at::Tensor& given, const sym::Assignment& symbols) {
+  const ir::TensorType& type = *program.graph->top()->parameters()[parameter]->tensor();
+  auto fail = [&](const std::string& what) {
+    throw RunError(nameOf(program, parameter) + " " + what + ": capture the function again for it");
+  };
+  if (aten::toDType(given.scalar_type()) != type.dtype) {
+    fail(std::string("has dtype ") + c10::toString(given.scalar_type()) + ", the graph was captured with " +
+         std::string(c10::toString(aten::fromDType(type.dtype))));
+  }
+  if (given.device() != aten::fromDevice(type.device)) fail("is on device " + given.device().str());
+  Geometry told = geometryOf(type, symbols);
+  if (given.sizes() != c10::IntArrayRef(told.sizes)) {
+    fail("has sizes " + shapeText(given.sizes()) + ", the graph was captured for " + shapeText(told.sizes));
+  }
+  bool sameStrides = given.storage_offset() == told.offset;
+  for (size_t i = 0; i < told.sizes.size(); ++i) {
+    sameStrides &= told.sizes[i] <= 1 || given.stride(static_cast<int64_t>(i)) == told.strides[i];
+  }
+  if (!sameStrides && given.numel() > 0) {
+    fail("has strides " + shapeText(given.strides()) + ", the graph was captured for " + shapeText(told.strides));
+  }
+}
+
+std::vector<at::Tensor> bind(const Program& program, std::span<const at::Tensor> arguments) {
+  if (arguments.size() != program.arguments) {
+    throw RunError("the graph takes " + std::to_string(program.arguments) + " tensors, " +
+                   std::to_string(arguments.size()) + " were given");
+  }
+  std::vector<at::Tensor> bound;
+  for (size_t i = 0; i < program.sources.size(); ++i) {
+    const Source& source = program.sources[i];
+    if (source.kind == Source::Kind::Closed) {
+      bound.push_back(source.tensor);
+    } else if (source.kind == Source::Kind::Argument) {
+      bound.push_back(arguments[source.argument]);
+    } else {
+      bound.push_back(flat(arguments[source.argument], *program.graph->top()->parameters()[i]->tensor()));
+    }
+  }
+  return bound;
+}
+
+// A program that writes to an argument is only right if no other argument sees the same memory.
+void checkSharing(const Program& program, std::span<const at::Tensor> arguments) {
+  std::vector<const void*> flats;
+  for (const Source& source : program.sources) {
+    if (source.kind == Source::Kind::Flat) flats.push_back(arguments[source.argument].storage().data());
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (program.argumentWrites[i] == 0 || !arguments[i].defined()) continue;
+    const void* memory = arguments[i].storage().data();
+    if (!memory || std::find(flats.begin(), flats.end(), memory) != flats.end()) continue;
+    for (size_t k = 0; k < arguments.size(); ++k) {
+      if (k != i && arguments[k].defined() && arguments[k].storage().data() == memory) {
+        throw RunError("arguments " + std::to_string(std::min(i, k)) + " and " + std::to_string(std::max(i, k)) +
+                       " share memory that the function writes, which they did not when it was captured");
+      }
+    }
+  }
+}
+
+void checkGuards(const Program& program, const sym::Assignment& symbols) {
+  for (const sym::Guard& guard : program.context->symbols().guards()) {
+    std::optional<bool> holds = sym::evaluateBool(guard.condition, symbols);
+    if (!holds || !*holds) {
+      throw RunError("the graph was captured for sizes with " + sym::toString(guard.condition) +
+                     ", which does not hold for these: capture the function again for them");
+    }
+  }
+}
+
+void bumpVersions(const Program& program, std::span<const at::Tensor> arguments) {
+  auto bump = [](const at::Tensor& tensor, uint32_t times) {
+    if (times == 0 || !tensor.defined() || tensor.is_inference()) return;
+    for (uint32_t i = 0; i < times; ++i) torch::autograd::impl::bump_version(tensor);
+  };
+  for (size_t i = 0; i < arguments.size(); ++i) bump(arguments[i], program.argumentWrites[i]);
+  for (size_t i = 0; i < program.sources.size(); ++i) {
+    if (program.sources[i].kind == Source::Kind::Closed) bump(program.sources[i].tensor, program.closedWrites[i]);
+  }
+}
+
+void setGradients(const Program& program, const std::vector<at::Tensor>& inputs, std::vector<c10::IValue>& returned) {
+  for (size_t i = 0; i < program.gradients.size(); ++i) {
+    const at::Tensor& leaf = inputs[program.gradients[i].parameter];
+    leaf.mutable_grad() = returned[program.results + i].toTensor();
+  }
+  returned.resize(program.results);
+}
+
+void checkGradients(const Program& program, const std::vector<at::Tensor>& inputs) {
+  for (const Program::Gradient& gradient : program.gradients) {
+    if (inputs[gradient.parameter].grad().defined() != gradient.hadOne) {
+      throw RunError(nameOf(program, gradient.parameter) +
+                     (gradient.hadOne ? " has no .grad, and had one when the function was captured"
+                                      : " has a .grad, and had none when the function was captured"));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> Program::guards() const {
+  std::vector<std::string> texts;
+  for (const sym::Guard& guard : context->symbols().guards()) texts.push_back(sym::toString(guard.condition));
+  return texts;
+}
+
+std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor> arguments) {
+  std::vector<at::Tensor> inputs = bind(program, arguments);
+  sym::Assignment symbols = bindSymbols(*program.graph, inputs);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (program.sources[i].kind != Source::Kind::Flat) check(program, i, inputs[i], symbols);
+  }
+  checkGuards(program, symbols);
+  checkSharing(program, arguments);
+  checkGradients(program, inputs);
+  bool grad = program.differentiable && c10::GradMode::is_enabled() &&
+              std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.requires_grad(); });
+
+  if (grad && program.recorded) return run(*program.recorded, arguments);
+
+  ProgramRun execution(program, std::move(symbols), grad);
+  std::optional<aten::BelowAutograd> below;
+  if (!grad) below.emplace();
+  for (size_t i = 0; i < inputs.size(); ++i) execution.set(program.graph->top()->parameters()[i], inputs[i]);
+  execution.run();
+  std::vector<c10::IValue> returned;
+  for (const ir::Arg& arg : program.graph->top()->terminator()->args()) returned.push_back(execution.returned(arg));
+  below.reset();
+  if (grad) {
+    for (size_t i = 0; i < program.results; ++i) {
+      if (returned[i].isTensor() && !program.resultRequiresGrad[i] && returned[i].toTensor().requires_grad()) {
+        returned[i] = returned[i].toTensor().detach();
+      }
+    }
+  } else {
+    bumpVersions(program, arguments);
+  }
+  setGradients(program, inputs, returned);
+  return returned;
+}
+
+}  // namespace saker::runtime

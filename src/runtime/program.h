@@ -1,0 +1,68 @@
+// A captured program: a graph, where its parameters come from, and what a run does besides giving results.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace saker::runtime {
+
+// Where a parameter of the graph comes from.
+struct Source {
+  enum class Kind : uint8_t {
+    Argument,  // an argument of the call
+    Flat,      // all of the memory of an argument, for arguments that share it
+    Closed,    // a tensor that the program found elsewhere: a parameter of a module, a constant
+  };
+  Kind kind;
+  size_t argument = 0;
+  at::Tensor tensor;  // of Closed
+  bool literal = false;
+};
+
+struct Program {
+  std::shared_ptr<ir::Context> context;
+  std::unique_ptr<ir::Graph> graph;
+  std::vector<Source> sources;       // one for each parameter
+  std::vector<c10::IValue> objects;  // what opaque arguments refer to
+  size_t arguments = 0;
+  // How often each argument is written, which is how much its version counter grows.
+  std::vector<uint32_t> argumentWrites;
+  // Per argument the earlier one that it is, or itself.
+  std::vector<size_t> sameAs;
+  std::vector<uint32_t> closedWrites;  // by parameter
+
+  size_t results = 0;                    // arguments of `return` that the caller gets
+  std::vector<bool> resultRequiresGrad;  // as in the run that was captured
+  bool differentiable = false;           // some result does
+  std::vector<bool> gradModes;           // by node: was autograd on?
+  // Leaves whose .grad the program sets: `return` has the new gradients after the results.
+  struct Gradient {
+    size_t parameter;
+    bool hadOne;
+  };
+  std::vector<Gradient> gradients;
+
+  // Of a functional program: the recording it was made from, which runs where autograd is to follow.
+  std::shared_ptr<const Program> recorded;
+
+  // The guards that must hold for the graph to be right, as text; those on sizes.
+  std::vector<std::string> guards() const;
+};
+
+// Raised when a graph is given what it was not captured for.
+struct RunError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Runs the program: results, writes to arguments and to closed-over tensors, version counters, .grad. With autograd on
+// and something that requires grad among the inputs, results carry autograd history as they did when captured.
+std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor> arguments);
+
+}  // namespace saker::runtime
