@@ -13,12 +13,12 @@ endif
 
 # The configuration is redone only when the interpreter or the build files change (Ninja sees to the latter).
 define configure
-	@test -f $(1)/build.ninja || cmake -G Ninja -S . -B $(1) $(2)
+	@test -f $(1)/build.ninja || cmake -G Ninja -S $(if $(3),$(3),.) -B $(1) $(2)
 endef
 python_path = $(if $(findstring /,$(PYTHON)),$(abspath $(PYTHON)),$(shell command -v $(PYTHON)))
 python_flag = -DPython_EXECUTABLE=$(python_path)
 
-.PHONY: setup build demo test test-cpp test-python test-sanitize test-clang test-all bench lint format clean
+.PHONY: setup build demo test test-cpp test-example test-python test-sanitize test-clang test-all bench lint format clean
 
 build: setup
 	$(call configure,build,$(python_flag))
@@ -27,13 +27,21 @@ build: setup
 demo: build
 	@PYTHONPATH=python $(PYTHON) examples/demo.py
 
-test: build test-cpp test-python
+test: build test-cpp test-example test-python
 
 test-cpp: build
 	@build/tests/saker-tests --gtest_brief=1
 
 test-python: build
 	@PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) tests/python
+
+# The C++ example, as a user builds it: against an installed Saker, found by CMake.
+torch_prefix = $(shell $(PYTHON) -c 'import torch; print(torch.utils.cmake_prefix_path)')
+test-example: build
+	@cmake --install build --prefix build/installed >/dev/null
+	$(call configure,build/example,"-DCMAKE_PREFIX_PATH=$(CURDIR)/build/installed;$(torch_prefix)",examples/cpp)
+	@cmake --build build/example -j $(JOBS)
+	@build/example/train
 
 # The torch-free core under AddressSanitizer and UndefinedBehaviorSanitizer, the fuzzers with many more iterations.
 test-sanitize: setup
@@ -69,6 +77,6 @@ format:
 	@git ls-files '*.cpp' '*.h' | xargs .venv/bin/clang-format -i
 
 clean:
-	rm -rf build build-sanitize build-clang python/saker/_C*.so
+	rm -rf build build-sanitize build-clang python/saker/*.so
 
 comma := ,

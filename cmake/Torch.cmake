@@ -11,12 +11,16 @@ list(GET TORCH_FACTS 2 PYTHON_MODULE_SUFFIX)
 list(GET TORCH_FACTS 3 TORCH_VERSION)
 message(STATUS "torch ${TORCH_VERSION}")
 
-add_library(torch_from_python INTERFACE)
-target_include_directories(torch_from_python SYSTEM INTERFACE
-  ${TORCH_ROOT}/include ${TORCH_ROOT}/include/torch/csrc/api/include ${Python_INCLUDE_DIRS})
-target_compile_definitions(torch_from_python INTERFACE
+add_library(torch_libraries INTERFACE)
+target_include_directories(torch_libraries SYSTEM INTERFACE
+  ${TORCH_ROOT}/include ${TORCH_ROOT}/include/torch/csrc/api/include)
+target_compile_definitions(torch_libraries INTERFACE
   _GLIBCXX_USE_CXX11_ABI=${TORCH_CXX11_ABI} AT_PER_OPERATOR_HEADERS)
-target_link_directories(torch_from_python INTERFACE ${TORCH_ROOT}/lib)
-target_link_libraries(torch_from_python INTERFACE c10 torch_cpu torch torch_python)
+target_link_directories(torch_libraries INTERFACE ${TORCH_ROOT}/lib)
+target_link_libraries(torch_libraries INTERFACE c10 torch_cpu torch)
 # The extension is imported after torch, which has loaded these libraries: no path is written into it.
-target_link_options(torch_from_python INTERFACE -Wl,--disable-new-dtags)
+target_link_options(torch_libraries INTERFACE -Wl,--disable-new-dtags)
+
+add_library(torch_python_library INTERFACE)
+target_include_directories(torch_python_library SYSTEM INTERFACE ${Python_INCLUDE_DIRS})
+target_link_libraries(torch_python_library INTERFACE torch_python)

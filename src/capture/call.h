@@ -6,7 +6,7 @@
 
 #include <span>
 
-namespace saker::capture {
+namespace saker::tracing {
 
 template <typename Visit>
 void eachTensor(std::span<const c10::IValue> values, Visit visit) {
@@ -38,4 +38,4 @@ struct Call {
   }
 };
 
-}  // namespace saker::capture
+}  // namespace saker::tracing

@@ -7,7 +7,7 @@
 #include "aten/enums.h"
 #include "capture/undo.h"
 
-namespace saker::capture {
+namespace saker::tracing {
 
 namespace {
 
@@ -256,4 +256,4 @@ std::unique_ptr<runtime::Program> Capture::finish(std::span<const c10::IValue> o
   return done;
 }
 
-}  // namespace saker::capture
+}  // namespace saker::tracing

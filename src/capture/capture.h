@@ -13,7 +13,7 @@
 #include "capture/trace.h"
 #include "runtime/program.h"
 
-namespace saker::capture {
+namespace saker::tracing {
 
 // A size of an argument that may change between runs. Sizes of one name are equal; an empty name is one of its own.
 struct DynamicSize {
@@ -58,4 +58,4 @@ class Capture {
 // The functional form of a program; throws std::runtime_error with the reason where there is none.
 std::unique_ptr<runtime::Program> makeFunctional(std::shared_ptr<const runtime::Program> recorded);
 
-}  // namespace saker::capture
+}  // namespace saker::tracing

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace saker::capture {
+namespace saker::tracing {
 
 // A program cannot be captured. The message names the reason, the place in the program where it is known, and what to
 // do.
@@ -13,4 +13,4 @@ struct CaptureError : std::runtime_error {
       : std::runtime_error(hint.empty() ? message : message + " (" + hint + ")") {}
 };
 
-}  // namespace saker::capture
+}  // namespace saker::tracing

@@ -4,7 +4,7 @@
 #include "capture/trace.h"
 #include "runtime/interpreter.h"
 
-namespace saker::capture {
+namespace saker::tracing {
 
 namespace {
 
@@ -82,4 +82,4 @@ void Trace::flush() {
   reset(/*dropKeys=*/true);
 }
 
-}  // namespace saker::capture
+}  // namespace saker::tracing

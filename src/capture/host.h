@@ -8,7 +8,7 @@
 #include "ir/context.h"
 #include "ops/infer.h"
 
-namespace saker::capture {
+namespace saker::tracing {
 
 // Hooks of a program that is all C++.
 aten::Hooks plainHooks();
@@ -26,4 +26,4 @@ struct Host {
   void (*wait)(void (*function)(void*), void* argument) = nullptr;
 };
 
-}  // namespace saker::capture
+}  // namespace saker::tracing

@@ -2,7 +2,7 @@
 #include "ir/clone.h"
 #include "passes/pass.h"
 
-namespace saker::capture {
+namespace saker::tracing {
 
 std::unique_ptr<runtime::Program> makeFunctional(std::shared_ptr<const runtime::Program> recorded) {
   auto made = std::make_unique<runtime::Program>();
@@ -26,4 +26,4 @@ std::unique_ptr<runtime::Program> makeFunctional(std::shared_ptr<const runtime::
   return made;
 }
 
-}  // namespace saker::capture
+}  // namespace saker::tracing

@@ -12,7 +12,7 @@
 #include "capture/trace.h"
 #include "ops/operator.h"
 
-namespace saker::capture {
+namespace saker::tracing {
 
 namespace {
 
@@ -291,4 +291,4 @@ void recordCall(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::
 
 SAKER_TRACE_FALLBACK(recordCall)
 
-}  // namespace saker::capture
+}  // namespace saker::tracing

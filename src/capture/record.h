@@ -5,7 +5,7 @@
 
 #include "capture/call.h"
 
-namespace saker::capture {
+namespace saker::tracing {
 
 class Trace;
 
@@ -14,4 +14,4 @@ void recordCall(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::
 // Records a call that the trace itself makes. Its lock is held, and RunForReal is on.
 void record(Trace& trace, const Call& call);
 
-}  // namespace saker::capture
+}  // namespace saker::tracing

@@ -5,7 +5,7 @@
 #include "capture/record.h"
 #include "ops/operator.h"
 
-namespace saker::capture {
+namespace saker::tracing {
 
 namespace {
 
@@ -191,4 +191,4 @@ void refuse(Trace& trace, const Call& call, const ops::Refusal& refusal) {
               toString(call.op.operator_name()));
 }
 
-}  // namespace saker::capture
+}  // namespace saker::tracing

@@ -6,7 +6,7 @@
 #include "capture/call.h"
 #include "capture/trace.h"
 
-namespace saker::capture {
+namespace saker::tracing {
 
 bool cannotWait(const Trace& trace, const Call& call, const aten::Inference::Entry* entry);
 void runNow(Trace& trace, const Call& call, const aten::Inference::Entry* entry);
@@ -15,4 +15,4 @@ void runNow(Trace& trace, const Call& call, const aten::Inference::Entry* entry)
 void onRefusal(Trace& trace, const Call& call, const ops::Refusal& refusal);
 [[noreturn]] void refuse(Trace& trace, const Call& call, const ops::Refusal& refusal);
 
-}  // namespace saker::capture
+}  // namespace saker::tracing

@@ -12,7 +12,7 @@
 #include "capture/undo.h"
 #include "ops/operator.h"
 
-namespace saker::capture {
+namespace saker::tracing {
 
 namespace {
 
@@ -295,4 +295,4 @@ std::unique_ptr<ir::Graph> Trace::takeGraph() {
   return taken;
 }
 
-}  // namespace saker::capture
+}  // namespace saker::tracing

@@ -18,7 +18,7 @@
 #include "ir/graph.h"
 #include "ops/infer.h"
 
-namespace saker::capture {
+namespace saker::tracing {
 
 enum class Mode : uint8_t {
   Deferred,  // what cannot be recorded flushes and runs
@@ -156,4 +156,4 @@ class TraceScope {
   bool wasRecording_;
 };
 
-}  // namespace saker::capture
+}  // namespace saker::tracing

@@ -4,7 +4,7 @@
 
 #include "capture/trace.h"
 
-namespace saker::capture {
+namespace saker::tracing {
 
 namespace {
 
@@ -147,4 +147,4 @@ TraceTensor* traceTensor(const c10::TensorImpl& tensor) {
   return found->trace() ? found : nullptr;
 }
 
-}  // namespace saker::capture
+}  // namespace saker::tracing

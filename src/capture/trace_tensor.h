@@ -13,7 +13,7 @@
 #include "aten/trace_key.h"
 #include "ir/graph.h"
 
-namespace saker::capture {
+namespace saker::tracing {
 
 class Trace;
 using aten::kTraceKey;
@@ -100,4 +100,4 @@ TraceTensor* traceTensor(const c10::TensorImpl& tensor);
 // Takes the trace key off a tensor, whatever its class.
 void dropTraceKey(c10::TensorImpl& tensor);
 
-}  // namespace saker::capture
+}  // namespace saker::tracing

@@ -1,6 +1,6 @@
 #include "capture/undo.h"
 
-namespace saker::capture {
+namespace saker::tracing {
 
 void Undo::noteWrite(const at::Tensor& tensor) {
   if (!seenWritten_.emplace(tensor.unsafeGetTensorImpl(), true).second) return;
@@ -46,4 +46,4 @@ void Undo::restore() {
   leaves_.clear();
 }
 
-}  // namespace saker::capture
+}  // namespace saker::tracing

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace saker::capture {
+namespace saker::tracing {
 
 class Undo {
  public:
@@ -39,4 +39,4 @@ class Undo {
   std::unordered_map<const c10::TensorImpl*, bool> seenWritten_, seenLeaf_;
 };
 
-}  // namespace saker::capture
+}  // namespace saker::tracing

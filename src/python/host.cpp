@@ -113,8 +113,8 @@ std::string errorText(const std::exception& error) {
   return error.what();
 }
 
-capture::Host pythonHost() {
-  capture::Host host;
+tracing::Host pythonHost() {
+  tracing::Host host;
   host.hooks = {&errorText, &unwrapPythonNode};
   host.location = &location;
   host.error = &error;

@@ -5,7 +5,7 @@
 
 namespace saker::python {
 
-capture::Host pythonHost();
+tracing::Host pythonHost();
 
 // The text of an error thrown by a kernel, which may be written in Python.
 std::string errorText(const std::exception& error);

@@ -17,8 +17,8 @@ class DeferredScope {
  public:
   void enter() {
     if (trace_) throw py::value_error("this deferred block has been entered already");
-    trace_ = std::make_shared<capture::Trace>(capture::Mode::Deferred, pythonHost());
-    scope_ = std::make_unique<capture::TraceScope>(trace_);
+    trace_ = std::make_shared<tracing::Trace>(tracing::Mode::Deferred, pythonHost());
+    scope_ = std::make_unique<tracing::TraceScope>(trace_);
   }
   // The mode is left first, whatever comes of the flush.
   void leave() {
@@ -28,7 +28,7 @@ class DeferredScope {
   void flush() { trace().flush(); }
   size_t pending() { return trace().graph().liveNodes(); }
   py::dict stats() {
-    const capture::TraceStats& stats = trace().stats();
+    const tracing::TraceStats& stats = trace().stats();
     py::dict out;
     out["recorded"] = stats.recorded;
     out["flushes"] = stats.flushes;
@@ -39,21 +39,21 @@ class DeferredScope {
   }
 
  private:
-  capture::Trace& trace() {
+  tracing::Trace& trace() {
     if (!trace_) throw py::value_error("this deferred block has not been entered");
     return *trace_;
   }
-  std::shared_ptr<capture::Trace> trace_;
-  std::unique_ptr<capture::TraceScope> scope_;
+  std::shared_ptr<tracing::Trace> trace_;
+  std::unique_ptr<tracing::TraceScope> scope_;
 };
 
 class PyCapture {
  public:
   PyCapture(const std::vector<at::Tensor>& arguments,
             const std::vector<std::tuple<size_t, size_t, std::string>>& dynamic) {
-    std::vector<capture::DynamicSize> sizes;
+    std::vector<tracing::DynamicSize> sizes;
     for (const auto& [argument, dim, name] : dynamic) sizes.push_back({argument, dim, name});
-    capture_ = std::make_unique<capture::Capture>(pythonHost(), arguments, sizes);
+    capture_ = std::make_unique<tracing::Capture>(pythonHost(), arguments, sizes);
   }
   std::vector<at::Tensor> arguments() const { return open().arguments(); }
   std::shared_ptr<runtime::Program> finish(const py::list& outputs) {
@@ -78,11 +78,11 @@ class PyCapture {
   }
 
  private:
-  capture::Capture& open() const {
+  tracing::Capture& open() const {
     if (!capture_) throw py::value_error("this capture has ended");
     return *capture_;
   }
-  std::unique_ptr<capture::Capture> capture_;
+  std::unique_ptr<tracing::Capture> capture_;
 };
 
 py::list run(const runtime::Program& program, const std::vector<at::Tensor>& arguments) {
@@ -105,17 +105,17 @@ py::list run(const runtime::Program& program, const std::vector<at::Tensor>& arg
 // Data of this tensor is about to be read without an operator: make it be there. Refused in a capture.
 void open(const at::Tensor& tensor, const std::string& door) {
   if (!tensor.defined() || !tensor.unsafeGetTensorImpl()->has_storage()) return;
-  std::shared_ptr<capture::Trace> owner;
-  if (capture::TraceStorage* storage = capture::traceStorage(*tensor.unsafeGetTensorImpl())) {
+  std::shared_ptr<tracing::Trace> owner;
+  if (tracing::TraceStorage* storage = tracing::traceStorage(*tensor.unsafeGetTensorImpl())) {
     storage->raiseFailure();
     owner = storage->trace();
   }
   if (!owner) {
-    capture::Trace* mine = capture::current();
+    tracing::Trace* mine = tracing::current();
     if (!mine || !mine->isPending(tensor)) return;
     owner = mine->shared_from_this();
   }
-  if (owner->mode() == capture::Mode::Capture) {
+  if (owner->mode() == tracing::Mode::Capture) {
     owner->raise({ops::Reason::DataDependent,
                   "the program reads a tensor's data, which is not there before it runs; compute with tensors, or do "
                   "this outside of what is captured"},
@@ -153,7 +153,7 @@ void bindTrace(py::module_& module) {
       .def("run", &run)
       .def("functional",
            [](const std::shared_ptr<runtime::Program>& self) {
-             return std::shared_ptr<runtime::Program>(capture::makeFunctional(self));
+             return std::shared_ptr<runtime::Program>(tracing::makeFunctional(self));
            })
       .def_property_readonly(
           "graph", [](const runtime::Program& self) { return self.graph.get(); },
@@ -172,15 +172,15 @@ void bindTrace(py::module_& module) {
   module.def("open_door", &open, py::arg("tensor"), py::arg("door"));
   // Something reads or changes what pending operators depend on. A capture has nothing to run.
   module.def("settle", [] {
-    capture::Trace* trace = capture::current();
-    if (trace && trace->mode() == capture::Mode::Deferred) trace->flush();
+    tracing::Trace* trace = tracing::current();
+    if (trace && trace->mode() == tracing::Mode::Deferred) trace->flush();
   });
-  module.def("leave_mode", &capture::leaveMode);
+  module.def("leave_mode", &tracing::leaveMode);
   // None: no trace on this thread. Otherwise its mode, and whether anything is pending.
   module.def("trace_mode", []() -> std::optional<std::string> {
-    capture::Trace* trace = capture::current();
+    tracing::Trace* trace = tracing::current();
     if (!trace) return std::nullopt;
-    return trace->mode() == capture::Mode::Capture ? "capture" : "deferred";
+    return trace->mode() == tracing::Mode::Capture ? "capture" : "deferred";
   });
 }
 

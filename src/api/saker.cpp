@@ -1,0 +1,62 @@
+#include "saker/saker.h"
+
+#include <ostream>
+
+#include "capture/capture.h"
+#include "capture/errors.h"
+#include "ir/print.h"
+#include "runtime/program.h"
+
+namespace saker {
+
+const char* version() { return SAKER_VERSION; }
+
+Tensors Graph::operator()(const Tensors& inputs) const {
+  std::vector<c10::IValue> returned;
+  try {
+    returned = runtime::run(*program_, inputs);
+  } catch (const runtime::RunError& error) {
+    throw RunError(error.what());
+  }
+  Tensors results;
+  for (c10::IValue& value : returned) results.push_back(value.isTensor() ? std::move(value).toTensor() : at::Tensor());
+  return results;
+}
+
+Graph Graph::functional() const { return Graph(tracing::makeFunctional(program_)); }
+
+std::string Graph::text() const { return ir::print(*program_->graph); }
+size_t Graph::size() const { return program_->graph->liveNodes() - 1; }  // `return` is a node
+std::vector<std::string> Graph::guards() const { return program_->guards(); }
+
+std::ostream& operator<<(std::ostream& out, const Graph& graph) { return out << graph.text(); }
+
+Graph capture(const Function& function, const Tensors& inputs, const std::vector<Dynamic>& dynamic) {
+  std::vector<tracing::DynamicSize> sizes;
+  for (const Dynamic& size : dynamic) sizes.push_back({size.input, size.dim, size.name});
+  try {
+    tracing::Capture recording({}, inputs, sizes);
+    std::vector<c10::IValue> outputs;
+    for (at::Tensor& output : function(recording.arguments())) outputs.emplace_back(std::move(output));
+    return Graph(recording.finish(outputs));
+  } catch (const tracing::CaptureError& error) {
+    throw CaptureError(error.what());
+  }
+}
+
+Deferred::Deferred()
+    : trace_(std::make_shared<tracing::Trace>(tracing::Mode::Deferred, tracing::Host{})),
+      scope_(std::make_unique<tracing::TraceScope>(trace_)) {}
+
+Deferred::~Deferred() {
+  if (scope_) run();
+}
+
+void Deferred::flush() { trace_->flush(); }
+
+void Deferred::run() {
+  scope_.reset();
+  trace_->flush();
+}
+
+}  // namespace saker
