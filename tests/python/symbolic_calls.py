@@ -11,9 +11,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from saker import _C, SymbolSpace
-
-# Example values of the symbols; programs to be made symbolic use them for what may change, and for nothing else.
-BATCH, LENGTH = 7, 11
+from zoo import BATCH, LENGTH
 
 
 class SymbolicCall(NamedTuple):

@@ -4,7 +4,8 @@ numbers and with symbols for batch and length."""
 import pytest
 
 from judge import Judge
-from model_ops import MODELS, run_model
+from model_ops import run_model
+from zoo import MODELS
 
 # What cannot be answered for all sizes: an index that must lie inside a dimension, a dimension that becomes a list.
 MAY_GUARD = {"aten::select.int", "aten::slice.Tensor", "aten::unbind.int"}
