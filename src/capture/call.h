@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <span>
 
@@ -25,12 +26,17 @@ struct Call {
   const c10::OperatorHandle& op;
   torch::jit::Stack* stack;
   std::span<c10::IValue> values;  // the arguments, in place
+  // Does eager's kernel change version counters itself? On the CPU, operators on lists call others for each tensor,
+  // which do; for all other operators it is done above, by autograd.
+  bool bumpsInside;
 
   Call(const c10::OperatorHandle& handle, torch::jit::Stack* onStack)
       : op(handle),
         stack(onStack),
         values(onStack->data() + onStack->size() - handle.schema().arguments().size(),
-               handle.schema().arguments().size()) {}
+               handle.schema().arguments().size()),
+        bumpsInside(handle.operator_name().name.starts_with("aten::_foreach_") &&
+                    !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView)) {}
 
   void replaceWith(torch::jit::Stack results) const {
     stack->erase(stack->end() - static_cast<std::ptrdiff_t>(values.size()), stack->end());

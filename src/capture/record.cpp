@@ -3,6 +3,7 @@
 #include <ATen/SequenceNumber.h>
 #include <ATen/core/Generator.h>
 #include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/library.h>
 
 #include "aten/convert.h"
@@ -176,7 +177,10 @@ class Recorder {
     if (op && op->writes) {
       for (size_t i = 0; i < call_.values.size(); ++i) {
         if (!(op->writes >> i & 1)) continue;
-        eachTensor(call_.values.subspan(i, 1), [&](const at::Tensor& written) { trace_.noteWrite(written); });
+        eachTensor(call_.values.subspan(i, 1), [&](const at::Tensor& written) {
+          trace_.noteWrite(written);
+          if (call_.bumpsInside && written.is_cpu()) torch::autograd::impl::bump_version(written);
+        });
       }
     }
     pushResults(*node, op);

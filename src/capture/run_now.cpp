@@ -23,10 +23,13 @@ bool isPlain(const at::Tensor& tensor) {
          tensor.has_storage();
 }
 
+// An operator of the profiler, which has nothing to do with tensors.
+bool isMarker(const Call& call) { return call.op.operator_name().name.starts_with("profiler::"); }
+
 // May the operator run before what is pending? It must read nothing that is to come, and write nothing that a pending
 // operator is to read.
 bool isIndependent(const Trace& trace, const Call& call, const Entry* entry) {
-  if (!entry) return !trace.pending();
+  if (!entry) return !trace.pending() || isMarker(call);
   bool independent = true;
   for (size_t i = 0; i < call.values.size(); ++i) {
     bool written = entry->op->writes >> i & 1;
@@ -52,6 +55,20 @@ bool isHostScalar(const Call& call) {
     if (value.isDevice()) return value.toDevice().is_cpu();
   }
   return true;
+}
+
+// PyTorch's own C++ code makes small tables of integers and fills them without an operator.
+bool isHostTable(const Call& call, const Entry& entry) {
+  if (!entry.op->qualified.starts_with("aten::empty.memory_format")) return false;
+  constexpr int64_t kLargest = 4096;
+  int64_t count = 1;
+  for (const c10::IValue& size : call.values[0].toListRef()) {
+    if (!size.isInt()) return false;
+    count *= size.toInt();
+  }
+  const c10::IValue &dtype = call.values[1], &device = call.values[3];
+  return count <= kLargest && dtype.isInt() && dtype.toInt() == static_cast<int64_t>(c10::kLong) &&
+         (device.isNone() || device.toDevice().is_cpu());
 }
 
 bool allOnMeta(const Call& call) {
@@ -155,17 +172,18 @@ std::string_view hint(ops::Reason reason) {
 bool cannotWait(const Trace& trace, const Call& call, const Entry* entry) {
   constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
   if (entry && entry->op->traits & never) return true;
-  if (!allPlain(call)) return true;
+  if (isMarker(call) || !allPlain(call)) return true;
   if (trace.mode() == Mode::Capture) return false;
   if (!entry || entry->op->isRandom() || allOnMeta(call)) return true;
-  if (entry->op->qualified == "aten::lift_fresh") return true;
+  if (entry->op->qualified == "aten::lift_fresh" || entry->op->has(ops::kHostResult)) return true;
+  if (isHostTable(call, *entry)) return true;
   bool decides = entry->op->has(ops::kFailsOnData) || isHostScalar(call);
   return decides && isIndependent(trace, call, entry);
 }
 
 void runNow(Trace& trace, const Call& call, const Entry* entry) {
   if (trace.mode() == Mode::Capture) {
-    if (readsLiteral(trace, call)) return runForReal(call);
+    if (isMarker(call) || readsLiteral(trace, call)) return runForReal(call);
     if (!allPlain(call)) {
       refuse(trace, call, {ops::Reason::Unsupported, "an argument is not a plain dense tensor"});
     }

@@ -1,5 +1,7 @@
 #include "capture/trace_tensor.h"
 
+#include <c10/core/WrapDimMinimal.h>
+
 #include <typeinfo>
 
 #include "capture/trace.h"
@@ -139,6 +141,39 @@ void TraceTensor::shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& f
     value_ = other->value_;
     join();
   }
+}
+
+namespace {
+
+int64_t asNumber(const c10::SymInt& value) { return value.guard_int(__FILE__, __LINE__); }
+
+c10::IntArrayRef asNumbers(c10::SymIntArrayRef values, std::unique_ptr<std::vector<int64_t>>& kept) {
+  kept = std::make_unique<std::vector<int64_t>>();
+  for (const c10::SymInt& value : values) kept->push_back(asNumber(value));
+  return *kept;
+}
+
+}  // namespace
+
+int64_t TraceTensor::size_custom(int64_t dim) const {
+  c10::SymIntArrayRef sizes = sym_sizes_default();
+  return asNumber(sizes[static_cast<size_t>(c10::maybe_wrap_dim(dim, static_cast<int64_t>(sizes.size())))]);
+}
+
+c10::IntArrayRef TraceTensor::sizes_custom() const {
+  return has_symbolic_sizes_strides_ ? asNumbers(sym_sizes_default(), sizes_) : sizes_default();
+}
+
+c10::IntArrayRef TraceTensor::strides_custom() const {
+  return has_symbolic_sizes_strides_ ? asNumbers(sym_strides_default(), strides_) : strides_default();
+}
+
+int64_t TraceTensor::numel_custom() const {
+  return has_symbolic_sizes_strides_ ? asNumber(sym_numel_default()) : numel_default();
+}
+
+int64_t TraceTensor::storage_offset_custom() const {
+  return has_symbolic_sizes_strides_ ? asNumber(sym_storage_offset_default()) : storage_offset_default();
 }
 
 TraceTensor* traceTensor(const c10::TensorImpl& tensor) {

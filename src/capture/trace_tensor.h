@@ -9,6 +9,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "aten/trace_key.h"
 #include "ir/graph.h"
@@ -82,6 +83,13 @@ class TraceTensor final : public c10::TensorImpl {
   void release_resources() override;
   const char* tensorimpl_type_name() const override { return "saker::TraceTensor"; }
 
+  // C++ code that asks for numbers where there are symbols gets those of the run that is traced, under a guard.
+  int64_t size_custom(int64_t dim) const override;
+  c10::IntArrayRef sizes_custom() const override;
+  c10::IntArrayRef strides_custom() const override;
+  int64_t numel_custom() const override;
+  int64_t storage_offset_custom() const override;
+
  private:
   friend class Trace;
   template <typename Version>
@@ -91,7 +99,8 @@ class TraceTensor final : public c10::TensorImpl {
 
   std::shared_ptr<Trace> trace_;  // nullptr: nothing pending
   ir::Value* value_;
-  TraceTensor* next_ = nullptr;  // the trace's list of living tensors
+  mutable std::unique_ptr<std::vector<int64_t>> sizes_, strides_;  // of symbols, as numbers
+  TraceTensor* next_ = nullptr;                                    // the trace's list of living tensors
   TraceTensor* previous_ = nullptr;
 };
 

@@ -54,7 +54,8 @@ enum Trait : uint32_t {
   kEffect = 1 << 8,            // does something beyond its results and writes: never dead, never moved
   kNondeterministic = 1 << 9,  // may give another result for the same input (order of atomic additions)
   kCopiedOut = 1 << 10,        // out= gets a copy of a fresh result: of exactly its dtype, row-major when resized
-  kSetsStorage = 1 << 11       // changes which bytes its argument sees, or how many there are (set_, resize_)
+  kSetsStorage = 1 << 11,      // changes which bytes its argument sees, or how many there are (set_, resize_)
+  kHostResult = 1 << 12        // PyTorch's own C++ code reads its result without an operator
 };
 
 enum class Variant : uint8_t { Functional, Inplace, Out, View };

@@ -89,7 +89,7 @@ void addRecurrent(Rows& rows) {
        "(Tensor, Tensor, Tensor, Tensor, Tensor)",
        ownWorkspace, Cost::Library, kDynamicShape | kRandom});
   rows.push_back({"aten::_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)",
-                  packedSequence, Cost::Indexing, kDynamicShape | kFailsOnData});
+                  packedSequence, Cost::Indexing, kDynamicShape | kFailsOnData | kHostResult});
   rows.push_back(
       {"aten::_thnn_fused_lstm_cell(Tensor input_gates, Tensor hidden_gates, Tensor cx, "
        "Tensor? input_bias=None, Tensor? hidden_bias=None) -> (Tensor, Tensor, Tensor)",

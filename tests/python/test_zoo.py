@@ -23,8 +23,6 @@ KNOWN = {
     ("lstm", "capture"): MKLDNN_LSTM,
     ("lstm", "dynamic"): MKLDNN_LSTM,
     ("gru", "dynamic"): UNSAFE_CHUNK,
-    ("cells", "dynamic"): UNSAFE_CHUNK,
-    ("packed lstm", "deferred"): "_pad_packed_sequence reads the batch sizes in C++",
 }
 # Models that look at data: the batch sizes of a sequence; a random number that says whether to skip a layer.
 READS_DATA = {("packed lstm", False), ("packed lstm", True), ("whisper encoder", True)}
@@ -201,12 +199,7 @@ def test_deferred_training_is_eager_training(name: str, optimizer: str) -> None:
     check_training(case_of(name, training=True), OPTIMIZERS[optimizer])
 
 
-def more_optimizers() -> list[Any]:
-    why = pytest.mark.xfail(strict=True, reason="version counters after writes to lists of tensors")
-    return [pytest.param(name, marks=[why] if "foreach" in name else []) for name in MORE_OPTIMIZERS]
-
-
-@pytest.mark.parametrize("optimizer", more_optimizers())
+@pytest.mark.parametrize("optimizer", MORE_OPTIMIZERS)
 def test_deferred_optimizers(optimizer: str) -> None:
     check_training(case_of("mlp", training=True), MORE_OPTIMIZERS[optimizer])
 
