@@ -1,6 +1,7 @@
 #include "aten/infer.h"
 
 #include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
 
 #include "aten/call_text.h"
 #include "aten/enums.h"
@@ -73,6 +74,7 @@ void Inference::observe(ir::Context& context) const {
   context.ambient().defaultDType = toDType(c10::get_default_dtype_as_scalartype());
   context.ambient().cpuConvolvesBFloat16 = bfloat16;
   context.ambient().cpuConvolvesHalf = half;
+  context.ambient().gradEnabled = c10::GradMode::is_enabled();
 }
 
 Inference::Outcome Inference::infer(ir::Context& context, const c10::OperatorHandle& handle,

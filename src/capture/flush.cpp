@@ -1,4 +1,5 @@
 // Running what is pending: the raw recording, in order, through ATen.
+#include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 
 #include "capture/trace.h"
@@ -25,6 +26,14 @@ class FlushRun final : public runtime::Interpreter {
   c10::IValue opaque(const ir::OpaqueRef& reference) override { return trace_.kept()[reference.number]; }
 
  protected:
+  void call(const ir::Node& node, const c10::OperatorHandle& handle, torch::jit::Stack& stack) override {
+    const std::vector<bool>& modes = trace_.gradModes();
+    bool grad = node.id() < modes.size() ? modes[node.id()] : c10::GradMode::is_enabled();
+    if (grad == c10::GradMode::is_enabled()) return handle.callBoxed(&stack);
+    c10::AutoGradMode mode(grad);
+    handle.callBoxed(&stack);
+  }
+
   at::Tensor fresh(const ir::Value& value, at::Tensor real) override {
     bool moved = false;
     real = inToldLayout(value, std::move(real), moved);

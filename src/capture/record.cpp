@@ -73,7 +73,7 @@ class Recorder {
             trace_.inference().arguments(converter, trace_.scratch(), *entry_, call_.values);
         ops::Inferred inferred = ops::infer(*entry_->op, *trace_.context(), args);
         if (inferred.refusal) throw ops::RefusalException{*inferred.refusal};
-        if (!onMeta(inferred)) {
+        if (!mustRun(inferred)) {
           append(entry_->op, resolved(args, inferred), inferred.results);
         } else {
           runNow(trace_, call_, entry_);
@@ -130,9 +130,15 @@ class Recorder {
     return call_.op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   }
 
-  static bool onMeta(const ops::Inferred& inferred) {
-    const ir::TensorType* first = inferred.results.empty() ? nullptr : ir::asTensor(inferred.results[0]);
-    return first && first->device.type == ir::DeviceType::Meta;
+  // Results without data, and, where tensors must be exact at once, results of a size that only the operator knows.
+  bool mustRun(const ops::Inferred& inferred) const {
+    for (const ir::Type* result : inferred.results) {
+      const ir::TensorType* type = ir::asTensor(result);
+      if (!type) continue;
+      if (type->device.type == ir::DeviceType::Meta) return true;
+      if (type->symbolic && trace_.mode() == Mode::Deferred) return true;
+    }
+    return false;
   }
 
   // An operator that the table does not know, in a capture: by its meta kernel, if its schema says that it only reads.
@@ -190,7 +196,6 @@ class Recorder {
     bool grad = c10::GradMode::is_enabled();
     // The node that autograd has just made for this operator, if it made one.
     if (grad) trace_.noteSequence(at::sequence_number::peek() - 1, location);
-    if (trace_.mode() != Mode::Capture) return;
     if (trace_.gradModes().size() <= node.id()) trace_.gradModes().resize(2 * node.id() + 64);
     trace_.gradModes()[node.id()] = grad;
   }

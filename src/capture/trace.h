@@ -98,7 +98,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   const ir::Location* locationOfSequence(uint64_t number) const;
   // Where the program stands; in a backward, where the forward operator was called.
   const ir::Location* whereAmI();
-  // Per node, whether autograd was on when it was recorded.
+  // Per node, whether autograd was on when it was recorded: some kernels ask.
   std::vector<bool>& gradModes() { return gradModes_; }
   Undo& undo() { return *undo_; }
 

@@ -43,6 +43,7 @@ struct Ambient {
   // oneDNN convolves these on CPUs with instructions for them.
   bool cpuConvolvesBFloat16 = false;
   bool cpuConvolvesHalf = false;
+  bool gradEnabled = true;  // kernels that keep something for a backward ask for it
 };
 
 class Context {

@@ -10,6 +10,26 @@ namespace {
 // The library decides how much it keeps for the backward, by the machine it runs on.
 void ownWorkspace(Infer&) { refuse(Reason::DataDependent, "the size of the library's workspace is its own"); }
 
+// A size that is known when the operator has run.
+Int ownSize(Infer& in) {
+  sym::Context& symbols = in.context().symbols();
+  std::string name;
+  for (size_t i = symbols.symbols().size(); name.empty() || symbols.find(name); ++i) name = "u" + std::to_string(i);
+  return symbols.symbol(name, sym::Range{0, sym::Range::kInf});
+}
+
+// input, four weights, hx, cx, reverse, batch_sizes, mode, hidden_size, ...: the workspace is for the backward.
+void onednnLayer(Infer& in) {
+  const TensorType &input = in.tensor(0), &hx = in.tensor(5), &cx = in.tensor(6);
+  if (input.dtype != DType::Float32) unsupported("mkldnn_rnn_layer beyond f32");
+  if (input.rank != 3) refuse("mkldnn_rnn_layer: the ranks do not fit");
+  in.contiguous(Dims{input.size(0), input.size(1), in.integer(10)}, input);
+  in.contiguous(hx.sizes(), hx);
+  in.contiguous(cx.sizes(), cx);
+  if (!in.context().ambient().gradEnabled) return noResult(in);
+  in.contiguous(Dims{ownSize(in)}, DType::UInt8, input.device);
+}
+
 // How many steps there are depends on the lengths.
 void packedSequence(Infer&) { refuse(Reason::DataDependent, "the number of packed steps depends on the lengths"); }
 
@@ -74,7 +94,7 @@ void addRecurrent(Rows& rows) {
        "hx_, "
        "Tensor cx_, bool reverse, int[] batch_sizes, int mode, int hidden_size, int num_layers, bool has_biases, "
        "bool bidirectional, bool batch_first, bool train) -> (Tensor, Tensor, Tensor, Tensor)",
-       ownWorkspace, Cost::Library, kDynamicShape});
+       onednnLayer, Cost::Library, kDynamicShape | kReadsState});
   rows.push_back(
       {"aten::mkldnn_rnn_layer_backward(Tensor input, Tensor weight1, Tensor weight2, Tensor weight3, Tensor weight4, "
        "Tensor hx_, Tensor cx_tmp, Tensor output, Tensor hy_, Tensor cy_, Tensor? grad_output, Tensor? grad_hy, "

@@ -95,7 +95,17 @@ at::Tensor Interpreter::fresh(const ir::Value& value, at::Tensor real) {
   return inToldLayout(value, std::move(real), moved);
 }
 
-at::Tensor Interpreter::inToldLayout(const ir::Value& value, at::Tensor real, bool& moved) const {
+void Interpreter::bindOwnSizes(const ir::TensorType& type, const at::Tensor& real) {
+  for (size_t i = 0; i < type.rank && i < static_cast<size_t>(real.dim()); ++i) {
+    const sym::Node* node = type.size(i).node();
+    if (!node || node->kind != sym::Kind::Symbol) continue;
+    std::optional<int64_t>& known = symbols_.ints.at(static_cast<size_t>(node->value));
+    if (!known) known = real.sizes()[i];
+  }
+}
+
+at::Tensor Interpreter::inToldLayout(const ir::Value& value, at::Tensor real, bool& moved) {
+  if (value.tensor()->symbolic) bindOwnSizes(*value.tensor(), real);
   Geometry told = geometryOf(*value.tensor(), symbols_);
   if (real.sizes() != c10::IntArrayRef(told.sizes)) {
     throw std::runtime_error(value.def()->op()->qualified + ": the result has another shape than was inferred");

@@ -47,10 +47,12 @@ class Interpreter : public aten::CallEnvironment {
 
   // The result in the geometry that its type tells: later nodes and every view count on it, so a difference is never
   // adopted.
-  at::Tensor inToldLayout(const ir::Value& value, at::Tensor real, bool& moved) const;
+  at::Tensor inToldLayout(const ir::Value& value, at::Tensor real, bool& moved);
 
  private:
   void runNode(const ir::Node& node);
+  // Sizes that only the operator knew have a value from here on.
+  void bindOwnSizes(const ir::TensorType& type, const at::Tensor& real);
   void take(const ir::Value& value, at::Tensor real, bool aliases);
 
   const ir::Graph& graph_;

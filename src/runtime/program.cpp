@@ -178,6 +178,7 @@ std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor>
 
   ProgramRun execution(program, std::move(symbols), grad);
   std::optional<aten::BelowAutograd> below;
+  c10::AutoGradMode mode(true);  // kernels that keep something for a backward ask for it
   if (!grad) below.emplace();
   for (size_t i = 0; i < inputs.size(); ++i) execution.set(program.graph->top()->parameters()[i], inputs[i]);
   execution.run();

@@ -16,13 +16,11 @@ from zoo import MODELS, Case
 
 torch.set_num_threads(1)
 
-UNSAFE_CHUNK = "unsafe_chunk (cells of recurrent layers) with symbolic sizes"
-MKLDNN_LSTM = "oneDNN's LSTM layer has a workspace of unknown size"
+RECURRENT = "PyTorch's C++ code of recurrent layers asks for sizes in numbers, which makes them static"
 # What is known not to work: (model, test) -> why.
 KNOWN = {
-    ("lstm", "capture"): MKLDNN_LSTM,
-    ("lstm", "dynamic"): MKLDNN_LSTM,
-    ("gru", "dynamic"): UNSAFE_CHUNK,
+    ("lstm", "dynamic"): RECURRENT,
+    ("gru", "dynamic"): RECURRENT,
 }
 # Models that look at data: the batch sizes of a sequence; a random number that says whether to skip a layer.
 READS_DATA = {("packed lstm", False), ("packed lstm", True), ("whisper encoder", True)}
