@@ -4,6 +4,7 @@
 
 #include <typeinfo>
 
+#include "aten/storage_access.h"
 #include "capture/trace.h"
 
 namespace saker::tracing {
@@ -49,7 +50,7 @@ void TraceStorage::leave() {
 
 void TraceStorage::fill(const c10::Storage& from) {
   leave();
-  clear_data_ptr_access_error_msg_();
+  aten::allowAccess(*this);
   set_nbytes(from.nbytes());
   if (from.use_count() == 1) {
     set_data_ptr_noswap(std::move(from.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks()));
