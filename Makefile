@@ -65,6 +65,7 @@ bench: build
 	@build/bench/graph_scale
 	@build/bench/symbolic_questions
 	@PYTHONPATH=python $(PYTHON) bench/bench_infer.py
+	@PYTHONPATH=python $(PYTHON) bench/bench_capture.py
 
 lint: build
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check clang-format==19.1.7 clang-tidy==19.1.0.1 ruff==0.17.4

@@ -1,6 +1,7 @@
 // The extension module saker._C. It is imported after torch, whose libraries it uses.
 #include <torch/csrc/utils/pybind.h>
 
+#include "python/describe.h"
 #include "python/graph.h"
 #include "python/infer.h"
 #include "python/symbols.h"
@@ -12,4 +13,5 @@ PYBIND11_MODULE(_C, module) {
   saker::python::bindInfer(module);
   saker::python::bindSymbols(module);
   saker::python::bindTrace(module);
+  saker::python::bindDescribe(module);
 }

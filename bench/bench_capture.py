@@ -1,0 +1,172 @@
+"""How long capturing takes: GPT-2, forward and the gradients of all parameters, made functional; and a deferred step.
+
+    python bench/bench_capture.py [--layers 12] [--batch 4] [--length 64] [--repeats 5] [--without-aot]
+
+The rival is PyTorch's own way to such a graph, aot_export_joint_simple on the same forward in the same process; both
+get the parameters as arguments. Times are medians after a run to warm up. The width of the model plays no role: nothing
+is computed. One thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import saker
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python"))
+import zoo
+
+WIDTH, HEADS, VOCABULARY = 128, 4, 256
+
+
+def median(repeats: int, fn: Callable[[], Any]) -> float:
+    """Seconds."""
+    fn()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        fn()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+class Problem:
+    """GPT-2 as functions of its inputs and parameters."""
+
+    def __init__(self, layers: int, batch: int, length: int) -> None:
+        case = zoo.gpt2(layers=layers, width=WIDTH, heads=HEADS, vocabulary=VOCABULARY, positions=max(length, 64))
+        self.case = case
+        self.model = case.module.eval()
+        self.names = [name for name, _ in self.model.named_parameters()]
+        self.parameters = list(self.model.parameters())
+        self.ids = zoo.tokens(batch, length, VOCABULARY)
+
+    def loss(self, ids: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
+        given = dict(zip(self.names, parameters, strict=True))
+        return torch.func.functional_call(self.model, given, (), {"input_ids": ids, "labels": ids}).loss
+
+    def joint(self, ids: torch.Tensor, *parameters: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        loss = self.loss(ids, *parameters)
+        return loss, *torch.autograd.grad(loss, parameters)
+
+    def capture(self, **options: Any) -> saker.Graph:
+        return saker.capture(self.joint, self.ids, *self.parameters, **options)
+
+    def aot(self) -> torch.fx.GraphModule:
+        from torch._functorch.aot_autograd import aot_export_joint_simple
+
+        def loss(*args: torch.Tensor) -> tuple[torch.Tensor]:
+            return (self.loss(*args),)
+
+        return aot_export_joint_simple(loss, (self.ids, *self.parameters), trace_joint=True)
+
+
+def milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.1f} ms"
+
+
+def row(name: str, *cells: str) -> None:
+    print(f"  {name:<44}" + "".join(f"{cell:>16}" for cell in cells))
+
+
+def per_node(repeats: int, batch: int, length: int) -> None:
+    print("growth with the number of layers, made functional")
+    row("layers", "operators", "time", "us/operator", "us/added one")
+    before, operators = 0.0, 0
+    for layers in (1, 4, 16, 64):
+        problem = Problem(layers, batch, length)
+        count, whole = len(problem.capture()), median(repeats, lambda: problem.capture().functional())
+        each, added = whole / count * 1e6, (whole - before) / (count - operators) * 1e6
+        row(str(layers), str(count), milliseconds(whole), f"{each:.1f}", f"{added:.1f}" if operators else "")
+        before, operators = whole, count
+
+
+def one_step(problem: Problem) -> Callable[[], None]:
+    problem.model.train()
+    optimizer = torch.optim.AdamW(problem.model.parameters(), lr=1e-3)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        problem.model(input_ids=problem.ids, labels=problem.ids).loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def deferred_step(repeats: int, batch: int, length: int) -> None:
+    print("a training step (forward, backward, AdamW), 12 layers: eager and deferred")
+    row("batch x length", "eager", "deferred", "ratio", "flushes")
+    counts = {}
+    for rows, columns in ((2, 8), (batch, length)):
+        step = one_step(Problem(12, rows, columns))
+
+        def deferred() -> None:
+            with saker.deferred() as block:
+                step()
+            counts.update(block.stats())
+
+        eager, later = median(repeats, step), median(repeats, deferred)
+        ratio = f"{later / eager:.2f}"
+        row(f"{rows} x {columns}", milliseconds(eager), milliseconds(later), ratio, str(counts["flushes"]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--length", type=int, default=64)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--without-aot", action="store_true", help="leave PyTorch's export out, which takes long")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)  # the tensors are small: threads would only wait for each other
+    repeats = options.repeats
+    torch.manual_seed(0)
+    problem = Problem(options.layers, options.batch, options.length)
+    graph = problem.capture()
+    functional = graph.functional()
+    expected = problem.joint(problem.ids, *problem.parameters)
+    for made in (graph, functional):
+        torch.testing.assert_close(made(problem.ids, *problem.parameters), expected)
+
+    print(
+        f"GPT-2, {options.layers} layers, width {WIDTH}, {HEADS} heads, {VOCABULARY} tokens, "
+        f"batch {options.batch} x {options.length}: forward and the gradients of {len(problem.parameters)} parameters"
+    )
+    print(
+        f"{len(graph)} operators ({len(functional)} functional), {graph.stats['fallbacks']} on the meta fallback; "
+        "results equal eager mode's"
+    )
+    eager = median(repeats, lambda: problem.joint(problem.ids, *problem.parameters))
+    tiny = Problem(options.layers, 2, 2)
+    python = median(repeats, lambda: tiny.joint(tiny.ids, *tiny.parameters))
+    record = median(repeats, problem.capture)
+    whole = median(repeats, lambda: problem.capture().functional())
+    sizes = {0: {0: "batch", 1: "length"}}
+    dynamic = median(repeats, lambda: problem.capture(dynamic=sizes).functional())
+    guards = problem.capture(dynamic=sizes).guards
+    row("", "time", "against saker")
+    row("saker.capture", milliseconds(record), f"{record / whole:.2f}")
+    row("saker.capture, made functional", milliseconds(whole), "1")
+    row("the same, batch and length dynamic", milliseconds(dynamic), f"{dynamic / whole:.2f}")
+    row("eager, batch 2 x 2 (the cost of the Python)", milliseconds(python), f"{python / whole:.2f}")
+    row("eager", milliseconds(eager), f"{eager / whole:.2f}")
+    if not options.without_aot:
+        aot = median(repeats, problem.aot)
+        row("aot_export_joint_simple", milliseconds(aot), f"{aot / whole:.1f}")
+    print(f"guards of the dynamic graph: {', '.join(guards) or 'none'}")
+    per_node(repeats, options.batch, options.length)
+    deferred_step(repeats, options.batch, options.length)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+#include "python/describe.h"
+
+#include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/utils/tensor_memoryformats.h>
+
+#include "aten/enums.h"
+#include "ir/graph.h"
+#include "python/results.h"
+#include "runtime/program.h"
+
+namespace saker::python {
+
+namespace {
+
+py::object borrowed(PyObject* object) { return py::reinterpret_borrow<py::object>(object); }
+
+std::string_view operation(sym::Kind kind) {
+  switch (kind) {
+    case sym::Kind::Mul:
+      return "mul";
+    case sym::Kind::Add:
+      return "add";
+    case sym::Kind::FloorDiv:
+      return "floordiv";
+    case sym::Kind::Mod:
+      return "mod";
+    case sym::Kind::Min:
+      return "min";
+    case sym::Kind::Max:
+      return "max";
+    case sym::Kind::Eq:
+      return "eq";
+    case sym::Kind::Ne:
+      return "ne";
+    case sym::Kind::Le:
+      return "le";
+    case sym::Kind::Lt:
+      return "lt";
+    case sym::Kind::And:
+      return "and";
+    case sym::Kind::Or:
+      return "or";
+    case sym::Kind::Not:
+      return "not";
+    default:
+      return "";
+  }
+}
+
+std::string_view operation(sym::FloatOp op) {
+  switch (op) {
+#define X(name, arity)     \
+  case sym::FloatOp::name: \
+    return "float " #name;
+    SAKER_FLOAT_OPS(X)
+#undef X
+  }
+  return "";
+}
+
+// A number; ("symbol", name); or (operation, operands...).
+py::object expression(const sym::Node* node) {
+  std::vector<py::object> parts;
+  auto operands = [&] {
+    for (const sym::Node* operand : node->args()) parts.push_back(expression(operand));
+  };
+  switch (node->kind) {
+    case sym::Kind::Const:
+      return py::int_(node->value);
+    case sym::Kind::BoolConst:
+      return py::bool_(node->value != 0);
+    case sym::Kind::FloatConst:
+      return py::float_(node->number);
+    case sym::Kind::Symbol:
+    case sym::Kind::BoolSymbol:
+    case sym::Kind::FloatSymbol:
+      return py::make_tuple("symbol", sym::toString(node));
+    case sym::Kind::Mul:
+    case sym::Kind::Add:
+      parts = {py::str(std::string(operation(node->kind))), py::int_(node->value)};
+      operands();
+      break;
+    case sym::Kind::Eq:
+    case sym::Kind::Ne:
+    case sym::Kind::Le:
+      parts = {py::str(std::string(operation(node->kind)))};
+      operands();
+      if (node->count == 1) parts.push_back(py::int_(0));
+      break;
+    case sym::Kind::ToInt:
+      parts = {py::str("int"), py::str(std::string(operation(static_cast<sym::FloatOp>(node->value))))};
+      operands();
+      break;
+    case sym::Kind::Float:
+      parts = {py::str(std::string(operation(static_cast<sym::FloatOp>(node->value))))};
+      operands();
+      break;
+    default:
+      parts = {py::str(std::string(operation(node->kind)))};
+      operands();
+  }
+  return py::tuple(py::cast(parts));
+}
+
+// Constants are Python's own. ("value", number), ("expression", expression, text) and ("opaque", class, number) are the
+// rest; nothing else is a tuple.
+py::object argument(const ir::Arg& arg) {
+  using Kind = ir::Arg::Kind;
+  switch (arg.kind()) {
+    case Kind::None:
+    case Kind::Type:
+      return py::none();
+    case Kind::Bool:
+      return py::bool_(arg.toBool());
+    case Kind::Int:
+      return py::int_(arg.toInt());
+    case Kind::Float:
+      return py::float_(arg.toFloat());
+    case Kind::Complex:
+      return py::cast(arg.toComplex());
+    case Kind::String:
+      return py::str(arg.toString().data(), arg.toString().size());
+    case Kind::DType:
+      return borrowed(reinterpret_cast<PyObject*>(torch::getTHPDtype(aten::fromDType(arg.toDType()))));
+    case Kind::Device:
+      return py::cast(aten::fromDevice(arg.toDevice()));
+    case Kind::Layout:
+      return borrowed(reinterpret_cast<PyObject*>(torch::getTHPLayout(aten::fromLayout(arg.toLayout()))));
+    case Kind::MemoryFormat:
+      return borrowed(
+          torch::utils::getTHPMemoryFormat(static_cast<c10::MemoryFormat>(static_cast<int>(arg.toMemoryFormat()))));
+    case Kind::SymInt:
+    case Kind::SymBool:
+    case Kind::SymFloat:
+      return py::make_tuple("expression", expression(arg.toSym()), sym::toString(arg.toSym()));
+    case Kind::Opaque:
+      return py::make_tuple("opaque", std::string(arg.toOpaque()->className), arg.toOpaque()->number);
+    case Kind::Value: {
+      const ir::ScalarType* scalar = ir::asScalar(arg.toValue()->type());
+      if (scalar && scalar->kind <= ir::TypeKind::Float && scalar->expression) {
+        return py::make_tuple("expression", expression(scalar->expression), sym::toString(scalar->expression));
+      }
+      return py::make_tuple("value", arg.toValue()->id());
+    }
+    case Kind::List: {
+      py::list items;
+      for (const ir::Arg& item : arg.toList()) items.append(argument(item));
+      return items;
+    }
+  }
+  return py::none();
+}
+
+py::list arguments(std::span<const ir::Arg> args) {
+  py::list out;
+  for (const ir::Arg& arg : args) out.append(argument(arg));
+  return out;
+}
+
+// A size as a number, or as the text of its expression.
+py::object size(sym::Int value) {
+  if (value.isConst()) return py::int_(value.constant());
+  return py::str(sym::toString(value));
+}
+
+// {"id", "text"}, and for a tensor {"dtype", "sizes", "strides", "device"}.
+py::dict value(const ir::Value& described) {
+  py::dict out;
+  out["id"] = described.id();
+  out["name"] = std::string(described.name());
+  out["text"] = ir::toString(described.type());
+  const ir::TensorType* type = described.tensor();
+  if (!type) return out;
+  py::list sizes, strides;
+  for (sym::Int s : type->sizes()) sizes.append(size(s));
+  for (sym::Int s : type->strides()) strides.append(size(s));
+  out["dtype"] = borrowed(reinterpret_cast<PyObject*>(torch::getTHPDtype(aten::fromDType(type->dtype))));
+  out["sizes"] = sizes;
+  out["strides"] = strides;
+  out["device"] = py::cast(aten::fromDevice(type->device));
+  return out;
+}
+
+py::object location(const ir::Location* where) {
+  if (!where) return py::none();
+  return py::make_tuple(std::string(where->file), where->line, std::string(where->function));
+}
+
+py::dict describeGraph(const ir::Graph& graph) {
+  py::list parameters, nodes;
+  for (const ir::Value* parameter : graph.top()->parameters()) parameters.append(value(*parameter));
+  py::dict out;
+  out["returns"] = py::list();
+  for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
+    if (node->isReturn()) {
+      out["returns"] = arguments(node->args());
+      continue;
+    }
+    py::list results;
+    for (size_t i = 0; i < node->resultCount(); ++i) results.append(value(*node->result(i)));
+    py::dict entry;
+    entry["id"] = node->id();
+    entry["op"] = node->op()->qualified;
+    entry["args"] = arguments(node->args());
+    entry["results"] = results;
+    entry["location"] = location(node->location());
+    entry["regions"] = node->regions().size();
+    nodes.append(entry);
+  }
+  out["name"] = graph.name();
+  out["parameters"] = parameters;
+  out["nodes"] = nodes;
+  return out;
+}
+
+py::dict describeProgram(const runtime::Program& program) {
+  py::dict out = describeGraph(*program.graph);
+  out["arguments"] = program.arguments;
+  out["results"] = program.results;
+  out["differentiable"] = program.differentiable;
+  out["functional"] = program.recorded != nullptr;
+  py::list modes, gradients, objects;
+  for (bool on : program.gradModes) modes.append(on);
+  for (const runtime::Program::Gradient& gradient : program.gradients) gradients.append(gradient.parameter);
+  for (const c10::IValue& object : program.objects) {
+    objects.append(object.isGenerator() ? py::cast(object.toGenerator()) : py::object(py::none()));
+  }
+  out["grad_modes"] = modes;
+  out["gradients"] = gradients;
+  out["objects"] = objects;
+  return out;
+}
+
+}  // namespace
+
+void bindDescribe(py::module_& module) {
+  module.def("describe_graph", &describeGraph, py::arg("graph"));
+  module.def("describe_program", &describeProgram, py::arg("program"));
+}
+
+}  // namespace saker::python
