@@ -205,6 +205,8 @@ class Verifier {
         const SchemaArgument& expected = schema->arguments[i];
         if (std::optional<std::string> mismatch = schemaMismatch(expected.type, node.arg(i))) {
           report("argument " + expected.name + ": " + *mismatch, &node);
+        } else if (expected.writes && !expected.type.list && !node.arg(i).isValue() && !node.arg(i).isNone()) {
+          report("argument " + expected.name + ": expected a tensor that can be written, found a number", &node);
         }
       }
     }

@@ -136,6 +136,12 @@ bool fits(const Type* type, uint32_t wanted, bool list, bool optional) {
   return wanted & bit(type->kind);
 }
 
+// PyTorch makes a 0-d tensor of a Python number that stands beside tensors.
+bool isWrappedNumber(const SchemaType& expected, const Arg& arg) {
+  return expected.base == Base::Tensor && !expected.list && arg.kind() >= Arg::Kind::Bool &&
+         arg.kind() <= Arg::Kind::Complex;
+}
+
 bool fitsElement(const Arg& arg, uint32_t wanted, bool optional) {
   if (arg.isNone()) return optional || wanted & bit(TypeKind::None);
   if (arg.isValue()) return fits(arg.toValue()->type(), wanted, false, optional);
@@ -155,6 +161,7 @@ std::optional<std::string> schemaMismatch(const SchemaType& expected, const Arg&
     return message + ", found " + describe(found);
   };
   if (!expected.list) {
+    if (isWrappedNumber(expected, arg)) return std::nullopt;
     if (fitsElement(arg, wanted.kinds, expected.optional)) return std::nullopt;
     return refuse(arg);
   }

@@ -5,12 +5,25 @@
 
 namespace saker::ops {
 
-ir::Node* Builder::tryCall(const Operator& op, std::span<const ir::Arg> args) {
-  Inferred inferred = infer(op, graph_.context(), args);
-  if (!inferred.ok()) return nullptr;
-  ir::Node* node = graph_.create(&op, args, inferred.results, 0, location_);
+namespace {
+
+const Operator& named(std::string_view name) {
+  const Operator* op = find(name);
+  SAKER_CHECK(op, "a builder was asked for an operator that is not in the table");
+  return *op;
+}
+
+}  // namespace
+
+ir::Node* Builder::insert(const Operator& op, std::span<const ir::Arg> args, std::span<const ir::Type* const> results) {
+  ir::Node* node = graph_.create(&op, args, results, 0, location_);
   graph_.insertBefore(region_, position_, node);
   return node;
+}
+
+ir::Node* Builder::tryCall(const Operator& op, std::span<const ir::Arg> args) {
+  Inferred inferred = infer(op, graph_.context(), args);
+  return inferred.ok() ? insert(op, args, inferred.results) : nullptr;
 }
 
 ir::Node* Builder::call(const Operator& op, std::span<const ir::Arg> args) {
@@ -19,10 +32,13 @@ ir::Node* Builder::call(const Operator& op, std::span<const ir::Arg> args) {
   return node;
 }
 
+ir::Value* Builder::tryCall(std::string_view name, std::initializer_list<ir::Arg> args) {
+  ir::Node* node = tryCall(named(name), std::span<const ir::Arg>(args.begin(), args.size()));
+  return node ? node->result() : nullptr;
+}
+
 ir::Value* Builder::call(std::string_view name, std::initializer_list<ir::Arg> args) {
-  const Operator* op = find(name);
-  SAKER_CHECK(op, "a builder was asked for an operator that is not in the table");
-  return call(*op, std::span<const ir::Arg>(args.begin(), args.size()))->result();
+  return call(named(name), std::span<const ir::Arg>(args.begin(), args.size()))->result();
 }
 
 }  // namespace saker::ops

@@ -17,12 +17,18 @@ class Builder {
       : graph_(graph), region_(region), position_(position), location_(location) {}
 
   ir::Graph& graph() const { return graph_; }
+  const ir::Location* location() const { return location_; }
+  // The same place in the graph, for a node that comes from elsewhere in the program.
+  Builder at(const ir::Location* location) const { return Builder(graph_, region_, position_, location); }
 
   // The node, or nullptr where inference refuses (nothing is inserted then).
   ir::Node* tryCall(const Operator& op, std::span<const ir::Arg> args);
+  ir::Value* tryCall(std::string_view op, std::initializer_list<ir::Arg> args);
   // For calls that are right by construction: a refusal is a broken invariant.
   ir::Node* call(const Operator& op, std::span<const ir::Arg> args);
   ir::Value* call(std::string_view op, std::initializer_list<ir::Arg> args);
+  // Where the types of the results are known already.
+  ir::Node* insert(const Operator& op, std::span<const ir::Arg> args, std::span<const ir::Type* const> results);
 
  private:
   ir::Graph& graph_;

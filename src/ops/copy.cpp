@@ -55,7 +55,8 @@ void copyInplace(Infer& in) {
 void copy(Infer& in) {
   const TensorType& self = in.tensor(0);
   requireBroadcastInto(self, in.tensor(1));
-  if (hasInternalOverlap(self)) return copyResult(in, self, self.dtype, self.device, std::nullopt);
+  bool resolved = self.flags.conj || self.flags.neg;  // first, into a dense tensor
+  if (resolved || hasInternalOverlap(self)) return copyResult(in, self, self.dtype, self.device, std::nullopt);
   TensorSpec spec = in.viewOf(self);
   spec.flags = {};
   in.result(spec);

@@ -138,7 +138,10 @@ void asStrided(const Infer& in, TensorSpec& view, size_t first) {
 
 TensorSpec clonePreservingStrides(const Infer& in, const TensorType& base) {
   TensorSpec spec = in.viewOf(base);
-  if (hasInternalOverlap(base)) {
+  // What a conj or neg bit put off is done first, which gives a dense tensor.
+  bool resolved = spec.flags.conj || spec.flags.neg;
+  spec.flags.conj = spec.flags.neg = false;
+  if (resolved || hasInternalOverlap(base)) {
     spec.strides = denseStridesLike(base);
     spec.offset = 0;
   }

@@ -1,5 +1,7 @@
 #include "ops/view_inverse.h"
 
+#include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -18,143 +20,319 @@ struct View {
   const Node& node;
   size_t index;
   Value* base;
-  Value* updated;
+  Value* updated = nullptr;
 
   const Arg& arg(size_t i) const { return node.arg(i); }
+  const TensorType& type() const { return *node.result(index)->tensor(); }
   const TensorType& baseType() const { return *base->tensor(); }
-  int64_t dim(size_t i) const { return wrapDim(number(i), baseType().rank); }
   int64_t number(size_t i) const { return node.arg(i).toInt(); }
+  // A dimension of the base.
+  size_t dim(size_t i) const { return static_cast<size_t>(wrapDim(number(i), baseType().rank)); }
 };
 using Inverse = Value* (*)(Builder&, const View&);
+using Repeat = Value* (*)(Builder&, const View&);
+using Share = Sharing (*)(const Node&, size_t);
 
-std::vector<Arg> intArgs(IntSpan values) {
-  std::vector<Arg> out;
+struct Entry {
+  Inverse inverse;
+  Repeat repeat = nullptr;  // nullptr: the same operator with the same arguments
+  Share share = nullptr;    // nullptr: Sharing::Base
+  bool repeats = false;     // may show an element of the base more than once
+};
+
+using Args = SmallVec<Arg, 8>;
+
+Args intArgs(IntSpan values) {
+  Args out;
   for (Int value : values) out.push_back(Arg::symInt(value));
   return out;
 }
 
-// Where the other direction is a view of the same elements in the base's sizes.
-Value* reshape(Builder& build, const View& view) {
-  std::vector<Arg> sizes = intArgs(view.baseType().sizes());
-  Arg args[] = {Arg::value(view.updated), Arg::list(sizes)};
-  if (Node* direct = build.tryCall(*find("aten::view"), args)) return direct->result();
-  Value* dense = build.call("aten::clone", {Arg::value(view.updated), Arg::memoryFormat(MemoryFormat::Contiguous)});
-  return build.call("aten::view", {Arg::value(dense), Arg::list(sizes)});
+// ---- the same view of another base ----
+
+Value* insertAs(Builder& build, const View& v, std::string_view op, std::span<const Arg> args) {
+  const ir::Type* type = &v.type();
+  return build.insert(*find(op), args, std::span<const ir::Type* const>(&type, 1))->result();
 }
 
-Value* same(Builder&, const View& view) { return view.updated; }
+// By place in memory.
+Value* repeatAsStrided(Builder& build, const View& v) {
+  Args sizes = intArgs(v.type().sizes()), strides = intArgs(v.type().strides());
+  Arg args[] = {Arg::value(v.base), Arg::list(sizes), Arg::list(strides), Arg::symInt(v.type().offset)};
+  return insertAs(build, v, "aten::as_strided", args);
+}
+
+// Where a piece begins follows from the sizes of those before it, or from its place in memory.
+Int pieceStart(const View& v, size_t dim) {
+  if (v.index == 0) return 0;
+  Int stride = v.baseType().stride(dim);
+  Int distance = v.type().offset - v.node.result(0)->tensor()->offset;
+  if (stride.isConst() && distance.isConst() && stride.constant() > 0) return distance / stride;
+  Int start = 0;
+  for (size_t i = 0; i < v.index; ++i) start += v.node.result(i)->tensor()->size(dim);
+  return start;
+}
+
+Args pieceArgs(const View& v) {
+  size_t dim = v.dim(2);
+  Int start = pieceStart(v, dim);
+  return {v.arg(2), Arg::symInt(start), Arg::symInt(start + v.type().size(dim)), Arg::integer(1)};
+}
+
+Value* repeatPiece(Builder& build, const View& v) {
+  Args piece = pieceArgs(v);
+  Arg args[] = {Arg::value(v.base), piece[0], piece[1], piece[2], piece[3]};
+  return insertAs(build, v, "aten::slice.Tensor", args);
+}
+
+Value* repeatRow(Builder& build, const View& v) {
+  Arg args[] = {Arg::value(v.base), v.arg(1), Arg::integer(static_cast<int64_t>(v.index))};
+  return insertAs(build, v, "aten::select.int", args);
+}
+
+Value* repeatInSizes(Builder& build, const View& v) {
+  Args sizes = intArgs(v.type().sizes());
+  Arg args[] = {Arg::value(v.base), Arg::list(sizes)};
+  return insertAs(build, v, "aten::view", args);
+}
+
+Value* repeatSame(Builder& build, const View& v) {
+  Arg args[] = {Arg::value(v.base)};
+  return insertAs(build, v, "aten::alias", args);
+}
+
+// ---- inverses ----
+
+// Views that need a dense last dimension, or strides that fit together: of a row-major copy where it must be.
+Value* direct(Builder& build, std::string_view op, Value* x, std::initializer_list<Arg> more = {}) {
+  auto with = [&](Value* self) -> Node* {
+    Args args = {Arg::value(self)};
+    for (const Arg& arg : more) args.push_back(arg);
+    return build.tryCall(*find(op), args);
+  };
+  if (Node* node = with(x)) return node->result();
+  Value* dense = build.tryCall("aten::clone", {Arg::value(x), Arg::memoryFormat(MemoryFormat::Contiguous)});
+  Node* node = dense ? with(dense) : nullptr;
+  return node ? node->result() : nullptr;
+}
+
+// Where the other direction is a view of the same elements in the base's sizes.
+Value* reshape(Builder& build, const View& v) {
+  Args sizes = intArgs(v.baseType().sizes());
+  return direct(build, "aten::view", v.updated, {Arg::list(sizes)});
+}
+
+Value* same(Builder&, const View& v) { return v.updated; }
 
 Value* slice(Builder& build, const View& v) {
-  return build.call("aten::slice_scatter",
-                    {Arg::value(v.base), Arg::value(v.updated), v.arg(1), v.arg(2), v.arg(3), v.arg(4)});
+  return build.tryCall("aten::slice_scatter",
+                       {Arg::value(v.base), Arg::value(v.updated), v.arg(1), v.arg(2), v.arg(3), v.arg(4)});
 }
 
 Value* select(Builder& build, const View& v) {
-  return build.call("aten::select_scatter", {Arg::value(v.base), Arg::value(v.updated), v.arg(1), v.arg(2)});
+  return build.tryCall("aten::select_scatter", {Arg::value(v.base), Arg::value(v.updated), v.arg(1), v.arg(2)});
 }
 
 Value* diagonal(Builder& build, const View& v) {
-  return build.call("aten::diagonal_scatter",
-                    {Arg::value(v.base), Arg::value(v.updated), v.arg(1), v.arg(2), v.arg(3)});
+  return build.tryCall("aten::diagonal_scatter",
+                       {Arg::value(v.base), Arg::value(v.updated), v.arg(1), v.arg(2), v.arg(3)});
 }
 
 Value* transpose(Builder& build, const View& v) {
-  return build.call("aten::transpose.int", {Arg::value(v.updated), v.arg(1), v.arg(2)});
+  return build.tryCall("aten::transpose.int", {Arg::value(v.updated), v.arg(1), v.arg(2)});
 }
 
-Value* t(Builder& build, const View& v) { return build.call("aten::t", {Arg::value(v.updated)}); }
+Value* t(Builder& build, const View& v) { return build.tryCall("aten::t", {Arg::value(v.updated)}); }
 
 Value* permute(Builder& build, const View& v) {
   std::span<const Arg> order = v.arg(1).toList();
-  std::vector<Arg> back(order.size());
+  Args back(order.size());
   for (size_t i = 0; i < order.size(); ++i) {
-    back[static_cast<size_t>(wrapDim(order[i].toInt(), static_cast<int64_t>(order.size())))] =
-        Arg::integer(static_cast<int64_t>(i));
+    int64_t from = wrapDim(order[i].toInt(), static_cast<int64_t>(order.size()));
+    back[static_cast<size_t>(from)] = Arg::integer(static_cast<int64_t>(i));
   }
-  return build.call("aten::permute", {Arg::value(v.updated), Arg::list(back)});
+  return build.tryCall("aten::permute", {Arg::value(v.updated), Arg::list(back)});
 }
 
 Value* unsqueeze(Builder& build, const View& v) {
   int64_t dim = wrapDim(v.number(1), static_cast<int64_t>(v.baseType().rank) + 1);
-  return build.call("aten::squeeze.dim", {Arg::value(v.updated), Arg::integer(dim)});
+  return build.tryCall("aten::squeeze.dim", {Arg::value(v.updated), Arg::integer(dim)});
 }
 
-Value* unbind(Builder& build, const View& v) {
-  return build.call("aten::select_scatter",
-                    {Arg::value(v.base), Arg::value(v.updated), v.arg(1), Arg::integer(static_cast<int64_t>(v.index))});
+Value* row(Builder& build, const View& v) {
+  return build.tryCall("aten::select_scatter", {Arg::value(v.base), Arg::value(v.updated), v.arg(1),
+                                                Arg::integer(static_cast<int64_t>(v.index))});
 }
 
-// Pieces along a dimension; where one begins follows from the sizes of those before it.
-Value* split(Builder& build, const View& v) {
-  size_t dim = static_cast<size_t>(v.dim(2));
-  Int start = 0;
-  for (size_t i = 0; i < v.index; ++i) start += v.node.result(i)->tensor()->size(dim);
-  Int end = start + v.node.result(v.index)->tensor()->size(dim);
-  return build.call("aten::slice_scatter", {Arg::value(v.base), Arg::value(v.updated), v.arg(2), Arg::symInt(start),
-                                            Arg::symInt(end), Arg::integer(1)});
+Value* piece(Builder& build, const View& v) {
+  Args piece = pieceArgs(v);
+  return build.tryCall("aten::slice_scatter",
+                       {Arg::value(v.base), Arg::value(v.updated), piece[0], piece[1], piece[2], piece[3]});
 }
 
-Value* asStrided(Builder& build, const View& v) {
-  return build.call("aten::as_strided_scatter",
-                    {Arg::value(v.base), Arg::value(v.updated), v.arg(1), v.arg(2), v.arg(3)});
-}
-
-Value* viewAsReal(Builder& build, const View& v) {
-  return build.call("aten::view_as_complex", {Arg::value(v.updated)});
-}
+Value* viewAsReal(Builder& build, const View& v) { return direct(build, "aten::view_as_complex", v.updated); }
 Value* viewAsComplex(Builder& build, const View& v) {
-  return build.call("aten::view_as_real", {Arg::value(v.updated)});
+  return build.tryCall("aten::view_as_real", {Arg::value(v.updated)});
 }
-Value* conj(Builder& build, const View& v) { return build.call("aten::_conj", {Arg::value(v.updated)}); }
-Value* negView(Builder& build, const View& v) { return build.call("aten::_neg_view", {Arg::value(v.updated)}); }
 Value* viewDType(Builder& build, const View& v) {
-  return build.call("aten::view.dtype", {Arg::value(v.updated), Arg::dtype(v.baseType().dtype)});
+  return direct(build, "aten::view.dtype", v.updated, {Arg::dtype(v.baseType().dtype)});
 }
 
-const std::unordered_map<std::string_view, Inverse>& inverses() {
-  static const std::unordered_map<std::string_view, Inverse> table = {
-      {"aten::_conj", conj},
-      {"aten::_neg_view", negView},
-      {"aten::_reshape_alias", reshape},
-      {"aten::_unsafe_view", reshape},
-      {"aten::alias", same},
-      {"aten::as_strided", asStrided},
-      {"aten::detach", same},
-      {"aten::diagonal", diagonal},
-      {"aten::expand", reshape},  // only where nothing is repeated can it be written
-      {"aten::lift_fresh", same},
-      {"aten::permute", permute},
-      {"aten::select.int", select},
-      {"aten::slice.Tensor", slice},
-      {"aten::split.Tensor", split},
-      {"aten::split_with_sizes", split},
-      {"aten::squeeze", reshape},
-      {"aten::squeeze.dim", reshape},
-      {"aten::squeeze.dims", reshape},
-      {"aten::t", t},
-      {"aten::transpose.int", transpose},
-      {"aten::unbind.int", unbind},
-      {"aten::unsqueeze", unsqueeze},
-      {"aten::view", reshape},
-      {"aten::view.dtype", viewDType},
-      {"aten::view_as_complex", viewAsComplex},
-      {"aten::view_as_real", viewAsReal},
+// Done, not put off: later inverses look at the memory.
+Value* conj(Builder& build, const View& v) { return build.tryCall("aten::_conj_physical", {Arg::value(v.updated)}); }
+Value* negative(Builder& build, const View& v) { return build.tryCall("aten::neg", {Arg::value(v.updated)}); }
+
+// By place in memory. Of a base with a conj or neg bit it is the memory that is written, not what is read from it.
+Value* scatterInStorage(Builder& build, const View& v) {
+  Value *base = v.base, *updated = v.updated;
+  bool isConj = v.baseType().flags.conj, isNegative = v.baseType().flags.neg;
+  auto physical = [&](Value* x) {
+    if (x && isConj) x = build.tryCall("aten::_conj_physical", {Arg::value(x)});
+    if (x && isNegative) x = build.tryCall("aten::neg", {Arg::value(x)});
+    return x;
+  };
+  if (isConj) base = build.tryCall("aten::_conj", {Arg::value(base)});
+  if (base && isNegative) base = build.tryCall("aten::_neg_view", {Arg::value(base)});
+  updated = physical(updated);
+  if (!base || !updated) return nullptr;
+  Args sizes = intArgs(v.type().sizes()), strides = intArgs(v.type().strides());
+  return physical(build.tryCall("aten::as_strided_scatter", {Arg::value(base), Arg::value(updated), Arg::list(sizes),
+                                                             Arg::list(strides), Arg::symInt(v.type().offset)}));
+}
+
+// ---- which results share memory ----
+
+Sharing inStorage(const Node&, size_t) { return Sharing::Storage; }
+
+bool sameGeometry(const TensorType& a, const TensorType& b) {
+  if (a.rank != b.rank || !a.offset.same(b.offset)) return false;
+  for (size_t i = 0; i < 2 * size_t{a.rank}; ++i) {
+    if (!a.dims[i].same(b.dims[i])) return false;
+  }
+  return true;
+}
+
+// What `view` would give in these sizes: given strides are those, or mean another order of the elements.
+bool isPlainView(const Node& node) {
+  const TensorType& type = *node.result(0)->tensor();
+  Args sizes = intArgs(type.sizes());
+  Arg args[] = {node.arg(0), Arg::list(sizes)};
+  Inferred inferred = infer(*find("aten::view"), node.region()->graph()->context(), args);
+  return inferred.ok() && sameGeometry(type, *ir::asTensor(inferred.results[0]));
+}
+
+Sharing ofReshapeAlias(const Node& node, size_t) { return isPlainView(node) ? Sharing::Base : Sharing::Storage; }
+Sharing ofReshape(const Node& node, size_t) { return isPlainView(node) ? Sharing::Base : Sharing::None; }
+// The tensor itself, or a copy in another layout.
+Sharing ofContiguous(const Node& node, size_t) {
+  return sameGeometry(*node.arg(0).toValue()->tensor(), *node.result(0)->tensor()) ? Sharing::Base : Sharing::None;
+}
+Sharing ofResolve(const Node& node, size_t) {
+  TensorFlags from = node.arg(0).toValue()->tensor()->flags, to = node.result(0)->tensor()->flags;
+  return from.conj == to.conj && from.neg == to.neg ? Sharing::Base : Sharing::None;
+}
+
+// No two elements share an address, for certain: each stride steps over all that the smaller ones reach.
+bool isProvablyInjective(const TensorType& type) {
+  // By stride where that can be told, else from the last dimension on.
+  SmallVec<size_t, 6> dims;
+  for (size_t i = type.rank; i-- > 0;) {
+    if (type.size(i).isConst(0)) return true;
+    if (!type.size(i).isConst(1)) dims.push_back(i);
+  }
+  auto less = [&](size_t a, size_t b) { return (type.stride(a) < type.stride(b)).provablyTrue(); };
+  for (size_t i = 1; i < dims.size(); ++i) {
+    for (size_t k = i; k > 0 && less(dims[k], dims[k - 1]); --k) std::swap(dims[k], dims[k - 1]);
+  }
+  Int reach = 1;
+  for (size_t dim : dims) {
+    if (!(type.stride(dim) >= reach).provablyTrue()) return false;
+    reach += (type.size(dim) - Int(1)) * type.stride(dim);
+  }
+  return true;
+}
+
+const std::unordered_map<std::string_view, Entry>& entries() {
+  static const std::unordered_map<std::string_view, Entry> table = {
+      {"aten::_conj", {conj}},
+      {"aten::_fw_primal", {same, repeatSame}},
+      {"aten::_neg_view", {negative}},
+      {"aten::_reshape_alias", {reshape, nullptr, ofReshapeAlias, true}},
+      {"aten::_unsafe_view", {reshape, repeatInSizes}},
+      {"aten::alias", {same}},
+      {"aten::as_strided", {scatterInStorage, repeatAsStrided, inStorage, true}},
+      {"aten::contiguous", {same, repeatSame, ofContiguous}},
+      {"aten::detach", {same}},
+      {"aten::diagonal", {diagonal}},
+      {"aten::expand", {reshape, nullptr, nullptr, true}},  // what is repeated is not written this way
+      {"aten::lift", {same, repeatSame}},
+      {"aten::lift_fresh", {same}},
+      {"aten::permute", {permute}},
+      {"aten::reshape", {reshape, repeatInSizes, ofReshape}},
+      {"aten::resolve_conj", {same, repeatSame, ofResolve}},
+      {"aten::resolve_neg", {same, repeatSame, ofResolve}},
+      {"aten::select.int", {select}},
+      {"aten::slice.Tensor", {slice}},
+      {"aten::split.Tensor", {piece, repeatPiece}},
+      {"aten::split.sizes", {piece, repeatPiece}},
+      {"aten::split_with_sizes", {piece, repeatPiece}},
+      {"aten::squeeze", {reshape}},
+      {"aten::squeeze.dim", {reshape}},
+      {"aten::squeeze.dims", {reshape}},
+      {"aten::t", {t}},
+      {"aten::transpose.int", {transpose}},
+      {"aten::unbind.int", {row, repeatRow}},
+      {"aten::unfold", {scatterInStorage, nullptr, nullptr, true}},
+      {"aten::unsafe_split.Tensor", {piece, repeatPiece}},
+      {"aten::unsafe_split_with_sizes", {piece, repeatPiece}},
+      {"aten::unsqueeze", {unsqueeze}},
+      {"aten::view", {reshape}},
+      {"aten::view.dtype", {viewDType}},
+      {"aten::view_as_complex", {viewAsComplex}},
+      {"aten::view_as_real", {viewAsReal}},
   };
   return table;
 }
 
+const Entry* entryOf(const ir::OpDef* op) {
+  auto found = entries().find(op->qualified);
+  return found == entries().end() ? nullptr : &found->second;
+}
+
 }  // namespace
 
-bool hasViewInverse(const Operator& op) { return inverses().contains(op.qualified); }
+bool hasViewInverse(const Operator& op) { return entryOf(&op); }
+
+Sharing sharing(const Node& node, size_t index) {
+  const Operator* op = of(&node);
+  if (!op || op->writes || !(op->variant == Variant::View || op->has(kMayAlias))) return Sharing::None;
+  const Entry* entry = entryOf(op);
+  return entry && entry->share ? entry->share(node, index) : Sharing::Base;
+}
+
+Value* repeatView(Builder& build, const Node& view, size_t index, Value* base) {
+  View v{view, index, base};
+  const Entry* entry = entryOf(view.op());
+  if (sharing(view, index) == Sharing::Storage) return repeatAsStrided(build, v);
+  if (entry && entry->repeat) return entry->repeat(build, v);
+  if (view.resultCount() != 1) return repeatAsStrided(build, v);
+  Args args(view.args());
+  args[0] = Arg::value(base);
+  return insertAs(build, v, view.op()->qualified, args);
+}
 
 Value* invertView(Builder& build, const Node& view, size_t index, Value* base, Value* updated) {
-  auto found = inverses().find(view.op()->qualified);
-  if (found != inverses().end()) return found->second(build, View{view, index, base, updated});
-  // Types are exact, so the view's place in the base's memory is known.
-  const TensorType& type = *view.result(index)->tensor();
-  std::vector<Arg> sizes = intArgs(type.sizes()), strides = intArgs(type.strides());
-  return build.call("aten::as_strided_scatter", {Arg::value(base), Arg::value(updated), Arg::list(sizes),
-                                                 Arg::list(strides), Arg::symInt(type.offset)});
+  View v{view, index, base, updated};
+  const Entry* entry = entryOf(view.op());
+  bool byPlace = !entry || sharing(view, index) == Sharing::Storage;
+  // A dimension that is a value of the graph: only the types tell what it is.
+  for (const Arg& arg : view.args().subspan(1)) byPlace |= arg.isValue();
+  return byPlace ? scatterInStorage(build, v) : entry->inverse(build, v);
+}
+
+bool mayOverlap(const Node& view, size_t index) {
+  const Entry* entry = entryOf(view.op());
+  return (!entry || entry->repeats) && !isProvablyInjective(*view.result(index)->tensor());
 }
 
 }  // namespace saker::ops

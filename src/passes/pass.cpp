@@ -1,14 +1,25 @@
 #include "passes/pass.h"
 
 #include <chrono>
+#include <type_traits>
 
 #include "ir/verifier.h"
 
 namespace saker::passes {
 namespace {
 
+template <auto function>
+Failure call(ir::Graph& graph) {
+  if constexpr (std::is_void_v<decltype(function(graph))>) {
+    function(graph);
+    return std::nullopt;
+  } else {
+    return function(graph);
+  }
+}
+
 constexpr Pass kPasses[] = {
-#define X(function, name, description) {name, description, function},
+#define X(result, function, name, description) {name, description, call<function>},
     SAKER_PASSES(X)
 #undef X
 };
@@ -41,9 +52,13 @@ RunResult run(ir::Graph& graph, std::string_view names, const RunOptions& option
   for (const Pass* pass : passes) {
     size_t before = graph.liveNodes();
     auto start = std::chrono::steady_clock::now();
-    pass->run(graph);
+    Failure failure = pass->run(graph);
     std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
     result.runs.push_back({pass, time.count(), before, graph.liveNodes()});
+    if (failure) {
+      result.error = std::string(pass->name) + ": " + *failure;
+      return result;
+    }
     if (options.after) options.after(*pass, graph);
     if (!options.verify) continue;
     std::vector<ir::Diagnostic> found = ir::verify(graph);

@@ -12,24 +12,27 @@
 
 namespace saker::passes {
 
-// function, name, what it does
-#define SAKER_PASSES(X)                                                                        \
-  X(eliminateDeadCode, "dce", "remove operators whose results are not used")                   \
-  X(eliminateCommonSubexpressions, "cse", "compute equal things once")                         \
-  X(functionalize, "functionalize", "replace writes by values, copied into inputs at the end") \
-  X(canonicalizeSymbols, "canonicalize-symbols", "rewrite sizes by what is known about them")  \
-  X(foldScalars, "fold", "use the expression a scalar is known to be instead of the scalar")   \
-  X(stripLocations, "strip-locations", "forget where operators come from")                     \
-  X(stripNames, "strip-names", "forget the names of values")
+// What a pass may return: why it cannot do its work. The graph is as it was then.
+using Failure = std::optional<std::string>;
 
-#define X(function, name, description) void function(ir::Graph& graph);
+// what it returns, function, name, what it does
+#define SAKER_PASSES(X)                                                                                 \
+  X(void, eliminateDeadCode, "dce", "remove operators whose results are not used")                      \
+  X(void, eliminateCommonSubexpressions, "cse", "compute equal things once")                            \
+  X(Failure, functionalize, "functionalize", "replace writes by values, copied into inputs at the end") \
+  X(void, canonicalizeSymbols, "canonicalize-symbols", "rewrite sizes by what is known about them")     \
+  X(void, foldScalars, "fold", "use the expression a scalar is known to be instead of the scalar")      \
+  X(void, stripLocations, "strip-locations", "forget where operators come from")                        \
+  X(void, stripNames, "strip-names", "forget the names of values")
+
+#define X(result, function, name, description) result function(ir::Graph& graph);
 SAKER_PASSES(X)
 #undef X
 
 struct Pass {
   std::string_view name;
   std::string_view description;
-  void (*run)(ir::Graph& graph);
+  Failure (*run)(ir::Graph& graph);
 };
 
 std::span<const Pass> all();
@@ -54,7 +57,8 @@ struct PassRun {
 
 struct RunResult {
   std::vector<PassRun> runs;
-  std::optional<std::string> error;  // an unknown name (nothing has run then), or what the verifier found
+  // An unknown name (nothing has run then), why a pass failed, or what the verifier found.
+  std::optional<std::string> error;
   bool ok() const { return !error; }
 };
 

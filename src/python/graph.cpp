@@ -5,6 +5,7 @@
 #include "ir/verifier.h"
 #include "ops/operator.h"
 #include "passes/pass.h"
+#include "runtime/interpreter.h"
 
 namespace saker::python {
 
@@ -42,6 +43,42 @@ py::list runPasses(ir::Graph& graph, const std::string& names, bool verifyEach) 
   return runs;
 }
 
+py::object toPython(const c10::IValue& value) {
+  if (value.isTensor()) return py::cast(value.toTensor());
+  if (value.isInt()) return py::int_(value.toInt());
+  if (value.isDouble()) return py::float_(value.toDouble());
+  if (value.isBool()) return py::bool_(value.toBool());
+  if (value.isNone()) return py::none();
+  throw py::type_error("the graph returns something that is neither a tensor nor a number");
+}
+
+// Runs the graph on real tensors; parameters that are no tensors are taken from the sizes of those that are.
+py::list run(const ir::Graph& graph, const std::vector<at::Tensor>& inputs) {
+  std::span<ir::Value* const> parameters = graph.top()->parameters();
+  const ir::Node* end = graph.top()->terminator();
+  if (!end) throw py::value_error("the graph does not end in return");
+  // bindSymbols and the interpreter count all parameters.
+  std::vector<at::Tensor> placed(parameters.size());
+  size_t next = 0;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i]->tensor()) continue;
+    if (next >= inputs.size()) throw py::value_error("the graph has more inputs than were given");
+    placed[i] = inputs[next++];
+  }
+  if (next != inputs.size()) throw py::value_error("the graph has fewer inputs than were given");
+  runtime::Interpreter interpreter(graph, runtime::bindSymbols(graph, placed));
+  for (size_t i = 0; i < placed.size(); ++i) {
+    if (placed[i].defined()) interpreter.set(parameters[i], placed[i]);
+  }
+  interpreter.run();
+  py::list results;
+  for (const ir::Arg& arg : end->args()) {
+    c10::IValue value = interpreter.returned(arg);
+    results.append(toPython(value));
+  }
+  return results;
+}
+
 }  // namespace
 
 void bindGraph(py::module_& module) {
@@ -55,7 +92,10 @@ void bindGraph(py::module_& module) {
            "Raises ValueError with what is wrong with the graph, if anything is.")
       .def("run_passes", &runPasses, py::arg("names"), py::arg("verify") = true,
            "Runs passes, named and separated by commas. Gives (name, milliseconds, nodes before, nodes after) for "
-           "each.");
+           "each.")
+      .def("run", &run, py::arg("inputs"),
+           "Runs the graph through ATen on a list of tensors, one for each parameter that is a tensor, and gives the "
+           "list of what it returns. Inputs that the graph writes are written.");
   module.def("parse", &parse, py::arg("text"), "Reads a graph. Raises saker.ParseError.");
   module.def(
       "passes",

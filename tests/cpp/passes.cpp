@@ -70,7 +70,8 @@ TEST(Passes, TheVerifierNamesThePass) {
   EXPECT_EQ(*result.error, "after dce: the graph does not end in return");
 }
 
-// Whatever the graph, passes leave it valid, running them again changes nothing, and a rollback undoes them.
+// Whatever the graph, passes leave it valid, or say why not and leave it as it was; running them again changes nothing,
+// and a rollback undoes them.
 TEST(FuzzPasses, KeepGraphsValid) {
   for (uint64_t seed = 0; seed < 300 * ir::testing::fuzzFactor(); ++seed) {
     std::unique_ptr<ir::Graph> graph = ir::testing::RandomGraph(seed, 5 + seed % 30).make();
@@ -79,8 +80,16 @@ TEST(FuzzPasses, KeepGraphsValid) {
     RunOptions options;
     options.verify = true;
     for (const Pass& pass : all()) {
+      std::string given = ir::print(*graph, {.locations = true});
       RunResult result = run(*graph, pass.name, options);
-      ASSERT_TRUE(result.ok()) << "seed " << seed << ": " << *result.error;
+      bool mayFail = pass.name == "functionalize";  // these graphs are not what any program records
+      ASSERT_TRUE(result.ok() || mayFail) << "seed " << seed << ": " << *result.error;
+      if (!result.ok()) {
+        ASSERT_TRUE(result.error->starts_with("functionalize: ")) << "seed " << seed << ": " << *result.error;
+        ASSERT_EQ(ir::print(*graph, {.locations = true}), given) << "seed " << seed;
+        ASSERT_TRUE(ir::verify(*graph).empty());
+        continue;
+      }
       std::string once = ir::print(*graph, {.locations = true});
       run(*graph, pass.name);
       ASSERT_EQ(ir::print(*graph, {.locations = true}), once) << "seed " << seed << ": " << pass.name;

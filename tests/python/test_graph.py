@@ -47,4 +47,4 @@ def test_parse_errors_have_a_place() -> None:
 
 def test_invalid_graphs_are_found() -> None:
     with pytest.raises(ValueError, match="aten::sin"):
-        saker.parse(TEXT.replace("aten::sin(%x)", "aten::sin(1)", 1)).verify()
+        saker.parse(TEXT.replace("aten::sin(%x)", "aten::sin([%x])", 1)).verify()

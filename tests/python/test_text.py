@@ -85,6 +85,6 @@ def test_text(path, number):
     else:
         assert found == expected
     if kind == "expected":
-        # What is printed reads back as the same text.
-        options = "# options: --loc\n" if "--loc" in directive(source, "options") else ""
-        assert saker_opt(options + found)[1] == found
+        # What is printed reads back as the same text, with the types that are inferred where that was asked for.
+        options = [option for option in ("--loc", "--infer-check") if option in directive(source, "options")]
+        assert saker_opt(f"# options: {' '.join(options)}\n{found}")[1:] == (found, "")
