@@ -18,11 +18,13 @@ const std::unordered_map<std::string_view, std::string_view>& irregular() {
       {"aten::_fused_moving_avg_obs_fq_helper", "aten::_fused_moving_avg_obs_fq_helper_functional"},
       {"aten::_native_batch_norm_legit", "aten::_native_batch_norm_legit_functional"},
       {"aten::bernoulli_.float", "aten::bernoulli.p"},
+      {"aten::conj_physical.out", "aten::_conj_physical"},
       {"aten::conj_physical_", "aten::_conj_physical"},
       {"aten::floor_divide_.Tensor", "aten::floor_divide"},
       {"aten::ldexp_", "aten::ldexp.Tensor"},
       {"aten::native_batch_norm", "aten::_native_batch_norm_legit_functional"},
       {"aten::normal_", "aten::normal_functional"},
+      {"aten::pow_.Scalar", "aten::pow.Tensor_Scalar"},
       {"aten::pow_.Tensor", "aten::pow.Tensor_Tensor"},
       {"aten::rrelu_with_noise", "aten::rrelu_with_noise_functional"},
   };
@@ -31,12 +33,16 @@ const std::unordered_map<std::string_view, std::string_view>& irregular() {
 
 bool isOut(const ir::SchemaArgument& argument) { return argument.writes && argument.keywordOnly; }
 
+// Tensor and Tensor? are of a kind: what is given decides.
+bool sameKind(const ir::SchemaType& a, const ir::SchemaType& b) { return a.base == b.base && a.list == b.list; }
+
 bool takesAllArguments(const Operator& functional, const Operator& op, std::vector<int>& places) {
   places.clear();
   size_t used = 0;
   for (const ir::SchemaArgument& argument : functional.parsed.arguments) {
     std::optional<size_t> place = op.parsed.indexOf(argument.name);
     if (!place && !argument.hasDefault) return false;
+    if (place && !sameKind(argument.type, op.parsed.arguments[*place].type)) return false;
     places.push_back(place ? static_cast<int>(*place) : -1);
     used += place.has_value();
   }

@@ -182,27 +182,28 @@ Value* viewDType(Builder& build, const View& v) {
 Value* conj(Builder& build, const View& v) { return build.tryCall("aten::_conj_physical", {Arg::value(v.updated)}); }
 Value* negative(Builder& build, const View& v) { return build.tryCall("aten::neg", {Arg::value(v.updated)}); }
 
-// By place in memory. Of a base with a conj or neg bit it is the memory that is written, not what is read from it.
+// By place in memory. Of a base with a conj or neg bit it is the memory that is written, not what is read from it; the
+// result has the bits too, and with them the bytes between the elements of the base.
 Value* scatterInStorage(Builder& build, const View& v) {
-  Value *base = v.base, *updated = v.updated;
   bool isConj = v.baseType().flags.conj, isNegative = v.baseType().flags.neg;
-  auto physical = [&](Value* x) {
-    if (x && isConj) x = build.tryCall("aten::_conj_physical", {Arg::value(x)});
-    if (x && isNegative) x = build.tryCall("aten::neg", {Arg::value(x)});
+  auto apply = [&](Value* x, std::string_view conj, std::string_view negative) {
+    if (x && isConj) x = build.tryCall(conj, {Arg::value(x)});
+    if (x && isNegative) x = build.tryCall(negative, {Arg::value(x)});
     return x;
   };
-  if (isConj) base = build.tryCall("aten::_conj", {Arg::value(base)});
-  if (base && isNegative) base = build.tryCall("aten::_neg_view", {Arg::value(base)});
-  updated = physical(updated);
+  Value* base = apply(v.base, "aten::_conj", "aten::_neg_view");
+  Value* updated = apply(v.updated, "aten::_conj_physical", "aten::neg");
   if (!base || !updated) return nullptr;
   Args sizes = intArgs(v.type().sizes()), strides = intArgs(v.type().strides());
-  return physical(build.tryCall("aten::as_strided_scatter", {Arg::value(base), Arg::value(updated), Arg::list(sizes),
-                                                             Arg::list(strides), Arg::symInt(v.type().offset)}));
+  Value* written = build.tryCall("aten::as_strided_scatter", {Arg::value(base), Arg::value(updated), Arg::list(sizes),
+                                                              Arg::list(strides), Arg::symInt(v.type().offset)});
+  return apply(written, "aten::_conj", "aten::_neg_view");
 }
 
 // ---- which results share memory ----
 
 Sharing inStorage(const Node&, size_t) { return Sharing::Storage; }
+Sharing itself(const Node&, size_t) { return Sharing::Same; }
 
 bool sameGeometry(const TensorType& a, const TensorType& b) {
   if (a.rank != b.rank || !a.offset.same(b.offset)) return false;
@@ -225,11 +226,11 @@ Sharing ofReshapeAlias(const Node& node, size_t) { return isPlainView(node) ? Sh
 Sharing ofReshape(const Node& node, size_t) { return isPlainView(node) ? Sharing::Base : Sharing::None; }
 // The tensor itself, or a copy in another layout.
 Sharing ofContiguous(const Node& node, size_t) {
-  return sameGeometry(*node.arg(0).toValue()->tensor(), *node.result(0)->tensor()) ? Sharing::Base : Sharing::None;
+  return sameGeometry(*node.arg(0).toValue()->tensor(), *node.result(0)->tensor()) ? Sharing::Same : Sharing::None;
 }
 Sharing ofResolve(const Node& node, size_t) {
   TensorFlags from = node.arg(0).toValue()->tensor()->flags, to = node.result(0)->tensor()->flags;
-  return from.conj == to.conj && from.neg == to.neg ? Sharing::Base : Sharing::None;
+  return from.conj == to.conj && from.neg == to.neg ? Sharing::Same : Sharing::None;
 }
 
 // No two elements share an address, for certain: each stride steps over all that the smaller ones reach.
@@ -261,16 +262,16 @@ const std::unordered_map<std::string_view, Entry>& entries() {
       {"aten::_unsafe_view", {reshape, repeatInSizes}},
       {"aten::alias", {same}},
       {"aten::as_strided", {scatterInStorage, repeatAsStrided, inStorage, true}},
-      {"aten::contiguous", {same, repeatSame, ofContiguous}},
+      {"aten::contiguous", {same, nullptr, ofContiguous}},
       {"aten::detach", {same}},
       {"aten::diagonal", {diagonal}},
       {"aten::expand", {reshape, nullptr, nullptr, true}},  // what is repeated is not written this way
-      {"aten::lift", {same, repeatSame}},
+      {"aten::lift", {same, nullptr, itself}},
       {"aten::lift_fresh", {same}},
       {"aten::permute", {permute}},
       {"aten::reshape", {reshape, repeatInSizes, ofReshape}},
-      {"aten::resolve_conj", {same, repeatSame, ofResolve}},
-      {"aten::resolve_neg", {same, repeatSame, ofResolve}},
+      {"aten::resolve_conj", {same, nullptr, ofResolve}},
+      {"aten::resolve_neg", {same, nullptr, ofResolve}},
       {"aten::select.int", {select}},
       {"aten::slice.Tensor", {slice}},
       {"aten::split.Tensor", {piece, repeatPiece}},

@@ -9,6 +9,7 @@ namespace saker::ops {
 // What a result of a node shares with the node's argument 0.
 enum class Sharing : uint8_t {
   None,     // its memory is its own
+  Same,     // it is argument 0
   Base,     // its elements are elements of argument 0
   Storage,  // its elements lie in the memory of argument 0, counted from the start of that memory (as_strided)
 };

@@ -17,6 +17,8 @@ void viewRule(Infer& in) {
 template <Geometry geometry>
 void metadataRule(Infer& in) {
   TensorSpec view(in.tensor(0));
+  // Eager gives such a tensor another layout on the way.
+  if (view.flags.conj || view.flags.neg) unsupported("other sizes for a conjugate or negative view itself");
   geometry(in, view, 1);
   in.result(view);
 }

@@ -48,8 +48,13 @@ bool isEpilogue(const Node& node) {
     while (into->def() && isMetadataWrite(*into->def())) into = into->def()->operand(0);
     return into->isParameter();
   }
-  if (into->def() && ops::sharing(*into->def(), into->index()) == ops::Sharing::Storage) into = into->def()->operand(0);
-  return op == copy && into->isParameter();
+  if (op != copy) return false;
+  // Elements between those of the input are written through an as_strided.
+  auto shares = [&] { return into->def() ? ops::sharing(*into->def(), into->index()) : ops::Sharing::None; };
+  if (shares() == ops::Sharing::Storage) {
+    while (shares() != ops::Sharing::None) into = into->def()->operand(0);
+  }
+  return into->isParameter();
 }
 
 class Functionalizer {
@@ -123,6 +128,10 @@ class Functionalizer {
         continue;
       }
       view = true;
+      if (sharing == ops::Sharing::Same) {
+        replace(node, i, recorded_[0]);
+        return graph_.erase(node);
+      }
       if (sharing == ops::Sharing::Storage) return visitInStorage(node);
       memory_.makeView(node, i, recorded_[0]);
     }
@@ -132,7 +141,7 @@ class Functionalizer {
   // Counts from the start of the memory, so it is made from the tensor that all of that memory is seen through.
   void visitInStorage(Node* node) {
     Value* storage = memory_.storageOf(recorded_[0]);
-    if (storage == recorded_[0]) return memory_.makeView(node, 0, storage);
+    if (storage == recorded_[0] || memory_.rootOf(storage).live) return memory_.makeView(node, 0, storage);
     ops::Builder build(graph_, node->region(), node, node->location());
     Value* view = ops::repeatView(build, *node, 0, memory_.contents(storage, node));
     memory_.makeView(view->def(), 0, storage);

@@ -153,6 +153,12 @@ void ProgramMemory::noteBeyond(Value* target) {
 std::optional<ProgramMemory::Write> ProgramMemory::prepare(Value* target, Value* updated, Node* position) {
   Write write{.seen = {}, .location = position->location()};
   ops::Builder build(graph_, position->region(), position, write.location);
+  const ir::TensorType& type = *target->tensor();
+  if (updated->tensor()->dtype != type.dtype && (isView(target) || type.flags.conj || type.flags.neg)) {
+    updated = build.tryCall("aten::_to_copy", {Arg::value(updated), Arg::dtype(type.dtype), Arg(), Arg(), Arg(),
+                                               Arg::boolean(false), Arg()});
+    if (!updated) return std::nullopt;
+  }
   Value* at = target;
   for (; isView(at); at = tensorOf(at).parent) {
     write.seen.emplace_back(at, updated);
