@@ -64,6 +64,7 @@ test-all: test test-sanitize test-clang
 bench: build
 	@build/bench/graph_scale
 	@build/bench/symbolic_questions
+	@build/bench/functionalize_scale
 	@PYTHONPATH=python $(PYTHON) bench/bench_infer.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_capture.py
 

@@ -421,7 +421,7 @@ def metadata(p: Program) -> None:
         lambda: p.emit(aten.squeeze_.dim, x, r.randrange(dims)),
         lambda: p.emit(aten.as_strided_.default, x, [max(t.numel() // 2, 1)], [1], t.storage_offset()),
         lambda: p.emit(aten.detach_.default, x),
-        lambda: p.emit(aten.resize_.default, x, [max(t.numel() // 2, 1)]),
+        lambda: p.emit(aten.resize_.default, x, [max(t.numel() // 2, 1)] if 0 not in t.stride() else list(t.shape)),
     ]
     made = r.choice(ways)()
     # The object has one name more; with other sizes the old one would lie.
