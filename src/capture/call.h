@@ -25,14 +25,18 @@ void eachTensor(std::span<const c10::IValue> values, Visit visit) {
 struct Call {
   const c10::OperatorHandle& op;
   torch::jit::Stack* stack;
-  std::span<c10::IValue> values;  // the arguments, in place
+  c10::DispatchKeySet keys;  // as the dispatcher computed them; empty for calls that the trace itself makes
+  c10::impl::LocalDispatchKeySet surroundings;  // of the thread when the call arrived
+  std::span<c10::IValue> values;                // the arguments, in place
   // Does eager's kernel change version counters itself? On the CPU, operators on lists call others for each tensor,
   // which do; for all other operators it is done above, by autograd.
   bool bumpsInside;
 
-  Call(const c10::OperatorHandle& handle, torch::jit::Stack* onStack)
+  Call(const c10::OperatorHandle& handle, c10::DispatchKeySet dispatched, torch::jit::Stack* onStack)
       : op(handle),
         stack(onStack),
+        keys(dispatched),
+        surroundings(c10::impl::tls_local_dispatch_key_set()),
         values(onStack->data() + onStack->size() - handle.schema().arguments().size(),
                handle.schema().arguments().size()),
         bumpsInside(handle.operator_name().name.starts_with("aten::_foreach_") &&

@@ -278,7 +278,7 @@ void recordCall(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::
     op.redispatchBoxed(keys & aten::kBelowTrace, stack);
     return;
   }
-  Call call(op, stack);
+  Call call(op, keys, stack);
   std::shared_ptr<Trace> trace = traceFor(call.values);
   if (!trace) return runOrdinary(call);
   {

@@ -86,11 +86,27 @@ bool allPlain(const Call& call) {
   return plain;
 }
 
-void runForReal(const Call& call) {
+void runForReal(const Call& call, const Entry* entry) {
   eachTensor(call.values, [](const at::Tensor& tensor) {
     if (!pendingStorage(*tensor.unsafeGetTensorImpl())) dropTraceKey(*tensor.unsafeGetTensorImpl());
   });
-  call.op.callBoxed(call.stack);
+  if (entry) return call.op.callBoxed(call.stack);
+  // The kernel may be a program of its own: it sees the thread as it was, but for the trace.
+  c10::impl::ForceDispatchKeyGuard seen(call.surroundings.included_ - kTraceKeys,
+                                        call.surroundings.excluded_ | kTraceKeys);
+  call.op.redispatchBoxed(call.keys & aten::kBelowTrace, call.stack);
+}
+
+// Tells something about its arguments that is known without their data.
+bool isQuery(const Call& call, const Entry* entry) {
+  if (!entry || entry->op->has(ops::kDataDependent) || entry->op->writes || call.op.schema().returns().empty()) {
+    return false;
+  }
+  for (const c10::Argument& result : call.op.schema().returns()) {
+    c10::TypeKind kind = result.type()->kind();
+    if (kind == c10::TypeKind::TensorType || kind == c10::TypeKind::ListType) return false;
+  }
+  return true;
 }
 
 // Fills its argument with random numbers whatever was in it.
@@ -127,7 +143,7 @@ void drawNow(Trace& trace, const Call& call) {
   call.stack->emplace_back(std::move(target));
   call.stack->emplace_back(std::move(drawn));
   call.stack->emplace_back(false);
-  record(trace, Call(copy, call.stack));
+  record(trace, Call(copy, {}, call.stack));
 }
 
 // The data of a tensor that the program wrote as a literal, while nothing has been written to it.
@@ -172,7 +188,7 @@ std::string_view hint(ops::Reason reason) {
 bool cannotWait(const Trace& trace, const Call& call, const Entry* entry) {
   constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
   if (entry && entry->op->traits & never) return true;
-  if (isMarker(call) || !allPlain(call)) return true;
+  if (isMarker(call) || isQuery(call, entry) || !allPlain(call)) return true;
   if (trace.mode() == Mode::Capture) return false;
   if (!entry || entry->op->isRandom() || allOnMeta(call)) return true;
   if (entry->op->qualified == "aten::lift_fresh" || entry->op->has(ops::kHostResult)) return true;
@@ -182,8 +198,9 @@ bool cannotWait(const Trace& trace, const Call& call, const Entry* entry) {
 }
 
 void runNow(Trace& trace, const Call& call, const Entry* entry) {
+  if (isQuery(call, entry)) return call.op.callBoxed(call.stack);
   if (trace.mode() == Mode::Capture) {
-    if (isMarker(call) || readsLiteral(trace, call)) return runForReal(call);
+    if (isMarker(call) || readsLiteral(trace, call)) return runForReal(call, entry);
     if (!allPlain(call)) {
       refuse(trace, call, {ops::Reason::Unsupported, "an argument is not a plain dense tensor"});
     }
@@ -194,14 +211,14 @@ void runNow(Trace& trace, const Call& call, const Entry* entry) {
     if (entry && isRandomFill(call, *entry->op)) return drawNow(trace, call);
     trace.flush();
   }
-  runForReal(call);
+  runForReal(call, entry);
 }
 
 void onRefusal(Trace& trace, const Call& call, const ops::Refusal& refusal) {
   if (trace.mode() == Mode::Capture) refuse(trace, call, refusal);
   ++trace.stats().ranAtOnce;
   trace.flush();
-  runForReal(call);
+  runForReal(call, trace.inference().find(call.op));
 }
 
 void refuse(Trace& trace, const Call& call, const ops::Refusal& refusal) {

@@ -1,6 +1,9 @@
 #include "capture/trace_tensor.h"
 
+#include <c10/core/SafePyObject.h>
 #include <c10/core/WrapDimMinimal.h>
+#include <c10/core/impl/PyInterpreter.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 
 #include <typeinfo>
 
@@ -115,6 +118,16 @@ void TraceTensor::leave() {
 template <typename Version>
 c10::intrusive_ptr<c10::TensorImpl> TraceTensor::copy(Version&& version, bool allowChange) const {
   c10::intrusive_ptr<c10::TensorImpl> made;
+  // A mode that sees every operator sees this detach too, as it does of ordinary tensors.
+  int64_t modes = c10::impl::TorchDispatchModeTLS::stack_len();
+  if (modes > 0 && !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::Python)) {
+    made = c10::impl::TorchDispatchModeTLS::get_stack_at(modes - 1)->pyinterpreter()->detach(this);
+    if (made) {
+      if (!made->is_inference()) made->set_version_counter(std::forward<Version>(version));
+      made->set_allow_tensor_metadata_change(allowChange);
+      return made;
+    }
+  }
   if (trace_) {
     made = c10::make_intrusive<TraceTensor>(trace_, value_, c10::Storage(storage_), key_set(), data_type_);
   } else {

@@ -93,6 +93,13 @@ def test_captured_model_equals_eager(name: str, function: str, training: bool) -
         torch.testing.assert_close(dict(case.module.named_buffers()), expected_buffers)
 
 
+# Before 2.13, PyTorch's C++ code of matmul asks for sizes in numbers, which makes them static.
+symbolic_matmul = pytest.mark.skipif(
+    torch.__version__ < "2.13", reason="matmul of this torch makes dynamic sizes static"
+)
+
+
+@symbolic_matmul
 @pytest.mark.parametrize("name", models("dynamic"))
 def test_dynamic_graph_runs_at_other_sizes(name: str) -> None:
     case = case_of(name, training=False)
