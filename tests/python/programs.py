@@ -91,7 +91,7 @@ def same_view(a: torch.Tensor, b: torch.Tensor) -> bool:
 def addresses(t: torch.Tensor) -> set[int]:
     """The bytes of its storage that a tensor sees."""
     starts = torch.zeros((), dtype=torch.int64)
-    for size, stride in zip(t.shape, t.stride()):
+    for size, stride in zip(t.shape, t.stride(), strict=True):
         starts = starts.unsqueeze(-1) + torch.arange(size) * stride
     size = t.element_size()
     return {(start + t.storage_offset()) * size + i for start in starts.flatten().tolist() for i in range(size)}
@@ -132,7 +132,7 @@ class Program:
         for names, op, args, kwargs in self.steps:
             words = [repr(a) for a in args] + [f"{k}={v!r}" for k, v in kwargs.items()]
             target = ", ".join(names) + ("," if len(names) > 1 else "")
-            out.append(f"{target}{' = ' if names else ''}torch.ops.{str(op)}({', '.join(words)})")
+            out.append(f"{target}{' = ' if names else ''}torch.ops.{op!s}({', '.join(words)})")
         return "\n".join([*out, "return " + ", ".join(self.returned)])
 
     def run(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -140,7 +140,7 @@ class Program:
         for names, op, args, kwargs in self.steps:
             result = op(*resolve(args, tensors), **{k: resolve(v, tensors) for k, v in kwargs.items()})
             results = result if isinstance(result, (list, tuple)) else [] if result is None else [result]
-            tensors.update(zip(names, results))
+            tensors.update(zip(names, results, strict=True))
         return [tensors[name] for name in self.returned]
 
     # ---- steps ----
@@ -162,10 +162,10 @@ class Program:
             words.append((f"{argument.name}=" if argument.kwarg_only else "") + arg_text(value))
         overload = schema.overload_name
         name = schema.name + (f".{overload}" if overload else "")
-        head = ", ".join(f"%{n}: {type_text(t)}" for n, t in zip(names, results))
+        head = ", ".join(f"%{n}: {type_text(t)}" for n, t in zip(names, results, strict=True))
         self.lines.append(f"{head}{' = ' if names else ''}{name}({', '.join(words)})")
         self.steps.append((names, op, args, kwargs))
-        self.live.update(zip(names, results))
+        self.live.update(zip(names, results, strict=True))
         return [Var(n) for n in names]
 
     def tensor(self, var: Var) -> torch.Tensor:
@@ -248,15 +248,19 @@ def view(p: Program) -> None:
         sizes = [r.choice([1, 2, 2, 3]) for _ in range(rank)]
         strides = [r.choice([1, 1, 2, 3, 4, 0]) if r.random() < 0.3 else r.choice([1, 2, 3, 4, 6]) for _ in range(rank)]
         offset = r.choice([None, 0, t.storage_offset(), r.randrange(0, 6)])
-        end = (t.storage_offset() if offset is None else offset) + sum((a - 1) * b for a, b in zip(sizes, strides))
-        last = t.storage_offset() + sum((a - 1) * b for a, b in zip(t.shape, t.stride()))
+        end = (t.storage_offset() if offset is None else offset) + sum(
+            (a - 1) * b for a, b in zip(sizes, strides, strict=True)
+        )
+        last = t.storage_offset() + sum((a - 1) * b for a, b in zip(t.shape, t.stride(), strict=True))
         if end > last or n == 0:
             raise LookupError
         return [sizes, strides, offset]
 
     ways: list[Callable[[], Any]] = [
         lambda: p.emit(aten.view.default, x, reshaped()),
-        lambda: p.emit(aten.slice.Tensor, x, dim, r.choice([0, 1, -2, None]), r.choice([size, -1, 2, None]), r.choice([1, 1, 2])),
+        lambda: p.emit(
+            aten.slice.Tensor, x, dim, r.choice([0, 1, -2, None]), r.choice([size, -1, 2, None]), r.choice([1, 1, 2])
+        ),
         lambda: p.emit(aten.select.int, x, dim, r.randrange(-size, size)),
         lambda: p.emit(aten.transpose.int, x, dim, r.randrange(-dims, dims)),
         lambda: p.emit(aten.t.default, x),
@@ -266,7 +270,11 @@ def view(p: Program) -> None:
         lambda: p.emit(aten.squeeze.dim, x, dim),
         lambda: p.emit(aten.squeeze.dims, x, [dim]),
         lambda: p.emit(aten.diagonal.default, x, r.choice([-1, 0, 0, 1]), *r.sample(range(dims), 2)),
-        lambda: p.emit(aten.expand.default, x, r.choice([[2], [1], []]) + [r.choice([3, s]) if s == 1 else r.choice([-1, s]) for s in t.shape]),
+        lambda: p.emit(
+            aten.expand.default,
+            x,
+            r.choice([[2], [1], []]) + [r.choice([3, s]) if s == 1 else r.choice([-1, s]) for s in t.shape],
+        ),
         lambda: p.emit(aten.as_strided.default, x, *strided()),
         lambda: p.emit(aten.split.Tensor, x, r.choice([1, 2]), dim),
         lambda: p.emit(aten.split_with_sizes.default, x, [1, size - 1], dim),
@@ -315,7 +323,11 @@ def write(p: Program) -> None:
         other = x
     if not p.safe(x, other):
         other = x
-    number: Any = r.choice([0, 1, 2, -1]) if t.dtype in (torch.int64, torch.int32, torch.int16, torch.uint8) else r.choice([0.5, 1, 2.0, -1.0])
+    number: Any = (
+        r.choice([0, 1, 2, -1])
+        if t.dtype in (torch.int64, torch.int32, torch.int16, torch.uint8)
+        else r.choice([0.5, 1, 2.0, -1.0])
+    )
     number = abs(number) if t.dtype == torch.uint8 else number
     ways = [
         lambda: p.emit(aten.add_.Tensor, x, other),
@@ -326,14 +338,20 @@ def write(p: Program) -> None:
         lambda: p.emit(aten.copy_.default, x, other),
         lambda: p.emit(aten.copy_.default, x, other),
         lambda: p.emit(aten.fill_.Scalar, x, number),
-        lambda: p.emit(aten.fill_.Tensor, x, p.pick(lambda s: s.dim() == 0 and not (s.untyped_storage().data_ptr() == t.untyped_storage().data_ptr()))),
+        lambda: p.emit(
+            aten.fill_.Tensor,
+            x,
+            p.pick(lambda s: s.dim() == 0 and s.untyped_storage().data_ptr() != t.untyped_storage().data_ptr()),
+        ),
         lambda: p.emit(aten.zero_.default, x),
         lambda: p.emit(aten.neg_.default, x),
         lambda: p.emit(aten.relu_.default, x),
         lambda: p.emit(aten.clamp_.default, x, -2, 3),
         lambda: p.emit(aten.masked_fill_.Scalar, x, mask(p, x), number),
         lambda: p.emit(aten.index_fill_.int_Scalar, x, 0, index(p, t.shape[0]), number),
-        lambda: p.emit(aten.index_put_.default, x, [index(p, t.shape[0])], p.emit(aten.zeros.default, [])[0], r.random() < 0.5),
+        lambda: p.emit(
+            aten.index_put_.default, x, [index(p, t.shape[0])], p.emit(aten.zeros.default, [])[0], r.random() < 0.5
+        ),
         lambda: p.emit(aten.index_add_.default, x, 0, index(p, t.shape[0]), p.emit(aten.clone.default, x)[0]),
         lambda: p.emit(aten.eq_.Tensor, x, other),
         lambda: p.emit(aten.uniform_.default, x),
@@ -373,7 +391,9 @@ def out(p: Program) -> None:
         lambda: p.emit(aten.mul.out, a, b, out=x),
         lambda: p.emit(aten.eq.Tensor_out, a, b, out=x),
         lambda: p.emit(aten.neg.out, a, out=x),
-        lambda: p.emit(aten.sum.IntList_out, p.emit(aten.clone.default, p.emit(aten.unsqueeze.default, a, 0)[0])[0], [0], out=x),
+        lambda: p.emit(
+            aten.sum.IntList_out, p.emit(aten.clone.default, p.emit(aten.unsqueeze.default, a, 0)[0])[0], [0], out=x
+        ),
         lambda: p.emit(aten.cumsum.out, p.emit(aten.clone.default, a)[0], 0, out=x),
         lambda: p.emit(aten.fill.Scalar_out, a, 2, out=x),
         lambda: resize_out(p, a, b),
@@ -389,10 +409,14 @@ def resize_out(p: Program, a: Var, b: Var) -> None:
     p.retire(empty)
 
 
+def same_shape(t: torch.Tensor) -> Callable[[torch.Tensor], bool]:
+    return lambda s: s.shape == t.shape
+
+
 def foreach(p: Program) -> None:
     r = p.random
     targets = [p.pick() for _ in range(r.choice([1, 2, 3]))]
-    others = [p.pick(lambda s, t=p.tensor(x): s.shape == t.shape) for x in targets]
+    others = [p.pick(same_shape(p.tensor(x))) for x in targets]
     for x in targets:
         if not all(p.safe(x, other) for other in others):
             return
@@ -446,5 +470,7 @@ def make_program(seed: int, steps: int = 12) -> Program:
         while len(p.steps) < steps:
             step(p)
     names = list(p.live)
-    p.returned = [p.random.choice(names[-8:] if p.random.random() < 0.7 else names) for _ in range(p.random.randint(1, 4))]
+    p.returned = [
+        p.random.choice(names[-8:] if p.random.random() < 0.7 else names) for _ in range(p.random.randint(1, 4))
+    ]
     return p
