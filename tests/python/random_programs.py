@@ -56,7 +56,7 @@ UNARY: list[Callable[[torch.Tensor], torch.Tensor]] = [
     lambda t: torch.where(t > 0, t, t * 0.1),
     lambda t: torch.nn.functional.dropout(t, 0.3),
     lambda t: torch.rand_like(t.detach()),
-    lambda t: t.sort(-1).values if t.dim() else t.cos(),
+    lambda t: t.detach().sort(-1).values if t.dim() else t.cos(),
     lambda t: torch.cat([t, t]) if t.dim() and t.numel() < 64 else t.sqrt().nan_to_num(),
 ]
 
@@ -89,14 +89,14 @@ WRITES: list[Callable[[torch.Tensor, torch.Tensor], Any]] = [
     lambda t, o: t.__setitem__(..., 2),
     lambda t, o: t.__setitem__(0, o.sum()) if t.dim() and t.shape[0] else t.neg_(),
     lambda t, o: torch.sin(t.detach().clone(), out=t) if not t.requires_grad else t.sin_(),
-    lambda t, o: torch._foreach_mul_([t], 0.5),
+    lambda t, o: torch._foreach_mul_([t], 0.5) if t.dim() else t.neg_(),
     lambda t, o: t.t_() if t.dim() == 2 and not t._is_view() and not t.requires_grad else t.neg_(),
 ]
 
 READS: list[Callable[[torch.Tensor], Any]] = [
     lambda t: t.sum().item(),
     lambda t: t.tolist(),
-    lambda t: repr(t),
+    repr,
     lambda t: t.detach().numpy().tolist(),
     lambda t: bool((t > 0).any()),
     lambda t: (t._version, tuple(t.shape), t.stride(), t.requires_grad, t.is_leaf),

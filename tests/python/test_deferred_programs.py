@@ -302,6 +302,18 @@ def foreach_operators(x, w):
 
 
 @program
+def foreach_on_scalars(x, w):
+    number = torch.ones(())
+    torch._foreach_mul_([number], 0.5)
+    return number
+
+
+@program
+def versions_of_selecting_gradients(x, w):
+    return torch.autograd.grad(w.sort(-1).values.sum(), w)
+
+
+@program
 def complex_numbers(x, w):
     z = torch.view_as_complex(x.view(3, 2, 2).contiguous())
     return z, z.abs(), torch.fft.fft(z), z @ z.mH, z.angle(), torch.polar(x.abs(), x), (z * 1j).real
@@ -325,6 +337,8 @@ def index_writes(x, w):
 KNOWN: dict[str, str] = {
     "autograd_forward_mode": "operators with a bool as their result",
     "func_transforms": "operators with a bool as their result",
+    "foreach_on_scalars": "version counters after writes to lists of numbers",
+    "versions_of_selecting_gradients": "version counters of gradients of sort and max",
     "custom_operator": "version counters of what a kernel in Python writes",
     "modes_see_detach": "autograd's saved tensors do not ask modes",
 }
