@@ -335,12 +335,8 @@ def index_writes(x, w):
 
 # Programs that are known to differ, and why.
 KNOWN: dict[str, str] = {
-    "autograd_forward_mode": "operators with a bool as their result",
-    "func_transforms": "operators with a bool as their result",
     "foreach_on_scalars": "version counters after writes to lists of numbers",
     "versions_of_selecting_gradients": "version counters of gradients of sort and max",
-    "custom_operator": "version counters of what a kernel in Python writes",
-    "modes_see_detach": "autograd's saved tensors do not ask modes",
 }
 
 
