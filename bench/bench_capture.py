@@ -15,6 +15,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +29,21 @@ import zoo
 
 WIDTH, HEADS, VOCABULARY = 128, 4, 256
 
-clock = time.perf_counter
 
+@dataclass
+class Stopwatch:
+    repeats: int
+    clock: Callable[[], float]  # seconds
 
-def median(repeats: int, fn: Callable[[], Any]) -> float:
-    """Seconds."""
-    fn()
-    times = []
-    for _ in range(repeats):
-        start = clock()
+    def median(self, fn: Callable[[], Any]) -> float:
+        """Seconds, after a run to warm up."""
         fn()
-        times.append(clock() - start)
-    return statistics.median(times)
+        times = []
+        for _ in range(self.repeats):
+            start = self.clock()
+            fn()
+            times.append(self.clock() - start)
+        return statistics.median(times)
 
 
 class Problem:
@@ -81,13 +85,13 @@ def row(name: str, *cells: str) -> None:
     print(f"  {name:<44}" + "".join(f"{cell:>16}" for cell in cells))
 
 
-def per_node(repeats: int, batch: int, length: int) -> None:
+def per_node(watch: Stopwatch, batch: int, length: int) -> None:
     print("growth with the number of layers, made functional")
     row("layers", "operators", "time", "us/operator", "us/added one")
     before, operators = 0.0, 0
     for layers in (1, 4, 16, 64):
         problem = Problem(layers, batch, length)
-        count, whole = len(problem.capture()), median(repeats, lambda: problem.capture().functional())
+        count, whole = len(problem.capture()), watch.median(lambda: problem.capture().functional())
         each, added = whole / count * 1e6, (whole - before) / (count - operators) * 1e6
         row(str(layers), str(count), milliseconds(whole), f"{each:.1f}", f"{added:.1f}" if operators else "")
         before, operators = whole, count
@@ -105,7 +109,7 @@ def one_step(problem: Problem) -> Callable[[], None]:
     return step
 
 
-def deferred_step(repeats: int, batch: int, length: int) -> None:
+def deferred_step(watch: Stopwatch, batch: int, length: int) -> None:
     print("a training step (forward, backward, AdamW), 12 layers: eager and deferred")
     row("batch x length", "eager", "deferred", "ratio", "flushes")
     counts = {}
@@ -117,7 +121,7 @@ def deferred_step(repeats: int, batch: int, length: int) -> None:
                 step()
             counts.update(block.stats())
 
-        eager, later = median(repeats, step), median(repeats, deferred)
+        eager, later = watch.median(step), watch.median(deferred)
         ratio = f"{later / eager:.2f}"
         row(f"{rows} x {columns}", milliseconds(eager), milliseconds(later), ratio, str(counts["flushes"]))
 
@@ -131,13 +135,10 @@ def main() -> None:
     parser.add_argument("--without-aot", action="store_true", help="leave PyTorch's export out, which takes long")
     parser.add_argument("--cpu-time", action="store_true", help="processor time, for a machine that is busy otherwise")
     options = parser.parse_args()
-    if options.cpu_time:
-        global clock
-        clock = time.process_time
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)  # the tensors are small: threads would only wait for each other
-    repeats = options.repeats
+    watch = Stopwatch(options.repeats, time.process_time if options.cpu_time else time.perf_counter)
     torch.manual_seed(0)
     problem = Problem(options.layers, options.batch, options.length)
     graph = problem.capture()
@@ -154,13 +155,13 @@ def main() -> None:
         f"{len(graph)} operators ({len(functional)} functional), {graph.stats['fallbacks']} on the meta fallback; "
         "results equal eager mode's"
     )
-    eager = median(repeats, lambda: problem.joint(problem.ids, *problem.parameters))
+    eager = watch.median(lambda: problem.joint(problem.ids, *problem.parameters))
     tiny = Problem(options.layers, 2, 2)
-    python = median(repeats, lambda: tiny.joint(tiny.ids, *tiny.parameters))
-    record = median(repeats, problem.capture)
-    whole = median(repeats, lambda: problem.capture().functional())
+    python = watch.median(lambda: tiny.joint(tiny.ids, *tiny.parameters))
+    record = watch.median(problem.capture)
+    whole = watch.median(lambda: problem.capture().functional())
     sizes = {0: {0: "batch", 1: "length"}}
-    dynamic = median(repeats, lambda: problem.capture(dynamic=sizes).functional())
+    dynamic = watch.median(lambda: problem.capture(dynamic=sizes).functional())
     guards = problem.capture(dynamic=sizes).guards
     row("", "time", "against saker")
     row("saker.capture", milliseconds(record), f"{record / whole:.2f}")
@@ -169,11 +170,11 @@ def main() -> None:
     row("eager, batch 2 x 2 (the cost of the Python)", milliseconds(python), f"{python / whole:.2f}")
     row("eager", milliseconds(eager), f"{eager / whole:.2f}")
     if not options.without_aot:
-        aot = median(repeats, problem.aot)
+        aot = watch.median(problem.aot)
         row("aot_export_joint_simple", milliseconds(aot), f"{aot / whole:.1f}")
     print(f"guards of the dynamic graph: {', '.join(guards) or 'none'}")
-    per_node(repeats, options.batch, options.length)
-    deferred_step(repeats, options.batch, options.length)
+    per_node(watch, options.batch, options.length)
+    deferred_step(watch, options.batch, options.length)
 
 
 if __name__ == "__main__":
