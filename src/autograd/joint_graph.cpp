@@ -1,0 +1,236 @@
+#include "autograd/joint_graph.h"
+
+#include <algorithm>
+
+#include "ops/functional_form.h"
+#include "support/check.h"
+
+namespace saker::autograd {
+namespace {
+
+// Of a size that no one has seen yet.
+constexpr int64_t kUnseenSize = 64;
+
+template <typename F>
+void eachValue(const ir::Arg& arg, F&& f) {
+  if (arg.isValue()) {
+    f(arg.toValue());
+  } else if (arg.isList()) {
+    for (const ir::Arg& element : arg.toList()) eachValue(element, f);
+  }
+}
+
+bool mustStay(const ir::Node& node) {
+  if (node.isReturn()) return false;
+  const ops::Operator* op = ops::of(&node);
+  if (!op || op->has(ops::kReadsState)) return true;
+  if (!op->isRemovable() && !(op->writes && ops::writesNothing(node))) return true;
+  for (const ir::Region* body : node.regions()) {
+    for (const ir::Node* inner = body->first(); inner; inner = inner->next()) {
+      if (mustStay(*inner)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+JointGraph::JointGraph(ir::Graph& graph, const Joint& layout, const ir::Node* backwardStart)
+    : graph_(graph),
+      layout_(layout),
+      places_(graph.nodeLimit()),
+      values_(graph.valueLimit()),
+      memory_(graph.valueLimit()),
+      holder_(graph.valueLimit()),
+      forwardWrites_(graph.valueLimit()),
+      backwardWrites_(graph.valueLimit()),
+      examples_(sym::exampleAssignment(graph.context().symbols())) {
+  for (ir::Value* parameter : graph.top()->parameters()) values_[parameter->id()] = parameter;
+  for (ir::Node* node = graph.top()->first(); node && !node->isReturn(); node = node->next()) {
+    places_[node->id()] = static_cast<uint32_t>(nodes_.size());
+    nodes_.push_back(node);
+    for (size_t i = 0; i < node->resultCount(); ++i) values_[node->result(i)->id()] = node->result(i);
+  }
+  for (std::optional<int64_t>& example : examples_.ints) example = example.value_or(kUnseenSize);
+  for (const ir::Node* node : nodes_) pinned_.push_back(mustStay(*node));
+  followMemory();
+  followTangents();
+  if (backwardStart) start_ = placeOf(backwardStart);
+  findForward();
+  if (!error_) findBackward();
+}
+
+bool JointGraph::isView(size_t node) const {
+  const ops::Operator* op = ops::of(nodes_[node]);
+  return op && op->cost == ops::Cost::View && !pinned_[node] && nodes_[node]->regions().empty();
+}
+
+template <typename F>
+void JointGraph::eachWritten(const ir::Node* node, F&& f) const {
+  const ops::Operator* op = ops::of(node);
+  if (!op || !op->writes || ops::writesNothing(*node)) return;
+  for (size_t i = 0; i < node->args().size(); ++i) {
+    if (op->writes >> i & 1) eachValue(node->arg(i), f);
+  }
+}
+
+// Values are numbered in their order, so the smallest of those that share memory is the one that was made first.
+void JointGraph::followMemory() {
+  for (uint32_t i = 0; i < memory_.size(); ++i) memory_[i] = holder_[i] = i;
+  for (size_t place = 0; place < nodes_.size(); ++place) {
+    const ir::Node* node = nodes_[place];
+    const ops::Operator* op = ops::of(node);
+    bool surely = false;
+    auto share = [&](const ir::Value* input) {
+      if (!input->tensor()) return;
+      for (size_t i = 0; i < node->resultCount(); ++i) {
+        const ir::Value* result = node->result(i);
+        if (!result->tensor()) continue;
+        unite(input->id(), result->id());
+        if (surely) holder_[result->id()] = holder_[input->id()];
+      }
+    };
+    if (!op || !node->regions().empty()) {
+      eachInput(node, share);
+      continue;
+    }
+    surely = !op->has(ops::kMayAlias);
+    for (int8_t argument : op->resultAlias) {
+      if (argument >= 0) eachValue(node->arg(static_cast<size_t>(argument)), share);
+    }
+    surely = op->cost == ops::Cost::View;
+    if ((surely || op->has(ops::kMayAlias)) && node->operandCount()) share(node->operand(0));
+  }
+}
+
+void JointGraph::followTangents() {
+  onTangents_.resize(nodes_.size());
+  start_ = nodes_.size();
+  std::vector<bool> tainted(memory_.size());  // by memory: written by what depends on tangents
+  for (size_t place = 0; place < nodes_.size(); ++place) {
+    bool depends = false;
+    eachInput(nodes_[place], [&](const ir::Value* input) {
+      depends |= input->isParameter() ? isTangent(input) : bool(onTangents_[definedAt(input)]);
+      depends |= tainted[find(input->id())];
+    });
+    onTangents_[place] = depends;
+    if (!depends) continue;
+    start_ = std::min(start_, place);
+    eachWritten(nodes_[place], [&](const ir::Value* value) { tainted[find(value->id())] = true; });
+  }
+}
+
+void JointGraph::findForward() {
+  inForward_.resize(nodes_.size());
+  auto need = [&](const ir::Value* value) {
+    if (!value->isParameter()) inForward_[definedAt(value)] = true;
+  };
+  std::vector<ir::Value*> results = forwardResults();
+  for (const ir::Value* result : results) {
+    if (isTangent(result)) error_ = "a forward result is a tangent";
+    need(result);
+  }
+  for (size_t place = nodes_.size(); place-- > 0;) {
+    const ir::Node* node = nodes_[place];
+    if (pinned_[place] && !onTangents_[place]) {
+      // Behind the first use of a tangent there are effects of the backward, and the copies into primals.
+      bool ofForward = place < start_;
+      eachWritten(node, [&](const ir::Value* value) { ofForward |= values_[find(value->id())]->isParameter(); });
+      if (ofForward) inForward_[place] = true;
+    }
+    if (!inForward_[place]) continue;
+    if (onTangents_[place]) {
+      error_ = "a forward result depends on a tangent, through " + node->op()->qualified;
+      return;
+    }
+    eachInput(node, need);
+    eachWritten(node, [&](const ir::Value* value) { forwardWrites_[find(value->id())] = true; });
+  }
+}
+
+void JointGraph::findBackward() {
+  inBackward_.resize(nodes_.size());
+  for (size_t place = 0; place < nodes_.size(); ++place) {
+    inBackward_[place] = onTangents_[place] || (pinned_[place] && !inForward_[place]);
+    if (!inBackward_[place]) continue;
+    eachWritten(nodes_[place], [&](const ir::Value* value) { backwardWrites_[find(value->id())] = true; });
+  }
+  for (size_t place = 0; place < nodes_.size(); ++place) {
+    const ir::Node* node = nodes_[place];
+    auto check = [&](const ir::Value* value) {
+      if (!backwardWrites(value)) return;
+      if (forwardWrites(value)) error_ = "forward and backward write the same tensor, in " + node->op()->qualified;
+      if (values_[find(value->id())]->isParameter()) return;
+      // The backward makes what it writes itself, so that it can be run again.
+      if (inForward_[place]) error_ = "the backward writes a tensor of the forward, made by " + node->op()->qualified;
+      inBackward_[place] = true;
+    };
+    eachInput(node, check);
+    for (size_t i = 0; i < node->resultCount(); ++i) check(node->result(i));
+  }
+}
+
+uint32_t JointGraph::find(uint32_t value) const {
+  while (memory_[value] != value) value = memory_[value] = memory_[memory_[value]];
+  return value;
+}
+
+void JointGraph::unite(uint32_t a, uint32_t b) {
+  a = find(a);
+  b = find(b);
+  memory_[std::max(a, b)] = std::min(a, b);
+}
+
+std::vector<ir::Value*> JointGraph::returned(size_t from, size_t to) const {
+  std::vector<ir::Value*> out;
+  std::span<const ir::Arg> args = graph_.top()->terminator()->args();
+  for (size_t i = from; i < std::min(to, args.size()); ++i) {
+    eachValue(args[i], [&](ir::Value* value) { out.push_back(value); });
+  }
+  return out;
+}
+
+int64_t JointGraph::example(sym::Int size) const {
+  if (size.isConst()) return size.constant();
+  return sym::evaluateInt(size.node(), examples_).value_or(kUnseenSize);
+}
+
+uint64_t JointGraph::elementsOf(const ir::TensorType& type) const {
+  auto [known, fresh] = elements_.try_emplace(&type, 0);
+  if (!fresh) return known->second;
+  // Elements that share an address (an expanded dimension) count once.
+  uint64_t elements = 1;
+  for (size_t i = 0; i < type.rank; ++i) {
+    int64_t size = example(type.size(i));
+    if (size <= 0) return known->second = 0;
+    if (example(type.stride(i)) == 0) continue;
+    if (__builtin_mul_overflow(elements, static_cast<uint64_t>(size), &elements)) elements = uint64_t{1} << 50;
+  }
+  return known->second = std::min(elements, uint64_t{1} << 50);
+}
+
+uint64_t JointGraph::elementsOf(const ir::Value* value) const {
+  return value->tensor() ? elementsOf(*value->tensor()) : 1;
+}
+
+uint64_t JointGraph::bytesOf(const ir::Value* value) const {
+  if (!value->tensor()) return 8;
+  return elementsOf(*value->tensor()) * static_cast<uint64_t>(ir::byteSize(value->tensor()->dtype));
+}
+
+uint64_t JointGraph::bytesOf(const std::vector<ir::Value*>& saved) const {
+  uint64_t total = 0;
+  std::vector<bool> counted(memory_.size());
+  for (const ir::Value* value : saved) {
+    const ir::Value* holder = holderOf(value);
+    if (mustCopy(value)) {
+      total += bytesOf(value);
+    } else if (!holder->isParameter() && !counted[holder->id()]) {
+      counted[holder->id()] = true;
+      total += bytesOf(holder);
+    }
+  }
+  return total;
+}
+
+}  // namespace saker::autograd
