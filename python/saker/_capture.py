@@ -38,6 +38,7 @@ def capture(fn: Callable, /, *args: Any, dynamic: Mapping[int | str, Dims] | Non
     tensors = [leaves[i] for i in places]
     sizes = _dynamic_sizes(dynamic or {}, args, kwargs, tensors)
     recording = _C.Capture(tensors, sizes)
+    generator = torch.get_rng_state()
     try:
         stand_ins = recording.arguments()
         for place, stand_in in zip(places, stand_ins, strict=True):
@@ -50,6 +51,7 @@ def capture(fn: Callable, /, *args: Any, dynamic: Mapping[int | str, Dims] | Non
             program = recording.finish(values)
     finally:
         recording.cancel()
+        torch.set_rng_state(generator)
     constants = [None if i in set(places) else leaf for i, leaf in enumerate(leaves)]
     return Graph(program, inputs=(spec, places, constants), outputs=outputs, stats=stats)
 

@@ -79,6 +79,8 @@ _STATE = (
     "_set_sdp_use_cudnn",
     "_set_nnpack_enabled",
 )
+# Setting the state of the generator, which random operators of a captured graph would not see.
+_GENERATOR = ("set_rng_state", "manual_seed", "seed")
 _TORCH_STATE = ("set_num_threads", "set_flush_denormal")
 
 
@@ -121,6 +123,15 @@ def _flushing(original: Callable) -> Callable:
     return call
 
 
+def _generator(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        _C.note_generator_set()
+        return original(*args, **kwargs)
+
+    return call
+
+
 class _Doors:
     """Wraps and unwraps; counts the traces that are on, in all threads."""
 
@@ -146,6 +157,10 @@ class _Doors:
                 self._put(torch.Tensor, name, _method(name, original))
         for name in _MAKERS:
             self._put(torch, name, _maker(name, getattr(torch, name)))
+        for name in _GENERATOR:
+            noted = _generator(getattr(torch, name))
+            self._put(torch, name, noted)
+            self._put(torch.random, name, noted)
         for owner, names in (
             (torch.UntypedStorage, _STORAGE),
             (torch._C, _STATE),

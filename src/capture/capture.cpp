@@ -1,8 +1,11 @@
 #include "capture/capture.h"
 
+#include <torch/csrc/autograd/functions/utils.h>
+
 #include <algorithm>
 #include <unordered_map>
 
+#include "aten/autograd_node.h"
 #include "aten/convert.h"
 #include "aten/enums.h"
 #include "capture/undo.h"
@@ -23,6 +26,21 @@ ir::Arg outputArg(Trace& trace, const c10::IValue& output) {
   ir::Arg arg =
       aten::Converter(*trace.context(), scratch, trace.host().hooks.unwrap).argument(output, aten::IntMeaning::Number);
   return arg;
+}
+
+// What a stand-in of a tensor with history comes from: gradients end here.
+struct StandIn final : torch::autograd::Node {
+  torch::autograd::variable_list apply(torch::autograd::variable_list&&) override { return {}; }
+  std::string name() const override { return "saker::StandIn"; }
+};
+
+// A leaf stands for a leaf, which autograd does not let be written, and a tensor with history for one that has.
+void giveHistory(const at::Tensor& standIn, bool leaf) {
+  if (leaf) {
+    standIn.set_requires_grad(true);
+  } else {
+    torch::autograd::set_history(standIn, aten::makeNode<StandIn>());
+  }
 }
 
 // Row-major strides in the order of memory that the strides of the example show; nothing where it has gaps.
@@ -83,15 +101,15 @@ void Capture::checkArgument(size_t index, const at::Tensor& argument, std::span<
   std::string name = "argument " + std::to_string(index);
   auto fail = [&](const std::string& what) { trace_->raise({ops::Reason::Unsupported, name + " " + what}); };
   const c10::TensorImpl& impl = *argument.unsafeGetTensorImpl();
+  if (impl.key_set().has(c10::DispatchKey::FuncTorchBatched) ||
+      impl.key_set().has(c10::DispatchKey::FuncTorchGradWrapper)) {
+    fail("belongs to a torch.func transform around the capture: capture inside of it");
+  }
   if (impl.key_set().has(c10::DispatchKey::Python)) {
     fail("is a tensor subclass or a FakeTensor, which cannot be captured: pass a plain tensor");
   }
   if (argument.layout() != c10::kStrided || !argument.has_storage() || argument.is_quantized()) {
     fail("is not a dense strided tensor: convert it with to_dense() or dequantize()");
-  }
-  if (impl.key_set().has(c10::DispatchKey::FuncTorchBatched) ||
-      impl.key_set().has(c10::DispatchKey::FuncTorchGradWrapper)) {
-    fail("belongs to a torch.func transform around the capture: capture inside of it");
   }
   for (const DynamicSize& size : dynamic) {
     if (size.argument == index && size.dim >= static_cast<size_t>(argument.dim())) {
@@ -125,7 +143,7 @@ void Capture::wrap(std::span<const at::Tensor> arguments, std::span<const Dynami
     if (program_->sameAs[i] != i) {
       wrapped_[i] = wrapped_[program_->sameAs[i]];
     } else if (wrapped_[i].defined() && arguments[i].requires_grad()) {
-      wrapped_[i].set_requires_grad(true);
+      giveHistory(wrapped_[i], arguments[i].is_leaf());
     }
   }
 }
@@ -171,7 +189,7 @@ const ir::TensorType* Capture::argumentType(size_t index, const at::Tensor& argu
 void Capture::wrapAlone(size_t index, const at::Tensor& argument, std::span<const DynamicSize> dynamic) {
   ir::Graph& graph = trace_->graph();
   ir::Value* parameter = graph.addParameter(graph.top(), argumentType(index, argument, dynamic));
-  addSource({runtime::Source::Kind::Argument, index, {}, false});
+  addSource(parameter, {runtime::Source::Kind::Argument, index, {}, false});
   wrapped_[index] = trace_->makeTensor(parameter, nullptr);
 }
 
@@ -191,7 +209,7 @@ void Capture::wrapGroup(const std::vector<size_t>& group, std::span<const at::Te
   whole.offset = 0;
   whole.flags = {};
   ir::Value* flat = graph.addParameter(graph.top(), trace_->context()->types().tensor(whole));
-  addSource({runtime::Source::Kind::Flat, group[0], {}, false});
+  addSource(flat, {runtime::Source::Kind::Flat, group[0], {}, false});
   at::Tensor base = trace_->makeTensor(flat, nullptr);
   const c10::Storage storage = base.storage();
   for (size_t index : group) {
@@ -207,22 +225,34 @@ void Capture::wrapGroup(const std::vector<size_t>& group, std::span<const at::Te
   }
 }
 
+void Capture::addSource(const ir::Value* parameter, runtime::Source source) {
+  sources_.resize(parameter->index() + 1);
+  sources_[parameter->index()] = std::move(source);
+}
+
+at::Tensor Capture::addArgument(const ir::TensorType* type) {
+  ir::Graph& graph = trace_->graph();
+  ir::Value* parameter = graph.addParameter(graph.top(), type);
+  addSource(parameter, {runtime::Source::Kind::Argument, program_->arguments++, {}, false});
+  wrapped_.push_back(trace_->makeTensor(parameter, nullptr));
+  program_->sameAs.push_back(wrapped_.size() - 1);
+  return wrapped_.back();
+}
+
 void Capture::collectGradients(std::vector<ir::Arg>& returned) {
   auto collect = [&](size_t parameter, const at::Tensor& before, const at::Tensor& after) {
     if (after.is_same(before) || !after.defined()) return;
     program_->gradients.push_back({parameter, before.defined()});
     returned.push_back(ir::Arg::value(trace_->valueOf(after)));
   };
-  for (size_t i = 0; i < program_->sources.size(); ++i) {
-    const runtime::Source& source = program_->sources[i];
-    if (source.kind == runtime::Source::Kind::Argument && wrapped_[source.argument].is_leaf()) {
-      collect(i, {}, wrapped_[source.argument].grad());
-    }
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    if (!sources_[i] || sources_[i]->kind != runtime::Source::Kind::Argument) continue;
+    const at::Tensor& standIn = wrapped_[sources_[i]->argument];
+    if (standIn.is_leaf()) collect(i, {}, standIn.grad());
   }
-  size_t first = program_->sources.size();
   for (const Undo::Leaf& leaf : trace_->undo().leaves()) {
-    for (size_t k = 0; k < trace_->inputs().size(); ++k) {
-      if (trace_->inputs()[k].tensor.is_same(leaf.tensor)) collect(first + k, leaf.grad, leaf.tensor.grad());
+    for (const Input& input : trace_->inputs()) {
+      if (input.tensor.is_same(leaf.tensor)) collect(input.value->index(), leaf.grad, leaf.tensor.grad());
     }
   }
 }
@@ -242,10 +272,15 @@ std::unique_ptr<runtime::Program> Capture::finish(std::span<const c10::IValue> o
   for (const at::Tensor& argument : wrapped_) {
     program.argumentWrites.push_back(argument.defined() ? static_cast<uint32_t>(argument._version()) : 0);
   }
-  program.closedWrites.resize(program.sources.size());
+  size_t parameters = trace_->graph().top()->parameters().size();
+  program.closedWrites.resize(parameters);
+  program.sources.resize(parameters);
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    if (sources_[i]) program.sources[i] = *sources_[i];
+  }
   for (const Input& input : trace_->inputs()) {
-    addSource({runtime::Source::Kind::Closed, 0, input.tensor, input.literal});
-    program.closedWrites.push_back(trace_->undo().writesTo(input.tensor));
+    program.sources[input.value->index()] = {runtime::Source::Kind::Closed, 0, input.tensor, input.literal};
+    program.closedWrites[input.value->index()] = trace_->undo().writesTo(input.tensor);
   }
   trace_->graph().appendReturn(trace_->graph().top(), returned);
   program.objects = trace_->kept();

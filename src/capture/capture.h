@@ -34,6 +34,9 @@ class Capture {
 
   // What stands for the arguments.
   const std::vector<at::Tensor>& arguments() const { return wrapped_; }
+  Trace& trace() { return *trace_; }
+  // One more parameter of the graph, as an argument after those there are, and what stands for it.
+  at::Tensor addArgument(const ir::TensorType* type);
   // Ends the capture. Outputs are tensors, numbers of ours, or constants.
   std::unique_ptr<runtime::Program> finish(std::span<const c10::IValue> outputs);
   const TraceStats& stats() const { return trace_->stats(); }
@@ -45,7 +48,7 @@ class Capture {
   void checkArgument(size_t index, const at::Tensor& argument, std::span<const DynamicSize> dynamic) const;
   const ir::TensorType* argumentType(size_t index, const at::Tensor& argument, std::span<const DynamicSize> dynamic);
   sym::Int dynamicSize(const DynamicSize& dynamic, int64_t example);
-  void addSource(runtime::Source source) { program_->sources.push_back(std::move(source)); }
+  void addSource(const ir::Value* parameter, runtime::Source source);
   void collectGradients(std::vector<ir::Arg>& returned);
   void leave();
 
@@ -53,6 +56,7 @@ class Capture {
   std::unique_ptr<TraceScope> scope_;
   std::unique_ptr<runtime::Program> program_;
   std::vector<at::Tensor> wrapped_;
+  std::vector<std::optional<runtime::Source>> sources_;  // by parameter: those that are arguments
 };
 
 // The functional form of a program; throws std::runtime_error with the reason where there is none.

@@ -63,6 +63,7 @@ class Recorder {
     trace_.inference().observe(*trace_.context());
     trace_.scratch().reset({});
     ValueConverter converter(trace_, trace_.scratch());
+    converter_ = &converter;
     try {
       if (!entry_) {
         recordUnknown(converter);
@@ -73,8 +74,13 @@ class Recorder {
             trace_.inference().arguments(converter, trace_.scratch(), *entry_, call_.values);
         ops::Inferred inferred = ops::infer(*entry_->op, *trace_.context(), args);
         if (inferred.refusal) throw ops::RefusalException{*inferred.refusal};
-        if (!mustRun(inferred)) {
+        if (isMetadataWrite()) {
+          giveGeometry(inferred);
+        } else if (!mustRun(inferred)) {
           append(entry_->op, resolved(args, inferred), inferred.results);
+        } else if (trace_.mode() == Mode::Capture) {
+          throw ops::RefusalException{
+              {ops::Reason::Unsupported, "its result is on the meta device, which has no data"}};
         } else {
           runNow(trace_, call_, entry_);
         }
@@ -130,6 +136,29 @@ class Recorder {
     return call_.op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   }
 
+  // t_, squeeze_, as_strided_: another view of the same memory under the same tensor.
+  bool isMetadataWrite() const {
+    const ops::Operator& op = *entry_->op;
+    return op.variant == ops::Variant::Inplace && op.cost == ops::Cost::View && op.writes == 1;
+  }
+
+  // Deferred, there is nothing to run: the tensor is another view of its memory from here on. In a capture it is part
+  // of the program, for tensors that the program was given or made.
+  void giveGeometry(const ops::Inferred& inferred) {
+    const at::Tensor target = call_.values[0].toTensor();
+    if (trace_.mode() == Mode::Capture) {
+      if (!traceTensor(*target.unsafeGetTensorImpl())) {
+        throw ops::RefusalException{{ops::Reason::Unsupported,
+                                     "it gives other sizes or strides to a tensor that the "
+                                     "function closes over"}};
+      }
+      return append(entry_->op, trace_.inference().arguments(*converter_, trace_.scratch(), *entry_, call_.values),
+                    inferred.results);
+    }
+    trace_.setGeometry(target, nullptr, *ir::asTensor(inferred.results[0]));
+    call_.replaceWith({target});
+  }
+
   // Results without data, and, where tensors must be exact at once, results of a size that only the operator knows.
   bool mustRun(const ops::Inferred& inferred) const {
     for (const ir::Type* result : inferred.results) {
@@ -148,6 +177,12 @@ class Recorder {
         throw ops::RefusalException{{ops::Reason::Unsupported,
                                      "it writes to or aliases its arguments, and the "
                                      "operator table does not know it"}};
+      }
+    }
+    for (const c10::Argument& result : call_.op.schema().returns()) {
+      c10::TypeKind kind = result.type()->kind();
+      if (kind != c10::TypeKind::TensorType && kind != c10::TypeKind::ListType) {
+        throw ops::RefusalException{{ops::Reason::DataDependent, "its result is no tensor"}};
       }
     }
     aten::Inference::Outcome outcome = trace_.inference().infer(*trace_.context(), call_.op, call_.values);
@@ -236,6 +271,7 @@ class Recorder {
   Trace& trace_;
   const Call& call_;
   const aten::Inference::Entry* entry_;
+  ValueConverter* converter_ = nullptr;
 };
 
 // The thread's trace; on a thread of the autograd engine, that of the tensors it was given.
@@ -265,6 +301,24 @@ void runOrdinary(const Call& call) {
   call.op.callBoxed(call.stack);
 }
 
+// A FakeTensor has a device in name only, and would answer for real tensors too.
+void refuseFakeTensors(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Trace* trace = current();
+  if (!trace || trace->mode() != Mode::Capture) return;
+  Call call(op, {}, stack);
+  eachTensor(call.values, [&](const at::Tensor& tensor) {
+    const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    if (!impl.key_set().has(c10::DispatchKey::Python) || !impl.has_storage()) return;
+    const c10::Storage& storage = impl.unsafe_storage();
+    if (storage && storage.device_type() == c10::kMeta && !tensor.is_meta()) {
+      refuse(*trace, call,
+             {ops::Reason::Unsupported,
+              "an argument is a FakeTensor, which has no data: close over real "
+              "tensors"});
+    }
+  });
+}
+
 }  // namespace
 
 void record(Trace& trace, const Call& call) {
@@ -275,6 +329,7 @@ void record(Trace& trace, const Call& call) {
 void recordCall(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   // Modes and subclasses that see every operator come first; what they call comes back here.
   if (keys.has(c10::DispatchKey::Python)) {
+    refuseFakeTensors(op, stack);
     op.redispatchBoxed(keys & aten::kBelowTrace, stack);
     return;
   }

@@ -1,6 +1,7 @@
 #include "capture/run_now.h"
 
 #include <ATen/ops/empty_strided.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include "capture/record.h"
 #include "ops/operator.h"
@@ -90,7 +91,20 @@ void runForReal(const Call& call, const Entry* entry) {
   eachTensor(call.values, [](const at::Tensor& tensor) {
     if (!pendingStorage(*tensor.unsafeGetTensorImpl())) dropTraceKey(*tensor.unsafeGetTensorImpl());
   });
-  if (entry) return call.op.callBoxed(call.stack);
+  if (entry) {
+    std::vector<at::Tensor> written;
+    if (call.bumpsInside) {
+      for (size_t i = 0; i < call.values.size(); ++i) {
+        if (!(entry->op->writes >> i & 1)) continue;
+        eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& t) { written.push_back(t); });
+      }
+    }
+    call.op.callBoxed(call.stack);
+    for (const at::Tensor& tensor : written) {
+      if (tensor.is_cpu()) torch::autograd::impl::bump_version(tensor);
+    }
+    return;
+  }
   // The kernel may be a program of its own: it sees the thread as it was, but for the trace.
   c10::impl::ForceDispatchKeyGuard seen(call.surroundings.included_ - kTraceKeys,
                                         call.surroundings.excluded_ | kTraceKeys);
@@ -189,7 +203,7 @@ bool cannotWait(const Trace& trace, const Call& call, const Entry* entry) {
   constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
   if (entry && entry->op->traits & never) return true;
   if (isMarker(call) || isQuery(call, entry) || !allPlain(call)) return true;
-  if (trace.mode() == Mode::Capture) return false;
+  if (trace.mode() == Mode::Capture) return entry && entry->op->isRandom() && trace.generatorSet();
   if (!entry || entry->op->isRandom() || allOnMeta(call)) return true;
   if (entry->op->qualified == "aten::lift_fresh" || entry->op->has(ops::kHostResult)) return true;
   if (isHostTable(call, *entry)) return true;
@@ -201,6 +215,12 @@ void runNow(Trace& trace, const Call& call, const Entry* entry) {
   if (isQuery(call, entry)) return call.op.callBoxed(call.stack);
   if (trace.mode() == Mode::Capture) {
     if (isMarker(call) || readsLiteral(trace, call)) return runForReal(call, entry);
+    if (entry && entry->op->isRandom()) {
+      refuse(trace, call,
+             {ops::Reason::Unsupported,
+              "it draws random numbers after the state of the generator was set, "
+              "which a graph does not do yet"});
+    }
     if (!allPlain(call)) {
       refuse(trace, call, {ops::Reason::Unsupported, "an argument is not a plain dense tensor"});
     }

@@ -215,6 +215,7 @@ at::Tensor Trace::makeTensor(ir::Value* value, const c10::Storage* base) {
 void Trace::setGeometry(const at::Tensor& tensor, ir::Value* value, const ir::TensorType& type) {
   c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   setSizes(impl, context_, type);
+  // Without a value of its own it is what it sees of its storage.
   if (TraceTensor* own = traceTensor(impl)) own->setValue(value);
 }
 

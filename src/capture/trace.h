@@ -98,6 +98,9 @@ class Trace : public std::enable_shared_from_this<Trace> {
   const ir::Location* locationOfSequence(uint64_t number) const;
   // Where the program stands; in a backward, where the forward operator was called.
   const ir::Location* whereAmI();
+  // The program has set the state of a generator (manual_seed, set_rng_state), which passes no operator.
+  void noteGeneratorSet() { generatorSet_ = true; }
+  bool generatorSet() const { return generatorSet_; }
   // Per node, whether autograd was on when it was recorded: some kernels ask.
   std::vector<bool>& gradModes() { return gradModes_; }
   Undo& undo() { return *undo_; }
@@ -129,6 +132,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::vector<bool> gradModes_;
   std::unordered_map<uint64_t, const ir::Location*> sequences_;
   const ir::Location* lastLocation_ = nullptr;
+  bool generatorSet_ = false;
   std::unique_ptr<Undo> undo_;
   TraceTensor* living_ = nullptr;
   std::mutex listLock_;  // of living_: tensors die on any thread

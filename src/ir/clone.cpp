@@ -11,16 +11,21 @@ class Cloner {
   explicit Cloner(const Graph& from)
       : to_(std::make_unique<Graph>(from.sharedContext(), from.name())), values_(from.valueLimit()) {}
 
-  std::unique_ptr<Graph> run(const Graph& from) {
-    copyRegion(*from.top(), to_->top());
+  std::unique_ptr<Graph> run(const Graph& from, std::span<const size_t> order) {
+    for (size_t place : order) copyParameter(*from.top()->parameters()[place], to_->top());
+    if (order.empty()) copyParameters(*from.top(), to_->top());
+    copyNodes(*from.top(), to_->top());
     return std::move(to_);
   }
 
  private:
-  void copyRegion(const Region& from, Region* to) {
-    for (const Value* parameter : from.parameters()) {
-      values_[parameter->id()] = to_->addParameter(to, parameter->type(), parameter->name());
-    }
+  void copyParameter(const Value& from, Region* to) {
+    values_[from.id()] = to_->addParameter(to, from.type(), from.name());
+  }
+  void copyParameters(const Region& from, Region* to) {
+    for (const Value* parameter : from.parameters()) copyParameter(*parameter, to);
+  }
+  void copyNodes(const Region& from, Region* to) {
     for (const Node* node = from.first(); node; node = node->next()) copyNode(*node, to);
   }
 
@@ -36,7 +41,11 @@ class Cloner {
       values_[from.result(i)->id()] = made->result(i);
       if (!from.result(i)->name().empty()) to_->setName(made->result(i), from.result(i)->name());
     }
-    for (const Region* body : from.regions()) copyRegion(*body, to_->addRegion(made));
+    for (const Region* body : from.regions()) {
+      Region* copy = to_->addRegion(made);
+      copyParameters(*body, copy);
+      copyNodes(*body, copy);
+    }
   }
 
   Arg copyArg(const Arg& from) {
@@ -55,6 +64,10 @@ class Cloner {
 
 }  // namespace
 
-std::unique_ptr<Graph> clone(const Graph& graph) { return Cloner(graph).run(graph); }
+std::unique_ptr<Graph> clone(const Graph& graph) { return Cloner(graph).run(graph, {}); }
+
+std::unique_ptr<Graph> clone(const Graph& graph, std::span<const size_t> order) {
+  return Cloner(graph).run(graph, order);
+}
 
 }  // namespace saker::ir

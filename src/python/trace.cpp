@@ -176,6 +176,13 @@ void bindTrace(py::module_& module) {
     if (trace && trace->mode() == tracing::Mode::Deferred) trace->flush();
   });
   module.def("leave_mode", &tracing::leaveMode);
+  // True: a capture is on, and random numbers drawn from here on are not those of the graph.
+  module.def("note_generator_set", [] {
+    tracing::Trace* trace = tracing::current();
+    if (!trace || trace->mode() != tracing::Mode::Capture) return false;
+    trace->noteGeneratorSet();
+    return true;
+  });
   // None: no trace on this thread. Otherwise its mode, and whether anything is pending.
   module.def("trace_mode", []() -> std::optional<std::string> {
     tracing::Trace* trace = tracing::current();

@@ -59,6 +59,9 @@ void check(const Program& program, size_t parameter, const at::Tensor& given, co
   auto fail = [&](const std::string& what) {
     throw RunError(nameOf(program, parameter) + " " + what + ": capture the function again for it");
   };
+  if (given.layout() != c10::kStrided || given.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) {
+    fail("is not a plain dense tensor");
+  }
   if (aten::toDType(given.scalar_type()) != type.dtype) {
     fail(std::string("has dtype ") + c10::toString(given.scalar_type()) + ", the graph was captured with " +
          std::string(c10::toString(aten::fromDType(type.dtype))));
@@ -164,6 +167,9 @@ std::vector<std::string> Program::guards() const {
 
 std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor> arguments) {
   std::vector<at::Tensor> inputs = bind(program, arguments);
+  for (const at::Tensor& argument : arguments) {
+    if (!argument.defined()) throw RunError("an argument is no tensor");
+  }
   sym::Assignment symbols = bindSymbols(*program.graph, inputs);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (program.sources[i].kind != Source::Kind::Flat) check(program, i, inputs[i], symbols);

@@ -20,7 +20,7 @@ struct Source {
     Flat,      // all of the memory of an argument, for arguments that share it
     Closed,    // a tensor that the program found elsewhere: a parameter of a module, a constant
   };
-  Kind kind;
+  Kind kind = Kind::Closed;
   size_t argument = 0;
   at::Tensor tensor;  // of Closed
   bool literal = false;

@@ -1,0 +1,25 @@
+// Making nodes of autograd's graph, whose kind of pointer differs between torch versions.
+#pragma once
+
+#include <torch/csrc/autograd/function.h>
+
+#include <memory>
+#include <utility>
+
+#include "aten/torch_version.h"
+
+namespace saker::aten {
+
+// The pointer that autograd keeps to its nodes.
+using NodePtr = decltype(torch::autograd::Edge::function);
+
+template <typename T, typename... Args>
+auto makeNode(Args&&... args) {
+#if SAKER_TORCH_AT_LEAST(2, 13)
+  return c10::make_intrusive<T>(std::forward<Args>(args)...);
+#else
+  return std::shared_ptr<T>(new T(std::forward<Args>(args)...), torch::autograd::deleteNode);
+#endif
+}
+
+}  // namespace saker::aten
