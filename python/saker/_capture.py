@@ -49,6 +49,11 @@ def capture(fn: Callable, /, *args: Any, dynamic: Mapping[int | str, Dims] | Non
             outputs, values = _outputs(result)
             stats = recording.stats()
             program = recording.finish(values)
+    except AssertionError as error:
+        if "FakeTensor" not in str(error):
+            raise
+        message = "the function uses a FakeTensor, which has no data; close over real tensors"
+        raise CaptureError("Unsupported", message) from error
     finally:
         recording.cancel()
         torch.set_rng_state(generator)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -29,7 +30,6 @@ _TENSOR = (
     "_typed_storage",
     "__deepcopy__",
     "__reduce_ex__",
-    "__repr__",
     "__format__",
     "share_memory_",
     "is_shared",
@@ -104,6 +104,18 @@ def _method(name: str, original: Callable) -> Callable:
     return call
 
 
+def _repr(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def call(self, *args, **kwargs):
+        # PyTorch puts tensors into the texts of its errors; that is no reason to read them.
+        if _C.trace_mode() == "capture" and sys._getframe(1).f_globals.get("__name__", "").startswith("torch."):
+            return f"<saker stand-in: {self.dtype}, {tuple(self.shape)}>"
+        _C.open_door(self, "Tensor.__repr__")
+        return original(self, *args, **kwargs)
+
+    return call
+
+
 def _maker(name: str, original: Callable) -> Callable:
     @functools.wraps(original)
     def call(data, *args, **kwargs):
@@ -155,6 +167,7 @@ class _Doors:
                 self._put(torch.Tensor, name, property(_method(name, original.fget)))
             elif original is not None:
                 self._put(torch.Tensor, name, _method(name, original))
+        self._put(torch.Tensor, "__repr__", _repr(torch.Tensor.__repr__))
         for name in _MAKERS:
             self._put(torch, name, _maker(name, getattr(torch, name)))
         for name in _GENERATOR:

@@ -301,24 +301,6 @@ void runOrdinary(const Call& call) {
   call.op.callBoxed(call.stack);
 }
 
-// A FakeTensor has a device in name only, and would answer for real tensors too.
-void refuseFakeTensors(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  Trace* trace = current();
-  if (!trace || trace->mode() != Mode::Capture) return;
-  Call call(op, {}, stack);
-  eachTensor(call.values, [&](const at::Tensor& tensor) {
-    const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-    if (!impl.key_set().has(c10::DispatchKey::Python) || !impl.has_storage()) return;
-    const c10::Storage& storage = impl.unsafe_storage();
-    if (storage && storage.device_type() == c10::kMeta && !tensor.is_meta()) {
-      refuse(*trace, call,
-             {ops::Reason::Unsupported,
-              "an argument is a FakeTensor, which has no data: close over real "
-              "tensors"});
-    }
-  });
-}
-
 }  // namespace
 
 void record(Trace& trace, const Call& call) {
@@ -329,7 +311,6 @@ void record(Trace& trace, const Call& call) {
 void recordCall(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   // Modes and subclasses that see every operator come first; what they call comes back here.
   if (keys.has(c10::DispatchKey::Python)) {
-    refuseFakeTensors(op, stack);
     op.redispatchBoxed(keys & aten::kBelowTrace, stack);
     return;
   }

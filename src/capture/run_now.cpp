@@ -81,6 +81,16 @@ bool allOnMeta(const Call& call) {
   return any && all;
 }
 
+// What a subclass that answers for itself asks of its own kind (a FakeTensor of its meta kernel) is its own affair.
+bool allOfSubclasses(const Call& call) {
+  bool any = false, all = true;
+  eachTensor(call.values, [&](const at::Tensor& tensor) {
+    any = true;
+    all &= tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
+  });
+  return any && all;
+}
+
 bool allPlain(const Call& call) {
   bool plain = true;
   eachTensor(call.values, [&](const at::Tensor& tensor) { plain &= isPlain(tensor); });
@@ -214,7 +224,7 @@ bool cannotWait(const Trace& trace, const Call& call, const Entry* entry) {
 void runNow(Trace& trace, const Call& call, const Entry* entry) {
   if (isQuery(call, entry)) return call.op.callBoxed(call.stack);
   if (trace.mode() == Mode::Capture) {
-    if (isMarker(call) || readsLiteral(trace, call)) return runForReal(call, entry);
+    if (isMarker(call) || allOfSubclasses(call) || readsLiteral(trace, call)) return runForReal(call, entry);
     if (entry && entry->op->isRandom()) {
       refuse(trace, call,
              {ops::Reason::Unsupported,
