@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -53,12 +55,22 @@ def capture(fn: Callable, /, *args: Any, dynamic: Mapping[int | str, Dims] | Non
         if "FakeTensor" not in str(error):
             raise
         message = "the function uses a FakeTensor, which has no data; close over real tensors"
-        raise CaptureError("Unsupported", message) from error
+        raise CaptureError("Unsupported", message, "", *_users_line(error)) from error
     finally:
         recording.cancel()
         torch.set_rng_state(generator)
     constants = [None if i in set(places) else leaf for i, leaf in enumerate(leaves)]
     return Graph(program, inputs=(spec, places, constants), outputs=outputs, stats=stats)
+
+
+def _users_line(error: BaseException) -> tuple[str | None, int]:
+    """The innermost line of the traceback that is neither PyTorch's nor ours."""
+    folders = tuple(os.path.dirname(module.__file__) + os.sep for module in (torch, _C))
+    found: tuple[str | None, int] = (None, 0)
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if not frame.f_code.co_filename.startswith(folders):
+            found = (frame.f_code.co_filename, line)
+    return found
 
 
 def _outputs(result: Any) -> tuple[tuple[pytree.TreeSpec, list[Output]], list[Any]]:

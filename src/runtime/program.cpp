@@ -59,9 +59,10 @@ void check(const Program& program, size_t parameter, const at::Tensor& given, co
   auto fail = [&](const std::string& what) {
     throw RunError(nameOf(program, parameter) + " " + what + ": capture the function again for it");
   };
-  if (given.layout() != c10::kStrided || given.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) {
-    fail("is not a plain dense tensor");
+  if (given.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) {
+    fail("is a tensor subclass or a FakeTensor");
   }
+  if (given.layout() != c10::kStrided) fail("is not a dense strided tensor");
   if (aten::toDType(given.scalar_type()) != type.dtype) {
     fail(std::string("has dtype ") + c10::toString(given.scalar_type()) + ", the graph was captured with " +
          std::string(c10::toString(aten::fromDType(type.dtype))));

@@ -635,9 +635,7 @@ def rule13_data_that_is_there_decides_at_once(x, w):
 
 
 # Programs that are known to differ, and why.
-KNOWN: dict[str, str] = {
-    "rule4_metadata_of_inputs": "a metadata write on an input that is taken back",
-}
+KNOWN: dict[str, str] = {}
 
 
 @pytest.mark.parametrize(
