@@ -108,7 +108,9 @@ void loadExponent(Infer& in) {
   require(in, kFloating, dtype);
   TensorSpec power(exponent);
   power.dtype = dtype;
-  power.strides = ir::contiguousStrides(power.sizes);
+  // Two is a tensor of the first's dtype, a number where that is f32 or integral: then the power is row-major.
+  bool number = ir::isIntegral(x.dtype, true) || x.dtype == DType::Float32;
+  power.strides = number ? ir::contiguousStrides(power.sizes) : denseStridesLike(exponent);
   binaryResult(in, x, *in.context().types().tensor(power), kFloating);
 }
 

@@ -223,6 +223,24 @@ void matmul(Infer& in) {
   in.contiguous(sizes, a);
 }
 
+// Can the first `count` dimensions be seen as one?
+bool folds(const TensorType& t, size_t count) {
+  std::optional<Int> expected;
+  for (size_t i = count; i-- > 0;) {
+    if (t.size(i) == Int(1)) continue;
+    if (expected && t.stride(i) != *expected) return false;
+    expected = t.stride(i) * t.size(i);
+  }
+  return true;
+}
+
+// A batch is folded into rows where it lies in memory so; then the rows of out= must, too.
+void requireFoldable(const TensorType& input, const TensorType& target, IntSpan sizes) {
+  size_t batch = input.rank - 1;
+  if (batch < 2 || !sameSizes(target.sizes(), sizes) || numel(target) == Int(0)) return;
+  if (folds(input, batch) && !folds(target, batch)) refuse("linear cannot write a batch into this layout of out=");
+}
+
 void linear(Infer& in) {
   const TensorType &input = in.tensor(0), &weight = in.tensor(1);
   const TensorType* bias = in.optionalTensor(2);
@@ -235,11 +253,8 @@ void linear(Infer& in) {
     if (weight.rank == 1) refuse("a bias needs a matrix of weights");
     requireOneDType(in, {&input, bias});
     requireExpands(*bias, sizes);
-    // The batch is folded into rows, and the bias is added to out as it lies.
-    if (in.op().variant == Variant::Out && input.rank > 2 && !isContiguous(in.tensor(3))) {
-      refuse("linear with a bias cannot write a batch into this layout");
-    }
   }
+  if (in.op().variant == Variant::Out) requireFoldable(input, in.tensor(3), sizes);
   in.contiguous(sizes, input);
 }
 

@@ -126,6 +126,10 @@ void normalOf(Infer& in) {
   const TensorType& first = in.tensor(mean ? 0 : 1);
   require(in, kFloats, first.dtype);
   if (!deviation && !(in.number(1, 1) >= 0)) refuse("normal needs a standard deviation of at least 0");
+  if (mean && !deviation && in.op().variant == Variant::Out) {
+    // Deviations stand in a tensor of the sizes of out=.
+    return in.contiguous(broadcast(first.sizes(), in.tensor(3).sizes()), first);
+  }
   if (!mean || !deviation) return in.contiguous(first.sizes(), first);
   require(in, kFloats, in.tensor(1).dtype);
   in.contiguous(broadcast(first.sizes(), in.tensor(1).sizes()), first);

@@ -20,6 +20,14 @@ from symbolic_calls import compare_dynamic
 torch.set_num_threads(1)
 
 
+# Why a call of an operator that has an entry is not judged.
+NOT_STRIDED = "a tensor is sparse, nested, quantized or of oneDNN's layout"
+SHARED_MEMORY = "eager raises because arguments share memory"
+RAISED_ON_DATA = "eager raises, and the operator may raise on account of data"
+SIZES_ARE_DATA = "the result's sizes depend on data"
+UNSUPPORTED = "the table says that it does not know this case"
+
+
 class Mismatch(NamedTuple):
     kind: str  # "refused", "accepted", "count", "kind", "dtype", "sizes", "strides", "degenerate strides", ...
     detail: str
@@ -31,13 +39,11 @@ class Findings:
 
     calls: int = 0
     cases: int = 0  # calls that differ from each other
-    skipped: int = 0  # calls on tensors that are not strided
     failures: dict[str, list[str]] = field(default_factory=dict)  # kind -> examples
 
     def merge(self, other: Findings) -> None:
         self.calls += other.calls
         self.cases += other.cases
-        self.skipped += other.skipped
         for kind, examples in other.failures.items():
             self.failures.setdefault(kind, []).extend(examples)
 
@@ -142,6 +148,7 @@ class Judge(TorchDispatchMode):
         self.findings: dict[str, Findings] = defaultdict(Findings)
         self.fallback_findings: dict[str, Findings] = defaultdict(Findings)
         self.seen: Counter[str] = Counter()
+        self.unjudged: Counter[tuple[str, str]] = Counter()  # (reason, operator) -> calls that nothing was said about
         self.origin = ""  # who makes the calls, for the report
         self.scope: set[str] = set()  # names seen since the owner cleared it
         self.scope_failures: list[str] = []
@@ -178,7 +185,7 @@ class Judge(TorchDispatchMode):
         findings = (self.findings if entry else self.fallback_findings)[name]
         findings.calls += 1
         if any(t.layout != torch.strided or t.is_quantized for t in tensors_in((args, kwargs))):
-            findings.skipped += 1
+            self.unjudged[NOT_STRIDED, name] += 1
             return func(*args, **kwargs)
         text = _C.call_text(func, args, kwargs)
         if text in self._verdicts:
@@ -204,7 +211,11 @@ class Judge(TorchDispatchMode):
 
     def _eager_raised(self, name: str, error: Exception) -> list[Mismatch]:
         # Whether two arguments share memory is no matter of types: whoever records a call sees their storages.
-        if "fails_on_data" in self.traits.get(name, ()) or "refer to a single memory location" in str(error):
+        if "refer to a single memory location" in str(error):
+            self.unjudged[SHARED_MEMORY, name] += 1
+            return []
+        if "fails_on_data" in self.traits.get(name, ()):
+            self.unjudged[RAISED_ON_DATA, name] += 1
             return []
         return [
             Mismatch("accepted", f"accepted, eager raises {type(error).__name__}: {str(error).splitlines()[0][:160]}")
@@ -213,6 +224,10 @@ class Judge(TorchDispatchMode):
     def _refused(self, name: str, refusal: saker.Refusal) -> list[Mismatch]:
         traits = self.traits.get(name, frozenset())
         if refusal.reason == "DataDependent" and traits & {"data_dependent", "dynamic_shape"}:
+            self.unjudged[SIZES_ARE_DATA, name] += 1
+            return []
+        if refusal.reason == "Unsupported":
+            self.unjudged[f"{UNSUPPORTED}: {refusal.message}", name] += 1
             return []
         return [Mismatch("refused", f"refused ({refusal.reason}: {refusal.message}), eager accepts")]
 

@@ -44,7 +44,7 @@ OTHER_DTYPES = [
 ]
 
 # Eager mode itself writes past the end of memory here (torch 2.13).
-EAGER_CRASHES = {("lu_unpack", "permuted out"), ("linalg.lu", "permuted out")}
+EAGER_CRASHES = {(name, "permuted out") for name in ("lu_unpack", "linalg.lu", "tril", "triu")}
 
 
 @dataclass(frozen=True)
@@ -152,6 +152,7 @@ class Sweep:
         try:
             samples = list(op.sample_inputs(self.plan.device, dtype, requires_grad=backward))
         except Exception as error:
+            self.judge.unjudged["PyTorch's sample generator raises", f"{name_of(op)} {dtype}"] += 1
             self.notes.append(f"{name_of(op)}: no samples for {dtype}: {error}")
             return
         for number, sample in enumerate(chosen(samples, limit)):
@@ -201,6 +202,7 @@ class Sweep:
         }
         for what, make in outs.items():
             if (op.name, what) in EAGER_CRASHES:
+                self.judge.unjudged["eager writes past the end of memory", f"{op.name} {what}"] += 1
                 continue
             out = tree_map(make, tuple(expected)) if isinstance(expected, (tuple, list)) else make(expected)
             self._run_call(op.op, (first, args, {**kwargs, "out": out}), f"{origin} {what}", backward=False)
@@ -209,6 +211,7 @@ class Sweep:
         try:
             errors = list(op.error_inputs(self.plan.device))
         except Exception as error:
+            self.judge.unjudged["PyTorch's generator of error inputs raises", name_of(op)] += 1
             self.notes.append(f"{name_of(op)}: no error inputs: {error}")
             return
         for number, error in enumerate(errors):
@@ -266,8 +269,45 @@ class Shard(NamedTuple):
     findings: dict[str, Findings]
     fallback_findings: dict[str, Findings]
     seen: Counter[str]
+    missing: Counter[str]  # of these, those without an entry
     covered: dict[str, bool]
+    unjudged: Counter[tuple[str, str]]
     notes: list[str]
+
+    def add(self, other: Shard) -> None:
+        for mine, theirs in ((self.findings, other.findings), (self.fallback_findings, other.fallback_findings)):
+            for name, found in theirs.items():
+                mine.setdefault(name, Findings()).merge(found)
+        self.seen.update(other.seen)
+        self.missing.update(other.missing)
+        self.covered.update(other.covered)
+        self.unjudged.update(other.unjudged)
+        self.notes.extend(other.notes)
+
+    def summary(self) -> list[str]:
+        count, full = len(self.covered), sum(self.covered.values())
+        lines = ["not judged, calls by reason:"]
+        reasons: dict[str, Counter[str]] = {}
+        for (reason, name), calls in sorted(self.unjudged.items()):
+            reasons.setdefault(reason, Counter())[name] += calls
+        for reason, names in reasons.items():
+            what = ", ".join(f"{name} {calls}" for name, calls in sorted(names.items()))
+            lines.append(f"  {reason}: {names.total()} ({what})")
+        lines.append(f"OpInfo entries run: {count}; by the table alone: {full}; with the fallback: {count - full}")
+        lines.append(f"operators called: {len(self.seen)}, without an entry: {len(self.missing)}")
+        lines.append(totals(self.findings))
+        return lines
+
+
+def nothing() -> Shard:
+    return Shard({}, {}, Counter(), Counter(), {}, Counter(), [])
+
+
+def shard_of(sweep: Sweep) -> Shard:
+    judge = sweep.judge
+    found, fallback = dict(judge.findings), dict(judge.fallback_findings)
+    missing = Counter(dict(judge.missing()))
+    return Shard(found, fallback, judge.seen, missing, sweep.covered, judge.unjudged, sweep.notes)
 
 
 def run_shard(names: list[str], aten: str | None, fallback: bool, plan: Plan) -> Shard:
@@ -277,7 +317,7 @@ def run_shard(names: list[str], aten: str | None, fallback: bool, plan: Plan) ->
     for op in ENTRIES:
         if name_of(op) in names:
             sweep.run(op)
-    return Shard(dict(judge.findings), dict(judge.fallback_findings), judge.seen, sweep.covered, sweep.notes)
+    return shard_of(sweep)
 
 
 def run_all(names: list[str], aten: str | None, fallback: bool, plan: Plan, jobs: int) -> Shard:
@@ -285,16 +325,10 @@ def run_all(names: list[str], aten: str | None, fallback: bool, plan: Plan, jobs
         return run_shard(names, aten, fallback, plan)
     # Many small parts: entries differ a lot in what they take.
     parts = [names[i :: jobs * 4] for i in range(jobs * 4)]
-    total = Shard({}, {}, Counter(), {}, [])
+    total = nothing()
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         for part in [pool.submit(run_shard, names, aten, fallback, plan) for names in parts]:
-            shard = part.result()
-            for mine, theirs in ((total.findings, shard.findings), (total.fallback_findings, shard.fallback_findings)):
-                for name, found in theirs.items():
-                    mine.setdefault(name, Findings()).merge(found)
-            total.seen.update(shard.seen)
-            total.covered.update(shard.covered)
-            total.notes.extend(shard.notes)
+            total.add(part.result())
     return total
 
 
@@ -328,19 +362,15 @@ def main() -> int:
         index, judge = load_index(), Judge(only=options.aten, judge_fallback=options.fallback)
         names = [name for name in names if any(judge.wanted(op) for op in index[name])]
     found = run_all(names, options.aten, options.fallback, plan, options.jobs)
-    missing = sorted((name for name in found.seen if not saker.ops.has_entry(name)), key=lambda n: (-found.seen[n], n))
     lines = [report(found.findings, options.examples)]
     if options.fallback:
         lines += ["meta kernels (not counted as failures):", report(found.fallback_findings, options.examples)]
         lines.append(f"meta kernels: {totals(found.fallback_findings)}")
     if options.list_missing:
-        lines += [f"{found.seen[name]:8d}  {name}" for name in missing]
+        lines += [f"{calls:8d}  {name}" for name, calls in sorted(found.missing.items(), key=lambda m: (-m[1], m[0]))]
     if options.notes:
         lines += found.notes
-    count, full = len(found.covered), sum(found.covered.values())
-    lines.append(f"OpInfo entries run: {count}; by the table alone: {full}; with the fallback: {count - full}")
-    lines.append(f"operators called: {len(found.seen)}, without an entry: {len(missing)}")
-    lines.append(f"{totals(found.findings)}; {time.perf_counter() - start:.0f} s")
+    lines += [*found.summary(), f"{time.perf_counter() - start:.0f} s"]
     text = "\n".join(line for line in lines if line)
     print(text)
     if options.report:
