@@ -144,7 +144,7 @@ bool Parser::tensorAttributes(TensorSpec& spec) {
       case kConj:
         spec.flags.conj = true;
         break;
-      case kNeg:
+      default:  // kNeg
         spec.flags.neg = true;
         break;
     }

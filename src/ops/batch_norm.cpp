@@ -158,7 +158,8 @@ void backward(Infer& in) {
 }  // namespace
 
 void addBatchNorm(Rows& rows) {
-  auto add = [&](std::string schema, InferFn rule, std::vector<std::string_view> hidden = {}, uint32_t traits = kNone) {
+  auto add = [&](const std::string& schema, InferFn rule, std::vector<std::string_view> hidden = {},
+                 uint32_t traits = kNone) {
     rows.push_back({"aten::" + schema, rule, Cost::Normalization, traits, std::move(hidden)});
   };
   add("native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,"

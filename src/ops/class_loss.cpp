@@ -221,7 +221,7 @@ void ctcBackward(Infer& in) {
 }  // namespace
 
 void addLosses(Rows& rows) {
-  auto add = [&](std::string schema, InferFn rule, uint32_t traits = kNone) {
+  auto add = [&](const std::string& schema, InferFn rule, uint32_t traits = kNone) {
     rows.push_back({"aten::" + schema, rule, Cost::Reduction, traits});
   };
   for (bool twoD : {false, true}) {

@@ -7,12 +7,12 @@ namespace saker::ops {
 
 namespace {
 
-void addComparison(Rows& rows, std::string name, InferFn rule) {
+void addComparison(Rows& rows, const std::string& name, InferFn rule) {
   addForms(rows, name + ".Tensor(Tensor self, Tensor other)", rule, {.out = "Tensor_out"});
   addForms(rows, name + ".Scalar(Tensor self, Scalar other)", rule, {.out = "Scalar_out"});
 }
 
-void addBits(Rows& rows, std::string name) {
+void addBits(Rows& rows, const std::string& name) {
   constexpr uint8_t kBits = kDiscrete | kWideInts;
   addForms(rows, name + ".Tensor(Tensor self, Tensor other)", binary<kBits>, {.out = "Tensor_out"});
   addForms(rows, name + ".Scalar(Tensor self, Scalar other)", binary<kBits>, {.out = "Scalar_out"});
@@ -20,7 +20,7 @@ void addBits(Rows& rows, std::string name) {
            {.inplace = false, .out = "Scalar_Tensor_out", .outTraits = kCopiedOut});
 }
 
-void addShift(Rows& rows, std::string direction) {
+void addShift(Rows& rows, const std::string& direction) {
   std::string name = "bitwise_" + direction + "_shift";
   addForms(rows, name + ".Tensor(Tensor self, Tensor other)", binary<kInts>, {.out = "Tensor_out"});
   addForms(rows, name + ".Tensor_Scalar(Tensor self, Scalar other)", binary<kInts>, {.out = "Tensor_Scalar_out"});
@@ -29,7 +29,7 @@ void addShift(Rows& rows, std::string direction) {
 }
 
 // The same under Python's names.
-void addShiftOperator(Rows& rows, std::string letter) {
+void addShiftOperator(Rows& rows, const std::string& letter) {
   for (std::string other : {"Tensor", "Scalar"}) {
     std::string overload = "shift__." + other;
     addForms(rows, "__" + letter + overload + "(Tensor self, " + other + " other)", binary<kInts>,

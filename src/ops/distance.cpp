@@ -83,7 +83,7 @@ void pdistBackward(Infer& in) {
 }  // namespace
 
 void addDistances(Rows& rows) {
-  auto add = [&](std::string schema, InferFn rule, uint32_t traits = kNone) {
+  auto add = [&](const std::string& schema, InferFn rule, uint32_t traits = kNone) {
     rows.push_back({"aten::" + schema, rule, Cost::Library, traits});
   };
   add("_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor", cdist);

@@ -141,7 +141,7 @@ void complexToReal(Infer& in) {
 }  // namespace
 
 void addFourierTransforms(Rows& rows) {
-  auto add = [&](std::string schema, InferFn rule) { addWithOut(rows, "aten::" + schema, rule, Cost::Library); };
+  auto add = [&](const std::string& schema, InferFn rule) { addWithOut(rows, "aten::" + schema, rule, Cost::Library); };
   add("_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor", complexToComplex);
   add("_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor", realToComplex);
   add("_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor", complexToReal);

@@ -101,12 +101,25 @@ void add(Rows& rows, std::string schema, InferFn rule, uint32_t traits = kOwnWri
   rows.push_back({"aten::_foreach_" + std::move(schema), rule, Cost::Pointwise, traits});
 }
 
-#define SAKER_FOREACH_UNARY(X)                                                                                      \
-  X(abs)                                                                                                            \
-  X(acos)                                                                                                           \
-  X(asin)                                                                                                           \
-  X(atan) X(ceil) X(cos) X(cosh) X(erf) X(erfc) X(exp) X(expm1) X(floor) X(frac) X(lgamma) X(log) X(log10) X(log1p) \
-      X(log2) X(neg) X(reciprocal) X(round) X(rsqrt) X(sigmoid) X(sign) X(sin) X(sinh) X(sqrt) X(tan) X(tanh) X(trunc)
+#define SAKER_FOREACH_UNARY(X) \
+  X(abs)                       \
+  X(acos)                      \
+  X(asin)                      \
+  X(atan)                      \
+  X(ceil)                      \
+  X(cos)                       \
+  X(cosh)                      \
+  X(erf)                       \
+  X(erfc)                      \
+  X(exp)                       \
+  X(expm1)                     \
+  X(floor)                     \
+  X(frac)                      \
+  X(lgamma)                    \
+  X(log)                       \
+  X(log10)                     \
+  X(log1p)                     \
+  X(log2) X(neg) X(reciprocal) X(round) X(rsqrt) X(sigmoid) X(sign) X(sin) X(sinh) X(sqrt) X(tan) X(tanh) X(trunc)
 
 void addUnaryLists(Rows& rows) {
 #define X(name)                                                         \

@@ -90,7 +90,8 @@ void scatterReduce(Infer& in) {
 }  // namespace
 
 void addGathersAndScatters(Rows& rows) {
-  auto add = [&](std::string name, std::string overload, std::string arguments, InferFn rule, uint32_t traits) {
+  auto add = [&](const std::string& name, const std::string& overload, const std::string& arguments, InferFn rule,
+                 uint32_t traits) {
     traits |= kFailsOnData;
     std::string dot = overload.empty() ? "" : "." + overload, out = overload.empty() ? ".out" : "." + overload + "_out";
     bool keywords = arguments.find('*') != std::string::npos;

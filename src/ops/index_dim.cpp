@@ -138,7 +138,7 @@ void addDimIndexing(Rows& rows) {
   addWithOut(rows, "aten::take(Tensor self, Tensor index) -> Tensor", take, Cost::Indexing, kFailsOnData);
 
   // Structured operators: functional, in-place and out=.
-  auto add = [&](std::string name, std::string arguments, InferFn rule, uint32_t traits) {
+  auto add = [&](const std::string& name, const std::string& arguments, InferFn rule, uint32_t traits) {
     traits |= kFailsOnData;
     bool keywords = arguments.find('*') != std::string::npos;
     rows.push_back({"aten::" + name + "(Tensor self, " + arguments + ") -> Tensor", rule, Cost::Indexing, traits});
@@ -154,7 +154,8 @@ void addDimIndexing(Rows& rows) {
   add("index_reduce", source + ", str reduce, *, bool include_self=True", indexReduce, kNondeterministic);
   add("index_copy", source, indexCopy, kNone);
 
-  auto addCopying = [&](std::string name, std::string overload, std::string arguments, InferFn rule, uint32_t traits) {
+  auto addCopying = [&](const std::string& name, const std::string& overload, const std::string& arguments,
+                        InferFn rule, uint32_t traits) {
     addWithOut(rows, "aten::" + name + overload + "(Tensor self, " + arguments + ") -> Tensor", rule, Cost::Indexing,
                kFailsOnData | traits);
     rows.push_back({"aten::" + name + "_" + overload + "(Tensor(a!) self, " + arguments + ") -> Tensor(a!)", rule,

@@ -191,7 +191,7 @@ void weightNormBackward(Infer& in) {
 }  // namespace
 
 void addLayerNorms(Rows& rows) {
-  auto add = [&](std::string schema, InferFn rule, uint32_t traits = kNone) {
+  auto add = [&](const std::string& schema, InferFn rule, uint32_t traits = kNone) {
     rows.push_back({"aten::" + schema, rule, Cost::Normalization, traits});
   };
   add("native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps)"

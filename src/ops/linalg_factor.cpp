@@ -249,7 +249,7 @@ void checkErrors(Infer& in) { in.tensor(0); }
 }  // namespace
 
 void addFactorizations(Rows& rows) {
-  auto add = [&](std::string schema, InferFn rule, uint32_t traits = kFailsOnData) {
+  auto add = [&](const std::string& schema, InferFn rule, uint32_t traits = kFailsOnData) {
     rows.push_back({"aten::" + schema, rule, Cost::Library, traits});
   };
   add("linalg_qr(Tensor A, str mode=\"reduced\") -> (Tensor Q, Tensor R)", qr, kNone);

@@ -252,7 +252,7 @@ void cross(Infer& in) {
 }  // namespace
 
 void addSolvers(Rows& rows) {
-  auto add = [&](std::string schema, InferFn rule, uint32_t traits = kNone) {
+  auto add = [&](const std::string& schema, InferFn rule, uint32_t traits = kNone) {
     rows.push_back({"aten::" + schema, rule, Cost::Library, traits});
   };
   add("_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False)"

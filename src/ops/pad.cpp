@@ -56,7 +56,7 @@ enum class Mode { Reflect, Replicate };
 // Sizes after padding the last `dims` dimensions of a tensor that may have a batch dimension.
 template <int dims, Mode mode>
 Dims paddedSizes(const TensorType& self, const Dims& pad) {
-  if (pad.size() != 2 * dims) refuse("two numbers for each padded dimension are needed");
+  if (pad.size() != size_t{2} * dims) refuse("two numbers for each padded dimension are needed");
   if (self.rank != dims + 1 && self.rank != dims + 2) refuse("a tensor of this rank cannot be padded this way");
   for (size_t i = self.rank == dims + 2 ? 1 : 0; i < self.rank; ++i) {
     if (self.size(i) == Int(0)) refuse("only the batch may be empty");
@@ -106,7 +106,7 @@ template <int dims, Mode mode>
 void addPad(Rows& rows, std::string name) {
   std::string padding = "SymInt[" + std::to_string(2 * dims) + "] padding";
   name = "aten::" + name + "_pad" + std::to_string(dims) + "d";
-  auto add = [&](std::string schema, InferFn rule) { rows.push_back({schema, rule, Cost::Indexing}); };
+  auto add = [&](const std::string& schema, InferFn rule) { rows.push_back({schema, rule, Cost::Indexing}); };
   add(name + "(Tensor self, " + padding + ") -> Tensor", pad<dims, mode>);
   add(name + ".out(Tensor self, " + padding + ", *, Tensor(a!) out) -> Tensor(a!)", pad<dims, mode>);
   name += "_backward";

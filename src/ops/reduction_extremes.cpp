@@ -93,7 +93,7 @@ void hashTensor(Infer& in) {
 }  // namespace
 
 void addExtremes(Rows& rows) {
-  auto add = [&](std::string schema, InferFn rule, uint32_t traits = kNone) {
+  auto add = [&](const std::string& schema, InferFn rule, uint32_t traits = kNone) {
     rows.push_back({"aten::" + schema, rule, Cost::Reduction, traits});
   };
   for (std::string name : {"amax", "amin"}) {

@@ -142,7 +142,7 @@ void histc(Infer& in) {
 }  // namespace
 
 void addMomentsAndNorms(Rows& rows) {
-  auto add = [&](std::string schema, InferFn rule, uint32_t traits = kNone) {
+  auto add = [&](const std::string& schema, InferFn rule, uint32_t traits = kNone) {
     rows.push_back({"aten::" + schema, rule, Cost::Reduction, traits});
   };
   for (std::string name : {"var", "std"}) {

@@ -111,7 +111,7 @@ void countNonzeroDims(Infer& in) {
 }  // namespace
 
 void addSumReductions(Rows& rows) {
-  auto add = [&](std::string schema, InferFn rule, uint32_t traits = kNone) {
+  auto add = [&](const std::string& schema, InferFn rule, uint32_t traits = kNone) {
     rows.push_back({"aten::" + schema, rule, Cost::Reduction, traits});
   };
   add("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", addAll);

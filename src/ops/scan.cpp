@@ -47,7 +47,7 @@ void extremeSoFarInto(Infer& in) { in.tensor(0); }
 }  // namespace
 
 void addScans(Rows& rows) {
-  auto add = [&](std::string schema, InferFn rule, uint32_t traits = kNone) {
+  auto add = [&](const std::string& schema, InferFn rule, uint32_t traits = kNone) {
     rows.push_back({"aten::" + schema, rule, Cost::Scan, traits});
   };
   for (std::string name : {"cumsum", "cumprod"}) {

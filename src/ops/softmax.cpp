@@ -80,7 +80,7 @@ void maskedSoftmaxBackward(Infer& in) {
 }  // namespace
 
 void addSoftmax(Rows& rows) {
-  auto add = [&](std::string schema, InferFn rule, uint32_t traits = kNone) {
+  auto add = [&](const std::string& schema, InferFn rule, uint32_t traits = kNone) {
     rows.push_back({"aten::" + schema, rule, Cost::Normalization, traits});
   };
   for (std::string name : {"_softmax", "_log_softmax"}) {

@@ -34,7 +34,7 @@ void topK(Infer& in) {
 }  // namespace
 
 void addSorts(Rows& rows) {
-  auto add = [&](std::string schema, InferFn rule, uint32_t traits = kNone) {
+  auto add = [&](const std::string& schema, InferFn rule, uint32_t traits = kNone) {
     rows.push_back({"aten::" + schema, rule, Cost::Sort, traits});
   };
   add("sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", sort<1>);

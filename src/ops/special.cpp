@@ -8,13 +8,13 @@ namespace saker::ops {
 namespace {
 
 // Polynomials of degree n: both may be given as numbers.
-void addPolynomial(Rows& rows, std::string name, InferFn rule) {
+void addPolynomial(Rows& rows, const std::string& name, InferFn rule) {
   addForms(rows, name + "(Tensor x, Tensor n)", rule, {.inplace = false});
   addForms(rows, name + ".x_scalar(Scalar x, Tensor n)", rule, {.inplace = false, .out = "x_scalar_out"});
   addForms(rows, name + ".n_scalar(Tensor x, Scalar n)", rule, {.inplace = false, .out = "n_scalar_out"});
 }
 
-void addPair(Rows& rows, std::string name, InferFn rule) {
+void addPair(Rows& rows, const std::string& name, InferFn rule) {
   addForms(rows, name + "(Tensor self, Tensor other)", rule, {.inplace = false});
   addForms(rows, name + ".self_scalar(Scalar self, Tensor other)", rule, {.inplace = false, .out = "self_scalar_out"});
   addForms(rows, name + ".other_scalar(Tensor self, Scalar other)", rule,

@@ -106,7 +106,7 @@ void maskedFillInplace(Infer& in) {
   in.result(self);
 }
 
-void addMaskedFill(Rows& rows, std::string name, std::string value, uint32_t traits) {
+void addMaskedFill(Rows& rows, const std::string& name, const std::string& value, uint32_t traits) {
   std::string signature = name + "(Tensor self, Tensor mask, " + value + " value)";
   std::string out = value == "Scalar" ? "Scalar_out" : "Tensor_out";
   addForms(rows, signature, maskedFill, {.inplace = false, .out = out, .outTraits = kCopiedOut}, traits);

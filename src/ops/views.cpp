@@ -128,7 +128,8 @@ void resolve(Infer& in) {
 }  // namespace
 
 void addViews(Rows& rows) {
-  auto add = [&](std::string name, std::string overload, std::string arguments, InferFn view, InferFn copy) {
+  auto add = [&](const std::string& name, const std::string& overload, const std::string& arguments, InferFn view,
+                 InferFn copy) {
     rows.push_back({"aten::" + name + overload + "(Tensor(a) self" + arguments + ") -> Tensor(a)", view, Cost::View});
     addWithOut(rows, "aten::" + name + "_copy" + overload + "(Tensor self" + arguments + ") -> Tensor", copy,
                Cost::Indexing);

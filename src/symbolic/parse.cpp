@@ -217,7 +217,7 @@ class Parser {
         if (factors.empty()) factors.push_back(total);
         factors.push_back(next);
       } else {
-        if (signTaken) fail(start, "the number does not fit in 64 bits");
+        if (signTaken != nullptr) fail(start, "the number does not fit in 64 bits");
         multiply();
         total = divide(op, total, next, position);
       }
