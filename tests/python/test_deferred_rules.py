@@ -231,6 +231,16 @@ def rule4_metadata_of_inputs(x, w):
 
 
 @program
+def rule4_metadata_of_shared_storages(x, w):
+    y = x + 1
+    a, b = torch.zeros(3, 4), torch.zeros(3, 4)
+    a.data, b.data = x, y
+    x.t_()
+    y.t_()
+    return a * 1, b * 1, x * 1, y * 1
+
+
+@program
 def rule4_out_arguments(x, w):
     out = torch.empty(0)
     torch.add(x, 1, out=out)
