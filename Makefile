@@ -65,6 +65,7 @@ bench: build
 	@build/bench/graph_scale
 	@build/bench/symbolic_questions
 	@build/bench/functionalize_scale
+	@build/bench/partition_scale
 	@PYTHONPATH=python $(PYTHON) bench/bench_infer.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_capture.py
 

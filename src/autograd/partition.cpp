@@ -2,6 +2,7 @@
 
 #include "autograd/imitated.h"
 #include "autograd/joint_graph.h"
+#include "autograd/min_cut.h"
 #include "autograd/split.h"
 #include "ir/clone.h"
 #include "passes/pass.h"
@@ -63,7 +64,15 @@ std::variant<Cut, std::string> partition(const ir::Graph& joint, const Joint& la
   freeImitated(first);
   JointGraph analysed(*graph, layout, backwardStart);
   if (analysed.error()) return *analysed.error();
-  return split(analysed, savedByDefault(analysed));
+  std::vector<ir::Value*> saved = savedByDefault(analysed);
+  if (options.strategy == Strategy::MinCut) {
+    auto chosen = minCutWithin(analysed, options.memoryBudget);
+    if (std::string* error = std::get_if<std::string>(&chosen)) return *error;
+    // Time counts in the choice too, so that it may save more bytes than the simple rule, which computes nothing again.
+    std::vector<ir::Value*>& cut = std::get<std::vector<ir::Value*>>(chosen);
+    if (analysed.bytesOf(cut) <= analysed.bytesOf(saved)) saved = std::move(cut);
+  }
+  return split(analysed, std::move(saved));
 }
 
 }  // namespace saker::autograd

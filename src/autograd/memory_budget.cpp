@@ -1,0 +1,88 @@
+// A memory budget: first the bans that only save time are lifted, then heavy operators are computed again, those that
+// free much memory for little time before others.
+#include <algorithm>
+
+#include "autograd/knapsack.h"
+#include "autograd/min_cut.h"
+#include "autograd/recompute.h"
+
+namespace saker::autograd {
+namespace {
+
+using Saved = std::vector<ir::Value*>;
+
+class Budget {
+ public:
+  explicit Budget(const JointGraph& joint) : joint_(joint), bans_(findBans(joint)), costs_(savingCosts(joint)) {}
+
+  std::variant<Saved, std::string> within(double budget) {
+    if (budget >= 1) return cut(from(Ban::Soft));
+    std::variant<Saved, std::string> fastest = cut(from(Ban::Soft));
+    if (std::holds_alternative<std::string>(fastest)) return fastest;
+    // Now bytes count, not time.
+    plainCosts();
+    Saved smallest = std::get<Saved>(cut(from(Ban::Never)));
+    uint64_t least = joint_.bytesOf(smallest), most = joint_.bytesOf(std::get<Saved>(fastest));
+    if (budget <= 0 || most <= least) return most <= least ? fastest : smallest;
+    uint64_t room = least + static_cast<uint64_t>(budget * static_cast<double>(most - least));
+    Saved light = std::get<Saved>(cut(from(Ban::Heavy)));
+    if (joint_.bytesOf(light) <= room) return light;
+    return weigh(least, room, std::move(smallest));
+  }
+
+ private:
+  std::vector<bool> from(Ban weakest) const {
+    std::vector<bool> banned(bans_.size());
+    for (size_t i = 0; i < bans_.size(); ++i) banned[i] = bans_[i] >= weakest;
+    return banned;
+  }
+  std::variant<Saved, std::string> cut(const std::vector<bool>& banned) const { return minCut(joint_, banned, costs_); }
+
+  void plainCosts() {
+    auto set = [&](const ir::Value* value) {
+      bool free = value->isParameter() && !joint_.mustCopy(value);
+      costs_[value->id()] = free ? 0 : static_cast<double>(std::max<uint64_t>(1, joint_.bytesOf(value)));
+    };
+    for (const ir::Value* parameter : joint_.graph().top()->parameters()) set(parameter);
+    for (const ir::Node* node : joint_.nodes()) {
+      for (size_t i = 0; i < node->resultCount(); ++i) set(node->result(i));
+    }
+  }
+
+  // Which heavy operators are kept. What the others need must be saved too, and they may share it, so what a choice
+  // takes is seen only by cutting: the room for the choice shrinks until it fits.
+  Saved weigh(uint64_t least, uint64_t room, Saved smallest) {
+    std::vector<size_t> places;
+    std::vector<Item> items;
+    for (size_t place = 0; place < bans_.size(); ++place) {
+      if (bans_[place] != Ban::Heavy) continue;
+      const ir::Node* node = joint_.nodes()[place];
+      uint64_t bytes = 0;
+      for (size_t i = 0; i < node->resultCount(); ++i) bytes += joint_.bytesOf(node->result(i));
+      places.push_back(place);
+      items.push_back({bytes, timeOf(joint_, place)});
+    }
+    uint64_t choice = room - least;
+    for (int attempt = 0; attempt < kAttempts; ++attempt, choice /= 2) {
+      std::vector<bool> kept = knapsack(items, choice);
+      std::vector<bool> banned = from(Ban::Never);
+      for (size_t i = 0; i < places.size(); ++i) banned[places[i]] = kept[i];
+      Saved saved = std::get<Saved>(cut(banned));
+      if (joint_.bytesOf(saved) <= room) return saved;
+    }
+    return smallest;
+  }
+
+  static constexpr int kAttempts = 8;
+  const JointGraph& joint_;
+  std::vector<Ban> bans_;
+  std::vector<double> costs_;
+};
+
+}  // namespace
+
+std::variant<Saved, std::string> minCutWithin(const JointGraph& joint, double memoryBudget) {
+  return Budget(joint).within(memoryBudget);
+}
+
+}  // namespace saker::autograd
