@@ -10,10 +10,12 @@ import torch  # noqa: F401  (its libraries must be loaded before the extension)
 
 from saker import _C  # noqa: F401  isort: skip
 from saker import ops
+from saker._aot import aot_function, aot_module, aot_module_simplified
 from saker._C import SymbolSpace, parse, passes
 from saker._capture import capture
 from saker._deferred import deferred
 from saker._graph import Graph
+from saker._stats import reset, stats
 from saker.errors import CaptureError, ParseError, Refusal, RunError
 
 __version__ = "0.1.0"
@@ -26,9 +28,14 @@ __all__ = [
     "RunError",
     "SymbolSpace",
     "__version__",
+    "aot_function",
+    "aot_module",
+    "aot_module_simplified",
     "capture",
     "deferred",
     "ops",
     "parse",
     "passes",
+    "reset",
+    "stats",
 ]

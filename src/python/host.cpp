@@ -80,6 +80,7 @@ const ir::Location* location(ir::Context& context) {
 
 std::exception_ptr error(const ops::Refusal& refusal, const std::string& op, const ir::Location* where) {
   py::gil_scoped_acquire gil;
+  PyErr_Clear();  // what a kernel in Python may have left is in the refusal
   py::object type = py::module_::import("saker.errors").attr("CaptureError");
   py::object file = where ? py::object(py::str(where->file.data(), where->file.size())) : py::none();
   py::object raised = type(std::string(reasonName(refusal.reason)), refusal.message, op, file, where ? where->line : 0);
@@ -108,7 +109,8 @@ void wait(void (*function)(void*), void* argument) {
 }  // namespace
 
 std::string errorText(const std::exception& error) {
-  if (PyGILState_Check() && PyErr_Occurred()) return py::str(py::error_already_set().value());
+  py::gil_scoped_acquire gil;  // PyTorch lets go of it before it calls an operator
+  if (PyErr_Occurred()) return py::str(py::error_already_set().value());
   if (const auto* ours = dynamic_cast<const c10::Error*>(&error)) return ours->what_without_backtrace();
   return error.what();
 }

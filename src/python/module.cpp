@@ -2,6 +2,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "python/describe.h"
+#include "python/aot.h"
 #include "python/graph.h"
 #include "python/infer.h"
 #include "python/symbols.h"
@@ -13,5 +14,6 @@ PYBIND11_MODULE(_C, module) {
   saker::python::bindInfer(module);
   saker::python::bindSymbols(module);
   saker::python::bindTrace(module);
+  saker::python::bindAot(module);
   saker::python::bindDescribe(module);
 }
