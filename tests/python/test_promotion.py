@@ -89,6 +89,10 @@ def operands() -> Iterator[tuple[Any, Any]]:
         yield dimensioned(second), single(first)
 
 
+# Older versions of PyTorch have no kernels here.
+MISSING_KERNELS = {"where": '"where_cpu" not implemented for \'UInt'} if torch.__version__ < "2.13" else {}
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_promotion_equals_eager(name: str) -> None:
     judge = Judge()
@@ -101,6 +105,7 @@ def test_promotion_equals_eager(name: str) -> None:
                 ran += 1
             except Exception:  # eager's own; the judge has compared the call that raised
                 pass
-    failures = list(dict.fromkeys(judge.scope_failures))
+    missing = MISSING_KERNELS.get(name)
+    failures = [f for f in dict.fromkeys(judge.scope_failures) if missing is None or missing not in f]
     assert ran > 0
     assert not failures, f"{len(failures)} mismatches:\n" + "\n".join(failures[:20])

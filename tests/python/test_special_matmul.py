@@ -9,6 +9,7 @@ from judge import assert_like_eager
 
 aten = torch.ops.aten
 FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+SCALES_ROWS = torch.__version__ >= "2.13"  # on the CPU
 
 
 def ones(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -21,7 +22,9 @@ def test_scaled(sizes: tuple[int, int, int], dtypes: tuple[torch.dtype, torch.dt
     m, k, n = sizes
     a, b = ones(m, k, dtype=dtypes[0]), ones(n, k, dtype=dtypes[1]).t()
     one = torch.ones(())
-    scales = [(one, one), (ones(1), ones(1)), (ones(m, 1), ones(1, n))]
+    scales = [(one, one), (ones(1), ones(1))]
+    if SCALES_ROWS:
+        scales.append((ones(m, 1), ones(1, n)))
     for out in (None, torch.bfloat16, torch.float32, torch.float8_e4m3fn):
         for scale_a, scale_b in scales:
             assert_like_eager(aten._scaled_mm.default, a, b, scale_a, scale_b, None, None, out)
