@@ -163,6 +163,8 @@ def test_rule14_flush_that_fails_in_the_middle() -> None:
             error = error_of(lambda: use(tensor))
             assert isinstance(error, (IndexError, RuntimeError))
             assert text.splitlines()[0] in str(error)
+    gc.collect()
+    assert dispatch_state() == before
     with saker.deferred():
         fine = torch.ones(2) + 1
     assert fine.tolist() == [2.0, 2.0]
