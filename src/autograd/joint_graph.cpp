@@ -35,7 +35,7 @@ bool mustStay(const ir::Node& node) {
 
 }  // namespace
 
-JointGraph::JointGraph(ir::Graph& graph, const Joint& layout, const ir::Node* backwardStart)
+JointGraph::JointGraph(ir::Graph& graph, const Joint& layout, std::optional<const ir::Node*> backwardStart)
     : graph_(graph),
       layout_(layout),
       places_(graph.nodeLimit()),
@@ -55,7 +55,7 @@ JointGraph::JointGraph(ir::Graph& graph, const Joint& layout, const ir::Node* ba
   for (const ir::Node* node : nodes_) pinned_.push_back(mustStay(*node));
   followMemory();
   followTangents();
-  if (backwardStart) start_ = placeOf(backwardStart);
+  if (backwardStart) start_ = *backwardStart ? placeOf(*backwardStart) : nodes_.size();
   findForward();
   if (!error_) findBackward();
 }

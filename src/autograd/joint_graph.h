@@ -16,8 +16,8 @@ namespace saker::autograd {
 class JointGraph {
  public:
   // The graph is not changed as long as this lives. `backwardStart`: the first node that ran after the forward, where
-  // that is known; otherwise it is the first one that reads a tangent.
-  JointGraph(ir::Graph& graph, const Joint& layout, const ir::Node* backwardStart = nullptr);
+  // that is known (nullptr: none did); otherwise it is the first one that reads a tangent.
+  JointGraph(ir::Graph& graph, const Joint& layout, std::optional<const ir::Node*> backwardStart = std::nullopt);
   // Why it cannot be cut.
   const std::optional<std::string>& error() const { return error_; }
 

@@ -68,6 +68,7 @@ class Half {
     Arg* args = scratch_.makeArray<Arg>(from.args().size());
     for (size_t i = 0; i < from.args().size(); ++i) args[i] = copyArg(from.arg(i));
     std::vector<const ir::Type*> types;
+    types.reserve(from.resultCount());
     for (size_t i = 0; i < from.resultCount(); ++i) types.push_back(from.result(i)->type());
     if (hasOtherInputs(from)) inferAgain(from, {args, from.args().size()}, types);
     Node* made = graph_->create(from.op(), {args, from.args().size()}, types, 0, from.location());
@@ -233,6 +234,7 @@ class Splitter {
       for (size_t i = 0; i < node->resultCount(); ++i) copyIfWritten(node->result(i));
     }
     std::vector<Arg> results;
+    results.reserve(joint_.layout().forwardResults + saved_.size() + numbers_.size());
     for (size_t i = 0; i < joint_.layout().forwardResults; ++i) results.push_back(half.copyArg(end()->arg(i)));
     for (const Value* value : saved_) {
       Value* copy = copies_[value->id()];

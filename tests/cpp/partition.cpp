@@ -193,6 +193,20 @@ graph @main(%x: f32[4], %dy: f32[4]) {
   EXPECT_EQ(count(*cut.backward, "aten::rand_like"), 1u);
 }
 
+TEST_P(EachStrategy, EffectsAreOfTheForwardWhereNoTangentIsRead) {
+  auto joint = read(R"(
+graph @main(%x: f32[4], %dy: f32[4]) {
+  %s: f32[4] = aten::sin(%x)
+  %z: f32[4] = aten::zeros_like(%s)
+  %r: f32[4] = aten::rand_like(%x)
+  %y: f32[4] = aten::rand_like(%x)
+  %dx: f32[4] = aten::mul.Tensor(%z, %r)
+  return %y, %dx
+})");
+  Cut cut = cutAndCompare(*joint, {1, 1, 1}, options());
+  EXPECT_EQ(count(*cut.forward, "aten::rand_like"), 2u);
+}
+
 TEST_P(EachStrategy, WritesToPrivateMemoryStayWithIt) {
   auto joint = read(R"(
 graph @main(%x: f32[4], %dy: f32[4]) {

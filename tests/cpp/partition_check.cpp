@@ -74,6 +74,9 @@ class Evaluation {
 
 void expectValid(const ir::Graph& graph) {
   for (const ir::Diagnostic& found : ir::verify(graph)) ADD_FAILURE() << found.message << "\n" << ir::print(graph);
+  for (const ir::Diagnostic& found : passes::checkInference(graph)) {
+    ADD_FAILURE() << found.message << "\n" << ir::print(graph);
+  }
 }
 
 // Everything the backward mentions has a value: sizes of parameters, or parameters that are numbers.
