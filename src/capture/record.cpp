@@ -8,6 +8,7 @@
 
 #include "aten/convert.h"
 #include "aten/enums.h"
+#include "aten/torch_version.h"
 #include "capture/call.h"
 #include "capture/run_now.h"
 #include "capture/trace.h"
@@ -301,6 +302,29 @@ void runOrdinary(const Call& call) {
   call.op.callBoxed(call.stack);
 }
 
+// Before 2.13, what modes and subclasses call is kept from the trace, so it must find data.
+void settleForPython() {
+#if !SAKER_TORCH_AT_LEAST(2, 13)
+  Trace* trace = current();
+  if (!trace) return;
+  if (trace->mode() == Mode::Capture) {
+    trace->raise({ops::Reason::Unsupported,
+                  "a tensor subclass or a mode sees an operator; captures go through them from "
+                  "torch 2.13 on"});
+  }
+  trace->flush();
+#endif
+}
+
+bool isPythons(const Call& call) {
+  if (c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::Python)) return false;
+  bool found = call.keys.has(c10::DispatchKey::Python);
+  eachTensor(call.values, [&](const at::Tensor& tensor) {
+    found |= tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
+  });
+  return found;
+}
+
 }  // namespace
 
 void record(Trace& trace, const Call& call) {
@@ -309,12 +333,12 @@ void record(Trace& trace, const Call& call) {
 }
 
 void recordCall(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  // Modes and subclasses that see every operator come first; what they call comes back here.
-  if (keys.has(c10::DispatchKey::Python)) {
-    op.redispatchBoxed(keys & aten::kBelowTrace, stack);
-    return;
-  }
   Call call(op, keys, stack);
+  // Modes and subclasses that see every operator come first; what they call comes back here.
+  if (isPythons(call)) {
+    settleForPython();
+    return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Python), stack);
+  }
   std::shared_ptr<Trace> trace = traceFor(call.values);
   if (!trace) return runOrdinary(call);
   {

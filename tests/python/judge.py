@@ -79,6 +79,15 @@ def compare_tensor(position: int, inferred: tuple, real: torch.Tensor) -> list[M
         if ours != eager:
             found.append(Mismatch(kind, f"result {position}: {kind} {ours}, eager has {eager}"))
 
+    # A size that only the operator knows (the workspace of a library) is what eager has.
+    sizes = (
+        tuple(
+            eager if isinstance(ours, torch.SymInt) and not ours.node.has_hint() else ours
+            for ours, eager in zip(sizes, real.shape, strict=True)
+        )
+        if len(sizes) == real.dim()
+        else tuple(sizes)
+    )
     check("dtype", dtype, real.dtype)
     check("sizes", tuple(sizes), tuple(real.shape))
     check("device", device, real.device)

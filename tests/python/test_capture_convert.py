@@ -12,7 +12,7 @@ from torch import nn
 
 import saker
 from test_zoo import KNOWN, READS_DATA, case_of, forward, seeded, with_gradients
-from zoo import MODELS
+from zoo import MODELS, symbolic_matmul
 
 WORKING = [name for name in MODELS if (name, "capture") not in KNOWN and (name, False) not in READS_DATA]
 
@@ -46,6 +46,7 @@ def test_fx_module_differentiates_and_shares_parameters() -> None:
     assert {id(p) for p in module.parameters()} == {id(p) for p in model.parameters()}
 
 
+@symbolic_matmul
 @pytest.mark.parametrize("name", ["gpt2", "bert", "t5", "transformer"])
 def test_fx_module_with_symbolic_sizes(name: str) -> None:
     case = case_of(name, training=False)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import saker
-from zoo import MODELS, Case
+from zoo import MODELS, Case, symbolic_matmul
 
 torch.set_num_threads(1)
 
@@ -93,12 +93,6 @@ def test_captured_model_equals_eager(name: str, function: str, training: bool) -
         torch.testing.assert_close(dict(case.module.named_buffers()), expected_buffers)
 
 
-# Before 2.13, PyTorch's C++ code of matmul asks for sizes in numbers, which makes them static.
-symbolic_matmul = pytest.mark.skipif(
-    torch.__version__ < "2.13", reason="matmul of this torch makes dynamic sizes static"
-)
-
-
 @symbolic_matmul
 @pytest.mark.parametrize("name", models("dynamic"))
 def test_dynamic_graph_runs_at_other_sizes(name: str) -> None:
@@ -118,6 +112,7 @@ def test_dynamic_graph_runs_at_other_sizes(name: str) -> None:
             torch.testing.assert_close(functional(*inputs), expected)
 
 
+@symbolic_matmul
 @pytest.mark.parametrize("name", GUARDS)
 def test_sizes_outside_of_the_guards_are_refused(name: str) -> None:
     case = case_of(name, training=False)
