@@ -309,7 +309,7 @@ void settleForPython() {
   if (!trace) return;
   if (trace->mode() == Mode::Capture) {
     trace->raise({ops::Reason::Unsupported,
-                  "a tensor subclass or a mode sees an operator; captures go through them from "
+                  "a tensor subclass (a FakeTensor is one) or a mode sees an operator; captures go through them from "
                   "torch 2.13 on"});
   }
   trace->flush();
