@@ -77,17 +77,23 @@ inline bool isIntegral(DType t, bool includeBool) { return category(t) == 'i' ||
 DType toReal(DType dtype);     // of a complex type its parts'; of others itself
 DType toComplex(DType dtype);  // f16, f32 and f64 (bf16 becomes c64)
 
-#define SAKER_DEVICES(X)                                                                                          \
-  X(CPU, "cpu")                                                                                                   \
-  X(CUDA, "cuda")                                                                                                 \
-  X(MKLDNN, "mkldnn")                                                                                             \
-  X(OpenGL, "opengl")                                                                                             \
-  X(OpenCL, "opencl")                                                                                             \
-  X(IDEEP, "ideep")                                                                                               \
-  X(HIP, "hip")                                                                                                   \
-  X(FPGA, "fpga") X(MAIA, "maia") X(XLA, "xla") X(Vulkan, "vulkan") X(Metal, "metal") X(XPU, "xpu") X(MPS, "mps") \
-      X(Meta, "meta") X(HPU, "hpu") X(VE, "ve") X(Lazy, "lazy") X(IPU, "ipu") X(MTIA, "mtia")                     \
-          X(PrivateUse1, "privateuseone")
+#define SAKER_DEVICES(X) \
+  X(CPU, "cpu")          \
+  X(CUDA, "cuda")        \
+  X(MKLDNN, "mkldnn")    \
+  X(OpenGL, "opengl")    \
+  X(OpenCL, "opencl")    \
+  X(IDEEP, "ideep")      \
+  X(HIP, "hip")          \
+  X(FPGA, "fpga")        \
+  X(MAIA, "maia")        \
+  X(XLA, "xla")          \
+  X(Vulkan, "vulkan")    \
+  X(Metal, "metal")      \
+  X(XPU, "xpu")          \
+  X(MPS, "mps")          \
+  X(Meta, "meta")        \
+  X(HPU, "hpu") X(VE, "ve") X(Lazy, "lazy") X(IPU, "ipu") X(MTIA, "mtia") X(PrivateUse1, "privateuseone")
 
 enum class DeviceType : int8_t {
 #define X(enumerator, name) enumerator,

@@ -1,8 +1,8 @@
 // The extension module saker._C. It is imported after torch, whose libraries it uses.
 #include <torch/csrc/utils/pybind.h>
 
-#include "python/describe.h"
 #include "python/aot.h"
+#include "python/describe.h"
 #include "python/graph.h"
 #include "python/infer.h"
 #include "python/symbols.h"

@@ -24,7 +24,7 @@ torch.set_num_threads(1)
 NOT_STRIDED = "a tensor is sparse, nested, quantized or of oneDNN's layout"
 SHARED_MEMORY = "eager raises because arguments share memory"
 RAISED_ON_DATA = "eager raises, and the operator may raise on account of data"
-SIZES_ARE_DATA = "the result's sizes depend on data"
+RESULT_IS_DATA = "the result, or its size, is data"
 UNSUPPORTED = "the table says that it does not know this case"
 
 
@@ -233,7 +233,7 @@ class Judge(TorchDispatchMode):
     def _refused(self, name: str, refusal: saker.Refusal) -> list[Mismatch]:
         traits = self.traits.get(name, frozenset())
         if refusal.reason == "DataDependent" and traits & {"data_dependent", "dynamic_shape"}:
-            self.unjudged[SIZES_ARE_DATA, name] += 1
+            self.unjudged[RESULT_IS_DATA, name] += 1
             return []
         if refusal.reason == "Unsupported":
             self.unjudged[f"{UNSUPPORTED}: {refusal.message}", name] += 1
