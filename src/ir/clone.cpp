@@ -34,6 +34,7 @@ class Cloner {
     Arg* args = scratch_.makeArray<Arg>(from.args().size());
     for (size_t i = 0; i < from.args().size(); ++i) args[i] = copyArg(from.arg(i));
     std::vector<const Type*> types;
+    types.reserve(from.resultCount());
     for (size_t i = 0; i < from.resultCount(); ++i) types.push_back(from.result(i)->type());
     Node* made = to_->create(from.op(), {args, from.args().size()}, types, 0, from.location());
     to_->append(to, made);

@@ -339,7 +339,7 @@ class Functionalizer {
       bool list = op.parsed.returns[r].type.list;
       size_t count = list ? node.resultCount() - (op.parsed.returns.size() - 1) : 1;
       for (size_t k = 0; k < count && at < node.resultCount(); ++k, ++at) {
-        int alias = op.resultAlias[r];
+        const auto alias = op.resultAlias[r];
         if (alias < 0) {
           fresh_.push_back(node.result(at));
         } else {

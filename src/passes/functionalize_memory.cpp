@@ -211,6 +211,7 @@ void ProgramMemory::writeBack(Node* position) {
     }
   };
   std::vector<Value*> outside;
+  outside.reserve(beyond_.size());
   for (Value* view : beyond_) outside.push_back(contents(view, position));
   for (uint32_t index : writtenInputs_) {
     Root& root = roots_[index];
