@@ -165,7 +165,11 @@ void JointGraph::findBackward() {
       if (inForward_[place]) error_ = "the backward writes a tensor of the forward, made by " + node->op()->qualified;
       inBackward_[place] = true;
     };
-    eachInput(node, check);
+    eachInput(node, [&](const ir::Value* input) {
+      check(input);
+      // Random numbers or memory of the backward lead here without any tangent.
+      if (!input->isParameter() && inBackward_[definedAt(input)]) inBackward_[place] = true;
+    });
     for (size_t i = 0; i < node->resultCount(); ++i) check(node->result(i));
   }
 }

@@ -38,7 +38,7 @@ class JointGraph {
 
   // Forward results, effects of the forward and what they need. Every other node is free or in the backward.
   bool inForward(size_t node) const { return inForward_[node]; }
-  // Depends on tangents, or is an effect or a write that comes after them.
+  // Depends on tangents, is an effect, a write or random and comes after them, or depends on such a node.
   bool inBackward(size_t node) const { return inBackward_[node]; }
   // May not be moved among others of its kind: effects, writes, random operators, unknown operators.
   bool isPinned(size_t node) const { return pinned_[node]; }

@@ -58,6 +58,44 @@ graph @main(%x: f32[64], %dy: f32[64]) {
   }
 }
 
+// No tangent is read by it, but it is drawn after the forward: what follows from it cannot be saved there.
+TEST(MinCut, WhatFollowsFromRandomNumbersOfTheBackwardStaysBehindThem) {
+  auto joint = read(R"(
+graph @main(%x: f32[8, 8], %w: f32[8, 8], %dy: f32[8, 8]) {
+  %m: f32[8, 8] = aten::mm(%w, %x)
+  %y: f32[8, 8] = aten::sin(%x)
+  %d: f32[8, 8], %first: bool[8, 8] = aten::native_dropout(%dy, 0.5, True)
+  %n: f32[8, 8], %second: bool[8, 8] = aten::native_dropout(%x, 0.5, True)
+  %e: f32[8, 8] = aten::mul.Tensor(%m, %second)
+  %dx: f32[8, 8] = aten::mm(%e, %y)
+  return %y, %dx, %d
+})");
+  for (double budget : {1.0, 0.5, 0.0}) {
+    Cut cut = cutAndCompare(*joint, {2, 1, 1}, {.memoryBudget = budget});
+    EXPECT_EQ(count(*cut.forward, "aten::native_dropout"), 0u);
+    EXPECT_EQ(count(*cut.backward, "aten::native_dropout"), 2u);
+  }
+}
+
+TEST(MinCut, WhatFollowsFromWritesOfTheBackwardStaysBehindThem) {
+  auto joint = read(R"(
+graph @main(%x: f32[8, 8], %dy: f32[8, 8]) {
+  %y: f32[8, 8] = aten::exp(%x)
+  %d: f32[8, 8] = aten::sin(%dy)
+  %buffer: f32[8, 8] = aten::zeros_like(%x)
+  %filled: f32[8, 8] = aten::copy_(%buffer, %x, False)
+  %s: f32[8, 8] = aten::sin(%buffer)
+  %m: f32[8, 8] = aten::mm(%s, %y)
+  return %y, %m, %d
+})");
+  for (double budget : {1.0, 0.5, 0.0}) {
+    Cut cut = cutAndCompare(*joint, {1, 1, 1}, {.memoryBudget = budget});
+    EXPECT_EQ(count(*cut.forward, "aten::copy_"), 0u);
+    EXPECT_EQ(count(*cut.forward, "aten::mm"), 0u);
+    EXPECT_EQ(count(*cut.backward, "aten::copy_"), 1u);
+  }
+}
+
 TEST(MinCut, SmallReductionsAreSaved) {
   auto joint = read(R"(
 graph @main(%x: f32[64, 64], %dy: f32[64, 64]) {
