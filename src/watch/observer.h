@@ -1,0 +1,102 @@
+// What the watched loop tells about the program it runs. The loop knows CPython's frames and instructions and nothing
+// else; who watches decides what is worth remembering, and when to stop.
+//
+// Events named in the present tense come before the operation. They return false to stop watching: the instruction is
+// then not executed by the loop, its frame and every frame below the root goes on in CPython's own interpreter, and no
+// further event comes. Events named in the past tense come after the operation has succeeded. Whatever an operation
+// calls back (a property, __getattr__, __add__, a generator that is iterated) is watched frame by frame in between.
+// References are borrowed.
+#pragma once
+
+#include <Python.h>
+
+#include <span>
+
+namespace saker::watch {
+
+enum class Unary { Negative, Positive, Invert, Not, Truth };  // Truth: a conditional jump asks
+
+// In the order of CPython's BINARY_OP; `inplace` is told apart.
+enum class Binary { Add, And, FloorDivide, Lshift, MatrixMultiply, Multiply, Remainder, Or, Power, Rshift, Subtract,
+                    TrueDivide, Xor };
+
+// Arguments as in a vectorcall: positional ones, then those of the keywords in `names` (a tuple or nullptr).
+struct Arguments {
+  PyObject* const* values = nullptr;
+  size_t positional = 0;
+  PyObject* names = nullptr;
+};
+
+class Observer {
+ public:
+  virtual ~Observer() = default;
+
+  // A frame is entered: a call of a function, or the first step of a generator's body. `function` may be nullptr.
+  virtual bool enters(PyObject* function, PyCodeObject* code) = 0;
+  // It is left with a value, or with an exception that is set (value is nullptr).
+  virtual void left(PyCodeObject* code, PyObject* value) = 0;
+  virtual void madeFunction(PyObject* function) = 0;
+
+  // Names. `value` is what was found; where it stood is for the observer to know.
+  virtual bool readsGlobal(PyObject* globals, PyObject* builtins, PyObject* name, PyObject* value) = 0;
+  virtual bool writesGlobal(PyObject* globals, PyObject* name, PyObject* valueOrNull) = 0;
+  virtual bool readsCell(PyObject* cell, PyObject* value) = 0;
+  virtual bool writesCell(PyObject* cell, PyObject* valueOrNull) = 0;
+  // Class bodies, exec: LOAD_NAME and its kin.
+  virtual bool readsName(PyObject* locals, PyObject* globals, PyObject* builtins, PyObject* name) = 0;
+
+  // Attributes.
+  virtual bool readsAttribute(PyObject* owner, PyObject* name) = 0;
+  virtual void readAttribute(PyObject* owner, PyObject* name, PyObject* value) = 0;
+  virtual bool writesAttribute(PyObject* owner, PyObject* name, PyObject* valueOrNull) = 0;
+  // A special method is looked up on the type: __enter__ and __exit__ of `with`, __aenter__ and so on.
+  virtual bool readsSpecial(PyObject* owner, PyObject* name) = 0;
+
+  // Calls. A bound method is taken apart: `callable` is its function and self the first argument, where the loop does so.
+  virtual bool calls(PyObject* callable, const Arguments& arguments) = 0;
+  virtual void called(PyObject* callable, const Arguments& arguments, PyObject* result) = 0;
+  // f(*args, **kwargs), before they are turned into a tuple and a dict.
+  virtual bool callsSpread(PyObject* callable, PyObject* args, PyObject* kwargsOrNull) = 0;
+  virtual void calledSpread(PyObject* callable, PyObject* args, PyObject* kwargsOrNull, PyObject* result) = 0;
+
+  // Operators.
+  virtual bool unary(Unary op, PyObject* operand) = 0;
+  virtual bool binary(Binary op, bool inplace, PyObject* left, PyObject* right) = 0;
+  virtual void binaryDone(Binary op, bool inplace, PyObject* left, PyObject* right, PyObject* result) = 0;
+  virtual bool compares(int op, PyObject* left, PyObject* right) = 0;  // Py_LT ...
+  virtual bool contains(PyObject* container, PyObject* item) = 0;
+  virtual bool formats(PyObject* value, int conversion, PyObject* specOrNull) = 0;  // conversion: 0, 's', 'r', 'a'
+
+  // Containers.
+  virtual bool readsItem(PyObject* container, PyObject* key) = 0;
+  virtual void readItem(PyObject* container, PyObject* key, PyObject* value) = 0;
+  virtual bool writesItem(PyObject* container, PyObject* key, PyObject* valueOrNull) = 0;
+  virtual bool iterates(PyObject* iterable) = 0;                 // GET_ITER, GET_YIELD_FROM_ITER
+  virtual void iterated(PyObject* iterable, PyObject* iterator) = 0;
+  virtual bool advances(PyObject* iterator) = 0;                 // FOR_ITER, SEND
+  virtual void advanced(PyObject* iterator, PyObject* valueOrNull) = 0;  // nullptr: at its end
+  // All elements are read: unpacking, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE, GET_LEN, pattern matching.
+  // `into` is the container that takes them, if any.
+  virtual bool spreads(PyObject* iterable, PyObject* intoOrNull) = 0;
+  // The elements of an exact tuple or list that unpacking has put on the stack need no event; those of another iterable do not either.
+  // LIST_APPEND, SET_ADD, MAP_ADD of comprehensions write to containers made by the loop and are not told.
+
+  // match statements: what the pattern looks at (MATCH_CLASS gives the class and its attribute names, else nullptr).
+  virtual bool matches(PyObject* subject, PyObject* classOrNull, PyObject* names) = 0;
+
+  // import x, from x import y.
+  virtual bool imports(PyObject* name, PyObject* fromlist, PyObject* level) = 0;
+  virtual void imported(PyObject* name, PyObject* module) = 0;
+  virtual bool importsFrom(PyObject* module, PyObject* name) = 0;
+  virtual void importedFrom(PyObject* module, PyObject* name, PyObject* value) = 0;
+
+  // An exception is raised by the program (RAISE_VARARGS), or matched against classes (CHECK_EXC_MATCH, CHECK_EG_MATCH).
+  virtual bool raises(PyObject* exceptionOrNull, PyObject* causeOrNull) = 0;
+  virtual bool catches(PyObject* exception, PyObject* classes) = 0;
+
+  // The loop cannot execute an instruction and hands the frame over to CPython, or it cannot watch at all (tracing,
+  // monitoring, the stack is nearly used up): what happens below is not seen.
+  virtual void unseen(const char* why) = 0;
+};
+
+}  // namespace saker::watch
