@@ -7,6 +7,7 @@
 #include "python/infer.h"
 #include "python/symbols.h"
 #include "python/trace.h"
+#include "python/watch.h"
 
 PYBIND11_MODULE(_C, module) {
   module.doc() = "The native part of Saker.";
@@ -16,4 +17,5 @@ PYBIND11_MODULE(_C, module) {
   saker::python::bindTrace(module);
   saker::python::bindAot(module);
   saker::python::bindDescribe(module);
+  saker::python::bindWatch(module);
 }

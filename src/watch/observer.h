@@ -14,11 +14,25 @@
 
 namespace saker::watch {
 
-enum class Unary { Negative, Positive, Invert, Not, Truth };  // Truth: a conditional jump asks
+// Truth: a conditional jump asks, but not of True, False and None.
+enum class Unary { Negative, Positive, Invert, Not, Truth };
 
 // In the order of CPython's BINARY_OP; `inplace` is told apart.
-enum class Binary { Add, And, FloorDivide, Lshift, MatrixMultiply, Multiply, Remainder, Or, Power, Rshift, Subtract,
-                    TrueDivide, Xor };
+enum class Binary {
+  Add,
+  And,
+  FloorDivide,
+  Lshift,
+  MatrixMultiply,
+  Multiply,
+  Remainder,
+  Or,
+  Power,
+  Rshift,
+  Subtract,
+  TrueDivide,
+  Xor
+};
 
 // Arguments as in a vectorcall: positional ones, then those of the keywords in `names` (a tuple or nullptr).
 struct Arguments {
@@ -35,6 +49,15 @@ class Observer {
   virtual bool enters(PyObject* function, PyCodeObject* code) = 0;
   // It is left with a value, or with an exception that is set (value is nullptr).
   virtual void left(PyCodeObject* code, PyObject* value) = 0;
+  // A generator that is left by a yield is suspended, and later resumed. In between, other frames come and go.
+  virtual void suspended(PyCodeObject* code, PyObject* value) {
+    (void)code;
+    (void)value;
+  }
+  virtual bool resumes(PyCodeObject* code) {
+    (void)code;
+    return true;
+  }
   virtual void madeFunction(PyObject* function) = 0;
 
   // Names. `value` is what was found; where it stood is for the observer to know.
@@ -45,17 +68,19 @@ class Observer {
   // Class bodies, exec: LOAD_NAME and its kin.
   virtual bool readsName(PyObject* locals, PyObject* globals, PyObject* builtins, PyObject* name) = 0;
 
-  // Attributes.
+  // Attributes. A method that is called at once is read as the plain function, where it is found on the type.
   virtual bool readsAttribute(PyObject* owner, PyObject* name) = 0;
   virtual void readAttribute(PyObject* owner, PyObject* name, PyObject* value) = 0;
   virtual bool writesAttribute(PyObject* owner, PyObject* name, PyObject* valueOrNull) = 0;
   // A special method is looked up on the type: __enter__ and __exit__ of `with`, __aenter__ and so on.
   virtual bool readsSpecial(PyObject* owner, PyObject* name) = 0;
 
-  // Calls. A bound method is taken apart: `callable` is its function and self the first argument, where the loop does so.
+  // Calls. A bound method is taken apart: `callable` is its function and self the first argument, where the loop does
+  // so.
+  // The arguments of a Python function whose frame was entered are the frame's own: then called() has none.
   virtual bool calls(PyObject* callable, const Arguments& arguments) = 0;
   virtual void called(PyObject* callable, const Arguments& arguments, PyObject* result) = 0;
-  // f(*args, **kwargs), before they are turned into a tuple and a dict.
+  // f(*args, **kwargs), before they are turned into a tuple and a dict; calledSpread() has these two.
   virtual bool callsSpread(PyObject* callable, PyObject* args, PyObject* kwargsOrNull) = 0;
   virtual void calledSpread(PyObject* callable, PyObject* args, PyObject* kwargsOrNull, PyObject* result) = 0;
 
@@ -71,15 +96,16 @@ class Observer {
   virtual bool readsItem(PyObject* container, PyObject* key) = 0;
   virtual void readItem(PyObject* container, PyObject* key, PyObject* value) = 0;
   virtual bool writesItem(PyObject* container, PyObject* key, PyObject* valueOrNull) = 0;
-  virtual bool iterates(PyObject* iterable) = 0;                 // GET_ITER, GET_YIELD_FROM_ITER
+  virtual bool iterates(PyObject* iterable) = 0;  // GET_ITER, GET_YIELD_FROM_ITER
   virtual void iterated(PyObject* iterable, PyObject* iterator) = 0;
-  virtual bool advances(PyObject* iterator) = 0;                 // FOR_ITER, SEND
+  virtual bool advances(PyObject* iterator) = 0;                         // FOR_ITER, SEND
   virtual void advanced(PyObject* iterator, PyObject* valueOrNull) = 0;  // nullptr: at its end
   // All elements are read: unpacking, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE, GET_LEN, pattern matching.
   // `into` is the container that takes them, if any.
   virtual bool spreads(PyObject* iterable, PyObject* intoOrNull) = 0;
-  // The elements of an exact tuple or list that unpacking has put on the stack need no event; those of another iterable do not either.
-  // LIST_APPEND, SET_ADD, MAP_ADD of comprehensions write to containers made by the loop and are not told.
+  // The elements of an exact tuple or list that unpacking has put on the stack need no event; those of another iterable
+  // do not either. LIST_APPEND, SET_ADD, MAP_ADD of comprehensions write to containers made by the loop and are not
+  // told.
 
   // match statements: what the pattern looks at (MATCH_CLASS gives the class and its attribute names, else nullptr).
   virtual bool matches(PyObject* subject, PyObject* classOrNull, PyObject* names) = 0;
@@ -90,7 +116,8 @@ class Observer {
   virtual bool importsFrom(PyObject* module, PyObject* name) = 0;
   virtual void importedFrom(PyObject* module, PyObject* name, PyObject* value) = 0;
 
-  // An exception is raised by the program (RAISE_VARARGS), or matched against classes (CHECK_EXC_MATCH, CHECK_EG_MATCH).
+  // An exception is raised by the program (RAISE_VARARGS), or matched against classes (CHECK_EXC_MATCH,
+  // CHECK_EG_MATCH).
   virtual bool raises(PyObject* exceptionOrNull, PyObject* causeOrNull) = 0;
   virtual bool catches(PyObject* exception, PyObject* classes) = 0;
 

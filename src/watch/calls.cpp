@@ -1,0 +1,176 @@
+// Calls, and the making of functions.
+#include "watch/handlers.h"
+
+namespace saker::watch {
+
+namespace {
+
+// f(*arguments) wants an iterable.
+bool checkIterable(PyObject* function, PyObject* arguments) {
+  if (Py_TYPE(arguments)->tp_iter != nullptr || PySequence_Check(arguments) != 0) return true;
+  PyErr_Clear();
+  const Owned text(_PyObject_FunctionStr(function));
+  if (text) {
+    PyErr_Format(PyExc_TypeError, "%U argument after * must be an iterable, not %.200s", text.get(),
+                 Py_TYPE(arguments)->tp_name);
+  }
+  return false;
+}
+
+// Turns the operand in `slot` into what a call takes: a dict.
+bool makeDict(Machine& m, PyObject*& slot) {
+  if (PyDict_CheckExact(slot)) return true;
+  Owned dict(PyDict_New());
+  if (!dict) return false;
+  if (_PyDict_MergeEx(dict.get(), slot, 2) < 0) {
+    keywordsError(m.top(3), slot);
+    return false;
+  }
+  PyObject* before = slot;
+  slot = dict.release();
+  Py_DECREF(before);
+  return true;
+}
+
+bool makeTuple(PyObject* function, PyObject*& slot) {
+  if (PyTuple_CheckExact(slot)) return true;
+  if (!checkIterable(function, slot)) return false;
+  PyObject* tuple = PySequence_Tuple(slot);
+  if (tuple == nullptr) return false;
+  PyObject* before = slot;
+  slot = tuple;
+  Py_DECREF(before);
+  return true;
+}
+
+}  // namespace
+
+void keywordsError(PyObject* function, PyObject* keywords) {
+  if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
+    PyErr_Clear();
+    const Owned text(_PyObject_FunctionStr(function));
+    if (text) {
+      PyErr_Format(PyExc_TypeError, "%U argument after ** must be a mapping, not %.200s", text.get(),
+                   Py_TYPE(keywords)->tp_name);
+    }
+    return;
+  }
+  if (!PyErr_ExceptionMatches(PyExc_KeyError)) return;
+  // The merge says so of a key that comes twice: the error's only argument is the key.
+  PyObject* type = nullptr;
+  PyObject* value = nullptr;
+  PyObject* traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject* arguments = value;
+  if (value != nullptr && PyExceptionInstance_Check(value)) {
+    arguments = reinterpret_cast<PyBaseExceptionObject*>(value)->args;
+  }
+  if (arguments == nullptr || !PyTuple_Check(arguments) || PyTuple_GET_SIZE(arguments) != 1) {
+    PyErr_Restore(type, value, traceback);
+    return;
+  }
+  const Owned text(_PyObject_FunctionStr(function));
+  if (text) {
+    PyErr_Format(PyExc_TypeError, "%U got multiple values for keyword argument '%S'", text.get(),
+                 PyTuple_GET_ITEM(arguments, 0));
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+}
+
+// Operands: function, self or nullptr, callable; then the arguments, those of keywords last.
+Flow call(Machine& m) {
+  PyObject* names = m.at->extra < 0 ? nullptr : m.constant(m.at->extra);
+  PyObject** arguments = m.sp - m.arg();
+  PyObject* callable = arguments[-1];
+  bool method = arguments[-2] != nullptr;
+  if (!method && Py_IS_TYPE(callable, &PyMethod_Type)) {
+    PyObject* self = PyMethod_GET_SELF(callable);
+    arguments[-2] = newRef(PyMethod_GET_FUNCTION(callable));
+    arguments[-1] = newRef(self);
+    Py_DECREF(callable);
+    method = true;
+  }
+  if (method) {
+    --arguments;
+    callable = arguments[-1];
+  }
+  const auto count = static_cast<size_t>(m.sp - arguments);
+  const size_t positional = count - (names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names)));
+  const Arguments told{.values = arguments, .positional = positional, .names = names};
+  if (!m.observer().calls(callable, told)) return Flow::Stop;
+  const bool python = Py_IS_TYPE(callable, &PyFunction_Type);
+  if (python) {
+    m.callee = callable;
+    m.given = arguments;
+  }
+  PyObject* result = PyObject_Vectorcall(callable, arguments, positional | PY_VECTORCALL_ARGUMENTS_OFFSET, names);
+  const bool given = python && m.callee == nullptr;
+  m.callee = nullptr;
+  if (result != nullptr) m.observer().called(callable, given ? Arguments{} : told, result);
+  Py_DECREF(callable);
+  if (!given) {
+    for (size_t i = 0; i < count; ++i) Py_DECREF(arguments[i]);
+  }
+  m.sp = arguments - (method ? 1 : 2);
+  if (result == nullptr) return Flow::Error;
+  m.push(result);
+  return m.poll();
+}
+
+// Operands: nullptr, callable, arguments, and with `arg` & 1 keywords.
+Flow callSpread(Machine& m) {
+  const bool keywords = (m.arg() & 1) != 0;
+  PyObject** operands = m.sp - (keywords ? 3 : 2);
+  PyObject* callable = operands[0];
+  if (!m.observer().callsSpread(callable, operands[1], keywords ? operands[2] : nullptr)) return Flow::Stop;
+  if (keywords && !makeDict(m, operands[2])) return Flow::Error;
+  if (!makeTuple(callable, operands[1])) return Flow::Error;
+  PyObject* dict = keywords ? operands[2] : nullptr;
+  PyObject* result = PyObject_Call(callable, operands[1], dict);
+  if (result != nullptr) m.observer().calledSpread(callable, operands[1], dict, result);
+  m.consume(keywords ? 3 : 2);
+  if (result == nullptr) return Flow::Error;
+  m.top() = result;  // in the place of the nullptr
+  return m.poll();
+}
+
+Flow makeFunction(Machine& m) {
+  PyObject* code = m.top();
+  PyObject* made = PyFunction_New(code, m.frame.globals);
+  m.drop();
+  if (made == nullptr) return Flow::Error;
+  auto* function = reinterpret_cast<PyFunctionObject*>(made);
+  if ((m.arg() & 8) != 0) function->func_closure = m.pop();
+  if ((m.arg() & 4) != 0) function->func_annotations = m.pop();
+  if ((m.arg() & 2) != 0) function->func_kwdefaults = m.pop();
+  if ((m.arg() & 1) != 0) function->func_defaults = m.pop();
+#if PY_VERSION_HEX >= 0x030c0000
+  function->func_version = reinterpret_cast<PyCodeObject*>(function->func_code)->co_version;
+#endif
+  m.push(made);
+  m.observer().madeFunction(made);
+  return Flow::Next;
+}
+
+// The interactive prompt shows the value of an expression.
+Flow printExpression(Machine& m) {
+  PyObject* display = PySys_GetObject("displayhook");
+  if (display == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, "lost sys.displayhook");
+    m.drop();
+    return Flow::Error;
+  }
+  PyObject* arguments[] = {m.top()};
+  const Arguments told{.values = arguments, .positional = 1, .names = nullptr};
+  if (!m.observer().calls(display, told)) return Flow::Stop;
+  const Owned result(PyObject_CallOneArg(display, m.top()));
+  if (result) m.observer().called(display, told, result.get());
+  m.drop();
+  if (!result) return Flow::Error;
+  if (m.at->extra != 0) m.push(newRef(Py_None));
+  return Flow::Next;
+}
+
+}  // namespace saker::watch

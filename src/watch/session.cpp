@@ -1,0 +1,126 @@
+#include "watch/session.h"
+
+#include "watch/hook.h"
+#include "watch/loop.h"
+#include "watch/machine.h"
+
+namespace saker::watch {
+
+namespace {
+
+// Hears nothing and refuses everything: what a stopped session has instead of its observer, so that no instruction has
+// to ask whether it is still watched.
+class Deaf final : public Observer {
+ public:
+  bool enters(PyObject*, PyCodeObject*) override { return false; }
+  void left(PyCodeObject*, PyObject*) override {}
+  bool resumes(PyCodeObject*) override { return false; }
+  void madeFunction(PyObject*) override {}
+  bool readsGlobal(PyObject*, PyObject*, PyObject*, PyObject*) override { return false; }
+  bool writesGlobal(PyObject*, PyObject*, PyObject*) override { return false; }
+  bool readsCell(PyObject*, PyObject*) override { return false; }
+  bool writesCell(PyObject*, PyObject*) override { return false; }
+  bool readsName(PyObject*, PyObject*, PyObject*, PyObject*) override { return false; }
+  bool readsAttribute(PyObject*, PyObject*) override { return false; }
+  void readAttribute(PyObject*, PyObject*, PyObject*) override {}
+  bool writesAttribute(PyObject*, PyObject*, PyObject*) override { return false; }
+  bool readsSpecial(PyObject*, PyObject*) override { return false; }
+  bool calls(PyObject*, const Arguments&) override { return false; }
+  void called(PyObject*, const Arguments&, PyObject*) override {}
+  bool callsSpread(PyObject*, PyObject*, PyObject*) override { return false; }
+  void calledSpread(PyObject*, PyObject*, PyObject*, PyObject*) override {}
+  bool unary(Unary, PyObject*) override { return false; }
+  bool binary(Binary, bool, PyObject*, PyObject*) override { return false; }
+  void binaryDone(Binary, bool, PyObject*, PyObject*, PyObject*) override {}
+  bool compares(int, PyObject*, PyObject*) override { return false; }
+  bool contains(PyObject*, PyObject*) override { return false; }
+  bool formats(PyObject*, int, PyObject*) override { return false; }
+  bool readsItem(PyObject*, PyObject*) override { return false; }
+  void readItem(PyObject*, PyObject*, PyObject*) override {}
+  bool writesItem(PyObject*, PyObject*, PyObject*) override { return false; }
+  bool iterates(PyObject*) override { return false; }
+  void iterated(PyObject*, PyObject*) override {}
+  bool advances(PyObject*) override { return false; }
+  void advanced(PyObject*, PyObject*) override {}
+  bool spreads(PyObject*, PyObject*) override { return false; }
+  bool matches(PyObject*, PyObject*, PyObject*) override { return false; }
+  bool imports(PyObject*, PyObject*, PyObject*) override { return false; }
+  void imported(PyObject*, PyObject*) override {}
+  bool importsFrom(PyObject*, PyObject*) override { return false; }
+  void importedFrom(PyObject*, PyObject*, PyObject*) override {}
+  bool raises(PyObject*, PyObject*) override { return false; }
+  bool catches(PyObject*, PyObject*) override { return false; }
+  void unseen(const char*) override {}
+};
+
+Observer& deaf() {
+  static Deaf observer;
+  return observer;
+}
+
+// For the time of a watched call.
+class Scope {
+ public:
+  explicit Scope(Session& session) : session_(session), before_(currentSession()) {
+    currentSession() = &session;
+    useHook();
+    session.hooked = true;
+  }
+  ~Scope() {
+    currentSession() = before_;
+    if (session_.hooked) releaseHook();
+  }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  Session& session_;
+  Session* before_;
+};
+
+}  // namespace
+
+Session*& currentSession() {
+  static thread_local Session* session = nullptr;
+  return session;
+}
+
+void Session::stop() {
+  if (stopped) return;
+  stopped = true;
+  observer = &deaf();
+  hooked = false;
+  releaseHook();
+}
+
+PyObject* run(Observer& observer, PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* names) {
+  Session session(observer);
+  const Scope scope(session);
+  return PyObject_Vectorcall(callable, args, nargsf, names);
+}
+
+bool watching() {
+  const Session* session = currentSession();
+  return session != nullptr && !session->stopped;
+}
+
+void stop() {
+  Session* session = currentSession();
+  if (session != nullptr) session->stop();
+}
+
+Pause::Pause() : before_(currentSession()) { currentSession() = nullptr; }
+
+Pause::~Pause() { currentSession() = static_cast<Session*>(before_); }
+
+Place place() {
+  const Session* session = currentSession();
+  const Machine* machine = session == nullptr ? nullptr : session->innermost;
+  if (machine == nullptr) return {};
+  const auto index = static_cast<int>(*machine->frame.position - machine->frame.units);
+  return {.code = machine->frame.code, .line = PyCode_Addr2Line(machine->frame.code, 2 * index)};
+}
+
+bool supported() { return PY_VERSION_HEX < 0x030d0000; }
+
+}  // namespace saker::watch

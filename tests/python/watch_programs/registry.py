@@ -1,0 +1,8 @@
+"""The list of all programs."""
+
+PROGRAMS = []
+
+
+def program(function):
+    PROGRAMS.append(function)
+    return function
