@@ -13,6 +13,7 @@ from saker import ops
 from saker._aot import aot_function, aot_module, aot_module_simplified
 from saker._C import SymbolSpace, parse, passes
 from saker._capture import capture
+from saker._compile import compile
 from saker._deferred import deferred
 from saker._graph import Graph
 from saker._stats import reset, stats
@@ -32,6 +33,7 @@ __all__ = [
     "aot_module",
     "aot_module_simplified",
     "capture",
+    "compile",
     "deferred",
     "ops",
     "parse",

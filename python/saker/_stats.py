@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from saker import _C
+
 _COUNTS = {"graphs": 0, "operators": 0, "fallbacks": 0}
 
 
 def stats() -> dict[str, int]:
-    """What Saker has done: ``graphs`` compiled, ``operators`` in them, ``fallbacks`` to eager mode."""
-    return dict(_COUNTS)
+    """What Saker has done: ``graphs`` compiled, ``operators`` in them, ``fallbacks`` to eager mode; of compiled functions
+    also Python ``frames`` watched, ``guards`` made, ``replays``, ``recompiles`` and ``breaks``."""
+    counts = _C.frontend_counts()
+    for name, number in _COUNTS.items():
+        counts[name] += number
+    return counts
 
 
 def reset() -> None:
-    """Set all counts to zero."""
+    """Set all counts to zero, and forget what compiled functions have recorded."""
+    _C.reset_frontend_counts()
+    _C.forget_all()
     for name in _COUNTS:
         _COUNTS[name] = 0
 

@@ -11,6 +11,7 @@
 #include "aten/torch_version.h"
 #include "capture/call.h"
 #include "capture/run_now.h"
+#include "capture/tape.h"
 #include "capture/trace.h"
 #include "ops/operator.h"
 
@@ -338,6 +339,10 @@ void recordCall(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::
   if (isPythons(call)) {
     settleForPython();
     return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Python), stack);
+  }
+  if (Tape* tape = currentTape()) {
+    if (tape->call(call)) return;
+    return op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
   }
   std::shared_ptr<Trace> trace = traceFor(call.values);
   if (!trace) return runOrdinary(call);

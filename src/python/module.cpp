@@ -1,6 +1,7 @@
 // The extension module saker._C. It is imported after torch, whose libraries it uses.
 #include <torch/csrc/utils/pybind.h>
 
+#include "frontend/compiled.h"
 #include "python/aot.h"
 #include "python/describe.h"
 #include "python/graph.h"
@@ -18,4 +19,5 @@ PYBIND11_MODULE(_C, module) {
   saker::python::bindAot(module);
   saker::python::bindDescribe(module);
   saker::python::bindWatch(module);
+  saker::frontend::bindFrontend(module);
 }

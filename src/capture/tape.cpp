@@ -1,0 +1,287 @@
+#include "capture/tape.h"
+
+#include <ATen/core/Generator.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "aten/convert.h"
+#include "aten/enums.h"
+#include "aten/trace_key.h"
+#include "ops/operator.h"
+#include "support/check.h"
+
+namespace saker::tracing {
+
+namespace {
+
+thread_local Tape* tapeOfThread = nullptr;
+
+// A strided tensor of a device, with nothing in its key set that gives operators another meaning.
+bool isPlain(const at::Tensor& tensor) {
+  static const c10::DispatchKeySet known =
+      c10::DispatchKeySet({c10::DispatchKey::Dense, c10::DispatchKey::ADInplaceOrView,
+                           c10::DispatchKey::AutogradFunctionality, c10::DispatchKey::Conjugate,
+                           c10::DispatchKey::Negative}) |
+      c10::autocast_dispatch_keyset;
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  c10::DispatchKeySet others = impl.key_set() - known;
+  return tensor.layout() == c10::kStrided && impl.has_storage() && !impl.has_symbolic_sizes_strides() &&
+         others.highestFunctionalityKey() == c10::DispatchKey::Undefined && !tensor.is_meta();
+}
+
+bool returnsTensors(const c10::FunctionSchema& schema) {
+  for (const c10::Argument& result : schema.returns()) {
+    c10::TypeKind kind = result.type()->kind();
+    if (kind != c10::TypeKind::TensorType && kind != c10::TypeKind::ListType) return false;
+  }
+  return !schema.returns().empty();
+}
+
+bool dependsOnData(const c10::OperatorHandle& op) {
+  return op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape);
+}
+
+std::string nameOf(const c10::OperatorHandle& op) {
+  const c10::OperatorName& name = op.operator_name();
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
+}  // namespace
+
+Tape* currentTape() { return tapeOfThread; }
+
+void leaveTape() {
+  if (!tapeOfThread) return;
+  tapeOfThread = nullptr;
+  aten::setRecordingOnThisThread(false);
+}
+
+TapeScope::TapeScope(Tape* tape)
+    : previous_(tapeOfThread), wasRecording_(c10::impl::tls_is_dispatch_key_included(aten::kTraceKey)) {
+  tapeOfThread = tape;
+  aten::setRecordingOnThisThread(tape != nullptr);
+}
+
+TapeScope::~TapeScope() {
+  tapeOfThread = previous_;
+  aten::setRecordingOnThisThread(wasRecording_);
+}
+
+// The arguments as the graph has them: tensors are values, Python numbers stand for themselves.
+class Tape::Converter final : public aten::Converter {
+ public:
+  explicit Converter(Tape& tape) : aten::Converter(*tape.context_, tape.scratch_, tape.host_.hooks.unwrap), tape_(tape) {}
+
+ private:
+  ir::Arg tensorArg(const at::Tensor& tensor) override {
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+      aten::RunForReal real;  // reading the number is no operator of the program
+      return argument(tensor.item(), aten::IntMeaning::Number);
+    }
+    return ir::Arg::value(tape_.valueOf(tensor));
+  }
+  ir::Arg opaqueArg(std::string_view className, const c10::IValue& object) override {
+    tape_.kept_.push_back(object);
+    return ir::Arg::opaque(tape_.context_->opaque(className, tape_.kept_.size() - 1));
+  }
+
+  Tape& tape_;
+};
+
+Tape::Tape(Host host)
+    : host_(host),
+      context_(std::make_shared<ir::Context>(ops::lookup)),
+      graph_(std::make_unique<ir::Graph>(context_)),
+      inference_(host.hooks) {}
+
+Tape::~Tape() = default;
+
+void Tape::spoil(std::string why, const std::string& op) {
+  if (spoiled_) return;
+  spoiled_ = op.empty() ? std::move(why) : op + ": " + why;
+  if (host_.location) spoiledAt_ = host_.location(*context_);
+}
+
+// requires_grad is autograd's, which lies above the graph.
+const ir::TensorType* Tape::typeOf(const at::Tensor& tensor) {
+  Arena scratch;
+  ir::TensorSpec spec(*aten::Converter(*context_, scratch, host_.hooks.unwrap).tensor(tensor));
+  spec.flags.requiresGrad = false;
+  spec.flags.wrappedNumber = false;
+  return context_->types().tensor(spec);
+}
+
+void Tape::know(const at::Tensor& tensor, ir::Value* value) {
+  const c10::intrusive_ptr<c10::TensorImpl>& impl = tensor.getIntrusivePtr();
+  known_.insert_or_assign(impl.get(), Known{value, c10::weak_intrusive_ptr<c10::TensorImpl>(impl)});
+  c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  if (storages_.contains(storage)) return;
+  auto owned = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage);
+  storages_.emplace(storage, Memory{!value->isParameter(), c10::weak_intrusive_ptr<c10::StorageImpl>(owned)});
+}
+
+bool Tape::made(const at::Tensor& tensor) const { return known_.contains(tensor.unsafeGetTensorImpl()); }
+
+ir::Value* Tape::valueOf(const at::Tensor& tensor) {
+  auto found = known_.find(tensor.unsafeGetTensorImpl());
+  if (found != known_.end()) {
+    const ir::TensorType* type = typeOf(tensor);
+    if (found->second.value->type() != type) spoil("a tensor was given other sizes or another memory by no operator");
+    return found->second.value;
+  }
+  auto memory = storages_.find(tensor.storage().unsafeGetStorageImpl());
+  if (memory != storages_.end() && memory->second.made) {
+    spoil("a tensor came to see the memory of another one by no operator (.data, set_)");
+  }
+  ir::Value* value = graph_->addParameter(graph_->top(), typeOf(tensor));
+  inputs_.push_back({value, tensor, tensor.is_inference() ? 0 : tensor._version(), false});
+  know(tensor, value);
+  return value;
+}
+
+bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
+  constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
+  const std::string name = nameOf(call.op);
+  if (torch::autograd::get_current_node()) {
+    spoil("gradients are computed inside of the function", name);
+  } else if (entry ? (entry->op->traits & never) != 0 : dependsOnData(call.op)) {
+    spoil("its result or its size depends on data", name);
+  } else if (!returnsTensors(call.op.schema())) {
+    spoil("its result is no tensor", name);
+  } else {
+    bool plain = true;
+    eachTensor(call.values, [&](const at::Tensor& tensor) { plain &= isPlain(tensor); });
+    if (plain) return true;
+    spoil("a tensor is no plain dense one", name);
+  }
+  return false;
+}
+
+// Runs below everything that has seen the call, as the dispatcher would have gone on.
+static void runBelow(const Call& call) {
+  c10::impl::ForceDispatchKeyGuard seen(call.surroundings.included_ - aten::kTraceKeys,
+                                        call.surroundings.excluded_ | aten::kTraceKeys);
+  call.op.redispatchBoxed(call.keys & aten::kBelowTrace, call.stack);
+}
+
+static bool isQuery(const c10::OperatorHandle& op, const aten::Inference::Entry* entry) {
+  return entry && !entry->op->has(ops::kDataDependent) && !entry->op->writes && !op.schema().returns().empty() &&
+         !returnsTensors(op.schema());
+}
+
+bool Tape::call(const Call& call) {
+  const aten::Inference::Entry* entry = inference_.find(call.op);
+  if ((!entry || entry->op->has(ops::kMayAlias)) &&
+      call.op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) {
+    return false;
+  }
+  if (spoiled_ || call.op.operator_name().name.starts_with("profiler::") || isQuery(call.op, entry) ||
+      !replayable(call, entry)) {
+    runBelow(call);
+    return true;
+  }
+  if (entry && entry->op->qualified == "aten::lift_fresh") {
+    literal(call);
+    return true;
+  }
+  scratch_.reset({});
+  Converter converter(*this);
+  bool gradMode = c10::GradMode::is_enabled();
+  const ir::Location* location = host_.location ? host_.location(*context_) : nullptr;
+  std::span<const ir::Arg> args;
+  const ir::OpDef* def = nullptr;
+  try {
+    if (entry) {
+      args = inference_.arguments(converter, scratch_, *entry, call.values);
+      def = entry->op;
+    } else {
+      std::vector<aten::IntMeaning> meanings = aten::intMeanings(call.op.schema());
+      args = converter.arguments(meanings, call.values);
+      def = context_->op(nameOf(call.op));
+    }
+  } catch (const ops::RefusalException& refused) {
+    spoil(refused.refusal.message, nameOf(call.op));
+  }
+  runBelow(call);
+  if (!spoiled_) note(def, args, call, location, gradMode);
+  return true;
+}
+
+void Tape::literal(const Call& call) {
+  at::Tensor constant = call.values[0].toTensor();
+  runBelow(call);
+  const at::Tensor& given = call.stack->back().toTensor();
+  aten::RunForReal real;
+  const ir::TensorType* type = typeOf(given);
+  ir::Value* value = graph_->addParameter(graph_->top(), type);
+  // The program may write to what it gets.
+  inputs_.push_back({value, constant.clone(), 0, true});
+  const ir::Arg args[] = {ir::Arg::value(value), ir::Arg::none()};
+  const ir::Type* results[] = {type};
+  ir::Node* node = graph_->append(graph_->top(), ops::find("aten::clone"), args, results);
+  if (gradModes_.size() <= node->id()) gradModes_.resize(2 * node->id() + 64);
+  know(given, node->result());
+}
+
+void Tape::note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call& call, const ir::Location* location,
+                bool gradMode) {
+  ++recorded_;
+  std::vector<at::Tensor> tensors;
+  std::vector<const ir::Type*> types;
+  size_t count = call.op.schema().returns().size();
+  auto add = [&](const at::Tensor& tensor) {
+    if (tensor.defined() && !isPlain(tensor)) return spoil("a result is no plain dense tensor", nameOf(call.op));
+    tensors.push_back(tensor);
+    types.push_back(tensor.defined() ? static_cast<const ir::Type*>(typeOf(tensor)) : context_->types().plain(ir::TypeKind::None));
+  };
+  for (size_t i = call.stack->size() - count; i < call.stack->size(); ++i) {
+    const c10::IValue& result = (*call.stack)[i];
+    if (result.isTensor()) {
+      add(result.toTensor());
+    } else {
+      for (const c10::IValue& item : result.toListRef()) add(item.toTensor());
+    }
+  }
+  if (spoiled_) return;
+  ir::Node* node = graph_->append(graph_->top(), def, args, types, location);
+  if (gradModes_.size() <= node->id()) gradModes_.resize(2 * node->id() + 64);
+  gradModes_[node->id()] = gradMode;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].defined()) continue;
+    auto found = known_.find(tensors[i].unsafeGetTensorImpl());
+    // A tensor that was written keeps its value; one that was given another geometry is the result from here on.
+    if (found == known_.end() || found->second.value->type() != types[i]) know(tensors[i], node->result(i));
+  }
+}
+
+std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outputs) {
+  auto program = std::make_unique<runtime::Program>();
+  std::vector<ir::Arg> returned;
+  for (const at::Tensor& output : outputs) {
+    returned.push_back(ir::Arg::value(valueOf(output)));
+    program->resultRequiresGrad.push_back(output.requires_grad());
+    program->differentiable |= output.requires_grad();
+  }
+  program->context = context_;
+  program->results = outputs.size();
+  program->closedWrites.resize(inputs_.size());
+  for (const Input& input : inputs_) {
+    if (input.literal) {
+      program->sources.push_back({runtime::Source::Kind::Closed, 0, input.tensor, true});
+      continue;
+    }
+    program->sources.push_back({runtime::Source::Kind::Argument, program->arguments, {}, false});
+    program->sameAs.push_back(program->arguments++);
+    int64_t now = input.tensor.is_inference() ? 0 : input.tensor._version();
+    program->argumentWrites.push_back(static_cast<uint32_t>(now - input.version));
+  }
+  // Tensors that share a version counter each saw the writes to all of them.
+  graph_->appendReturn(graph_->top(), returned);
+  program->objects = std::move(kept_);
+  program->gradModes = std::move(gradModes_);
+  program->graph = std::move(graph_);
+  return program;
+}
+
+}  // namespace saker::tracing

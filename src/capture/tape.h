@@ -1,0 +1,106 @@
+// A tape: what a thread asks of PyTorch while it runs as ever. Unlike a trace, nothing waits: every operator runs at once,
+// with eager's results and eager's errors, and is written down beside. The result is a program that does the same again.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "aten/infer.h"
+#include "capture/call.h"
+#include "capture/host.h"
+#include "ir/graph.h"
+#include "runtime/program.h"
+
+namespace saker::tracing {
+
+class Tape {
+ public:
+  explicit Tape(Host host);
+  ~Tape();
+
+  // A tensor that the program met and did not make.
+  struct Input {
+    ir::Value* value;
+    at::Tensor tensor;
+    int64_t version;  // when it was met
+    bool literal;     // written in the program: a copy of its data
+  };
+
+  // One call of an operator: runs it and writes it down. False: it is to be taken apart by its composite kernel.
+  bool call(const Call& call);
+
+  // Something happened that running the graph again would not do; the first reason is kept.
+  void spoil(std::string why, const std::string& op = {});
+  const std::optional<std::string>& spoiled() const { return spoiled_; }
+  const ir::Location* spoiledAt() const { return spoiledAt_; }
+
+  size_t operators() const { return recorded_; }
+  const std::vector<Input>& inputs() const { return inputs_; }
+  // Has this tensor been made here, or is it a view of such a one or of an input?
+  bool made(const at::Tensor& tensor) const;
+
+  // Ends the tape: a program whose arguments are the inputs, in order, and whose results are these tensors. An output
+  // that no operator has touched becomes an input.
+  std::unique_ptr<runtime::Program> finish(std::span<const at::Tensor> outputs);
+
+ private:
+  class Converter;
+  struct Known {
+    ir::Value* value;
+    c10::weak_intrusive_ptr<c10::TensorImpl> impl;  // keeps the address from being used again
+  };
+
+  ir::Value* valueOf(const at::Tensor& tensor);
+  const ir::TensorType* typeOf(const at::Tensor& tensor);
+  void know(const at::Tensor& tensor, ir::Value* value);
+  bool replayable(const Call& call, const aten::Inference::Entry* entry);
+  void literal(const Call& call);
+  void note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call& call, const ir::Location* location,
+            bool gradMode);
+
+  Host host_;
+  std::shared_ptr<ir::Context> context_;
+  std::unique_ptr<ir::Graph> graph_;
+  aten::Inference inference_;
+  Arena scratch_;
+  std::vector<Input> inputs_;
+  std::unordered_map<const c10::TensorImpl*, Known> known_;
+  // A tensor over memory made here that no operator made came by another door.
+  struct Memory {
+    bool made;
+    c10::weak_intrusive_ptr<c10::StorageImpl> impl;
+  };
+  std::unordered_map<const c10::StorageImpl*, Memory> storages_;
+  std::vector<c10::IValue> kept_;
+  std::vector<bool> gradModes_;
+  std::optional<std::string> spoiled_;
+  const ir::Location* spoiledAt_ = nullptr;
+  size_t recorded_ = 0;
+};
+
+// The tape of this thread, or nullptr.
+Tape* currentTape();
+// Takes the tape off this thread before its scope ends.
+void leaveTape();
+
+// Puts a tape on for this thread, or takes any off (nullptr), while one lives.
+class TapeScope {
+ public:
+  explicit TapeScope(Tape* tape);
+  ~TapeScope();
+  TapeScope(const TapeScope&) = delete;
+  TapeScope& operator=(const TapeScope&) = delete;
+
+ private:
+  Tape* previous_;
+  bool wasRecording_;
+};
+
+}  // namespace saker::tracing

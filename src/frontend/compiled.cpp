@@ -1,0 +1,325 @@
+#include "frontend/compiled.h"
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+#include <set>
+
+#include "capture/tape.h"
+#include "capture/trace.h"
+#include "frontend/execute.h"
+#include "python/host.h"
+#include "watch/loop.h"
+
+namespace saker::frontend {
+
+Counts& counts() {
+  static Counts all;  // of the process: what saker.stats() tells
+  return all;
+}
+
+namespace {
+
+std::set<Compiled*>& living() {
+  static std::set<Compiled*>& all = *new std::set<Compiled*>;  // saker.reset() forgets what they recorded
+  return all;
+}
+
+void raiseNotWhole(const Stop& stop) {
+  py::object type = py::module_::import("saker.errors").attr("CaptureError");
+  py::object error = type("Unsupported",
+                          "the function cannot be captured whole: it " + stop.why +
+                              "; move this out of the function, or compile without fullgraph=True",
+                          "", stop.file.empty() ? py::object(py::none()) : py::object(py::str(stop.file)), stop.line);
+  PyErr_SetObject(type.ptr(), error.ptr());
+}
+
+}  // namespace
+
+Compiled::Compiled(PyObject* function, Options options) : function_(Ref::borrow(function)), options_(std::move(options)) {
+  living().insert(this);
+}
+
+Compiled::~Compiled() { living().erase(this); }
+
+PyObject* Compiled::plain(PyObject* const* args, size_t nargsf, PyObject* names) {
+  return PyObject_Vectorcall(function_.get(), args, nargsf, names);
+}
+
+PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) {
+  // Inside of another recording, the call is part of it.
+  if (watch::watching() || tracing::currentTape() || tracing::current() || !watch::supported()) {
+    return plain(args, nargsf, names);
+  }
+  Ambient now = Ambient::now();
+  if (now.functorch || now.dispatchModes > 0) return plain(args, nargsf, names);
+  CallArguments call{args, static_cast<size_t>(PyVectorcall_NARGS(nargsf)), names};
+  std::vector<PyObject*> found;
+  for (size_t i = 0; i < versions_.size(); ++i) {
+    if (!versions_[i]->fits(now, call, found)) {
+      if (i == 0) lastFailure_ = versions_[i]->ambient == now ? versions_[i]->guards.failure() : versions_[i]->ambient.difference(now);
+      continue;
+    }
+    if (i > 0) std::rotate(versions_.begin(), versions_.begin() + static_cast<std::ptrdiff_t>(i), versions_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    Version& version = *versions_[0];
+    if (!version.eager.empty()) return plain(args, nargsf, names);
+    ++counts().replays;
+    return version.run(found);
+  }
+  if (versions_.size() >= options_.limit) {
+    if (!warnLimit()) return nullptr;
+    return plain(args, nargsf, names);
+  }
+  return capture(now, args, nargsf, names);
+}
+
+bool Compiled::warnLimit() {
+  if (warned_) return true;
+  warned_ = true;
+  std::string text = "saker: " + Operations::name(function_.get()) + " was recorded " + std::to_string(options_.limit) +
+                     " times and runs eagerly for other arguments from now on; what kept changing: " + lastFailure_;
+  return PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) == 0;
+}
+
+PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t nargsf, PyObject* names) {
+  if (!versions_.empty()) ++counts().recompiles;
+  Report report;
+  report.why = lastFailure_;
+  CallArguments call{args, static_cast<size_t>(PyVectorcall_NARGS(nargsf)), names};
+  auto version = std::make_unique<Version>();
+  version->ambient = before;
+  tracing::Tape tape(python::pythonHost());
+  Recorder recorder(tape, function_.get(), call);
+  PyObject* result = nullptr;
+  {
+    tracing::TapeScope scope(&tape);
+    result = watch::run(recorder, function_.get(), args, nargsf, names);
+  }
+  counts().frames += recorder.frames();
+  if (!recorder.stopped() && tape.spoiled()) recorder.stop(*tape.spoiled());
+  std::string why;
+  if (recorder.stopped()) {
+    why = recorder.stopped()->why;
+    ++counts().breaks;
+  } else if (!result) {
+    why = "it raised an exception";
+  } else if (!(Ambient::now() == before)) {
+    why = "it leaves with another " + Ambient::now().difference(before) + " than it was called with";
+  } else if (!recorder.balanced()) {
+    why = "it leaves a context variable changed";
+  } else {
+    why = finish(*version, recorder, tape, result);
+    if (PyErr_Occurred()) PyErr_Clear();
+  }
+  report.outcome = why.empty() ? "captured" : "eager";
+  if (!why.empty()) report.why = why;
+  if (recorder.stopped()) {
+    report.file = recorder.stopped()->file;
+    report.line = recorder.stopped()->line;
+  }
+  reports_.push_back(report);
+  if (!why.empty() && result && options_.fullgraph) {
+    Py_DECREF(result);
+    Stop stop = recorder.stopped() ? *recorder.stopped() : Stop{why, "", 0};
+    raiseNotWhole(stop);
+    return nullptr;
+  }
+  version->eager = why;
+  version->guards = recorder.takeGuards();
+  counts().guards += version->guards.size();
+  versions_.insert(versions_.begin(), std::move(version));
+  return result;
+}
+
+std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result) {
+  Cookbook book(recorder, tape);
+  std::optional<uint32_t> returned = book.write(result);
+  if (!returned) return book.refusal();
+  version.result = *returned;
+  for (const Effect& effect : recorder.effects()) {
+    DoneAgain again;
+    again.callable = effect.callable;
+    again.names = effect.names;
+    for (const Ref& argument : effect.arguments) {
+      std::optional<uint32_t> number = book.write(argument.get());
+      if (!number) return book.refusal();
+      again.arguments.push_back(*number);
+    }
+    version.effects.push_back(std::move(again));
+  }
+  size_t operators = tape.operators();
+  std::vector<at::Tensor> inputs;
+  std::unique_ptr<runtime::Program> program = tape.finish(book.outputs);
+  if (tape.spoiled()) return *tape.spoiled();
+  for (const tracing::Tape::Input& input : tape.inputs()) {
+    if (input.literal) continue;
+    uint32_t place = recorder.placeOfTensor(input.tensor);
+    if (place == kInside) return "a tensor was used that the function did not get from anywhere";
+    version.inputs.push_back(place);
+    inputs.push_back(input.tensor);
+  }
+  version.recipes = std::move(book.recipes);
+  if (operators == 0 && book.outputs.empty()) return "";
+  version.program = std::move(program);
+  for (uint32_t writes : version.program->argumentWrites) version.writes |= writes != 0;
+  version.memory = sharedMemory(inputs);
+  bool changed = false;
+  std::vector<PyObject*> objects = recorder.objects();
+  for (const Instruction& at : recorder.guards().instructions) {
+    if (at.op != Op::Tensor) continue;
+    const at::Tensor& tensor = THPVariable_Unpack(objects[at.place]);
+    changed |= !recorder.guards().tensors[static_cast<size_t>(at.number)].fits(tensor);
+  }
+  ExecutorOptions options{options_.ahead, options_.backend};
+  if (changed) {
+    version.late = [options, program = version.program](const std::vector<at::Tensor>& given) {
+      return makeExecutor(program, given, options);
+    };
+  } else {
+    version.executor = makeExecutor(version.program, inputs, options);
+  }
+  ++counts().graphs;
+  counts().operators += operators;
+  return "";
+}
+
+// --- the Python type ---
+
+namespace {
+
+struct Object {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject* dict;
+  PyObject* weak;
+  Compiled* compiled;
+};
+
+Object* asObject(PyObject* object) { return reinterpret_cast<Object*>(object); }
+
+PyObject* vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* names) {
+  HANDLE_TH_ERRORS
+  return asObject(self)->compiled->call(args, nargsf, names);
+  END_HANDLE_TH_ERRORS
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(asObject(self)->dict);
+  if (asObject(self)->compiled) Py_VISIT(asObject(self)->compiled->function());
+  return 0;
+}
+
+int clear(PyObject* self) {
+  Py_CLEAR(asObject(self)->dict);
+  return 0;
+}
+
+void dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  if (asObject(self)->weak) PyObject_ClearWeakRefs(self);
+  clear(self);
+  delete asObject(self)->compiled;
+  Py_TYPE(self)->tp_free(self);
+}
+
+PyObject* bind(PyObject* self, PyObject* object, PyObject*) {
+  if (!object || object == Py_None) return Py_NewRef(self);
+  return PyMethod_New(self, object);
+}
+
+PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr}, {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyTypeObject* compiledType() {
+  static PyTypeObject* const made = [] {
+    static PyTypeObject type{};
+    Py_SET_REFCNT(&type, 1);
+    type.tp_name = "saker.Compiled";
+    type.tp_doc = "A function that saker.compile has wrapped.";
+    type.tp_basicsize = sizeof(Object);
+    type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
+    type.tp_call = PyVectorcall_Call;
+    type.tp_vectorcall_offset = offsetof(Object, vectorcall);
+    type.tp_dictoffset = offsetof(Object, dict);
+    type.tp_weaklistoffset = offsetof(Object, weak);
+    type.tp_traverse = traverse;
+    type.tp_clear = clear;
+    type.tp_dealloc = dealloc;
+    type.tp_descr_get = bind;
+    type.tp_getset = getset;
+    return PyType_Ready(&type) == 0 ? &type : nullptr;
+  }();
+  return made;
+}
+
+py::object make(const py::object& function, bool fullgraph, bool ahead, const py::object& backend, size_t limit) {
+  Object* object = PyObject_GC_New(Object, compiledType());
+  object->vectorcall = vectorcall;
+  object->dict = nullptr;
+  object->weak = nullptr;
+  object->compiled = new Compiled(function.ptr(), {fullgraph, ahead, backend, limit});
+  PyObject_GC_Track(object);
+  return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(object));
+}
+
+Compiled& unwrap(const py::object& object) {
+  if (!isCompiled(object.ptr())) throw py::type_error("not a compiled function");
+  return *asObject(object.ptr())->compiled;
+}
+
+py::list versionsOf(const py::object& object) {
+  py::list out;
+  for (const std::unique_ptr<Version>& version : unwrap(object).versions()) {
+    py::dict each;
+    each["eager"] = version->eager;
+    each["guards"] = version->guards.texts();
+    each["effects"] = version->effects.size();
+    each["program"] = version->program;
+    out.append(each);
+  }
+  return out;
+}
+
+py::list reportsOf(const py::object& object) {
+  py::list out;
+  for (const Report& report : unwrap(object).reports()) {
+    py::dict each;
+    each["outcome"] = report.outcome;
+    each["why"] = report.why;
+    each["file"] = report.file;
+    each["line"] = report.line;
+    out.append(each);
+  }
+  return out;
+}
+
+}  // namespace
+
+bool isCompiled(PyObject* object) { return Py_IS_TYPE(object, compiledType()); }
+
+void bindFrontend(py::module_& module) {
+  module.attr("Compiled") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(compiledType()));
+  module.def("compile", &make, py::arg("function"), py::arg("fullgraph"), py::arg("ahead"), py::arg("backend"), py::arg("limit"));
+  module.def("compiled_versions", &versionsOf);
+  module.def("compiled_reports", &reportsOf);
+  module.def("compiled_forget", [](const py::object& object) { unwrap(object).forget(); });
+  module.def("forget_all", [] {
+    for (Compiled* each : living()) each->forget();
+  });
+  module.def("frontend_counts", [] {
+    py::dict out;
+    const Counts& all = counts();
+    out["frames"] = all.frames;
+    out["graphs"] = all.graphs;
+    out["operators"] = all.operators;
+    out["guards"] = all.guards;
+    out["replays"] = all.replays;
+    out["recompiles"] = all.recompiles;
+    out["breaks"] = all.breaks;
+    out["fallbacks"] = all.fallbacks;
+    return out;
+  });
+  module.def("reset_frontend_counts", [] { counts() = {}; });
+}
+
+}  // namespace saker::frontend

@@ -1,0 +1,69 @@
+// The callable that saker.compile gives: checks its versions, runs the one that fits, and otherwise records the call.
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "frontend/version.h"
+
+namespace saker::frontend {
+
+namespace py = pybind11;
+
+// Counts since the start or the last reset.
+struct Counts {
+  uint64_t frames = 0, graphs = 0, operators = 0, guards = 0, replays = 0, recompiles = 0, breaks = 0, fallbacks = 0;
+};
+Counts& counts();
+
+struct Options {
+  bool fullgraph = false;
+  bool ahead = true;         // through ahead-of-time autograd; else the recording itself runs
+  py::object backend;        // (program, example inputs) -> callable; or None
+  size_t limit = 8;          // versions of one function
+};
+
+bool isCompiled(PyObject* object);
+
+// What happened to one call, for reports.
+struct Report {
+  std::string outcome;  // "replayed", "captured", "eager"
+  std::string why;      // not replayable, or what failed before
+  std::string file;
+  int line = 0;
+};
+
+class Compiled {
+ public:
+  Compiled(PyObject* function, Options options);
+  ~Compiled();
+
+  PyObject* call(PyObject* const* args, size_t nargsf, PyObject* names);
+  void forget() { versions_.clear(); }
+  const std::vector<std::unique_ptr<Version>>& versions() const { return versions_; }
+  const std::vector<Report>& reports() const { return reports_; }
+  PyObject* function() const { return function_.get(); }
+  void setFunction(PyObject* function) { function_ = Ref::borrow(function); }
+
+ private:
+  PyObject* plain(PyObject* const* args, size_t nargsf, PyObject* names);
+  PyObject* capture(const Ambient& before, PyObject* const* args, size_t nargsf, PyObject* names);
+  // Nothing, or why the call cannot be done again.
+  std::string finish(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result);
+  bool warnLimit();
+
+  Ref function_;
+  Options options_;
+  std::vector<std::unique_ptr<Version>> versions_;
+  std::vector<Report> reports_;
+  std::string lastFailure_;
+  bool warned_ = false;
+};
+
+void bindFrontend(py::module_& module);
+
+}  // namespace saker::frontend

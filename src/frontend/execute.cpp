@@ -1,0 +1,87 @@
+#include "frontend/execute.h"
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "capture/errors.h"
+#include "frontend/compiled.h"
+#include "python/host.h"
+
+namespace saker::frontend {
+
+namespace {
+
+namespace py = pybind11;
+
+// Casts are in the graph.
+struct NoAutocast {
+  c10::impl::ExcludeDispatchKeyGuard guard{c10::autocast_dispatch_keyset};
+};
+
+std::vector<at::Tensor> runRecording(const runtime::Program& program, const std::vector<at::Tensor>& inputs) {
+  std::vector<at::Tensor> out;
+  for (c10::IValue& value : runtime::run(program, inputs)) out.push_back(std::move(value).toTensor());
+  return out;
+}
+
+Executor recording(const std::shared_ptr<runtime::Program>& program) {
+  return [program](const std::vector<at::Tensor>& inputs) {
+    NoAutocast casts;
+    py::gil_scoped_release released;
+    return runRecording(*program, inputs);
+  };
+}
+
+Executor aheadOfTime(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs) {
+  NoAutocast casts;
+  auto callee = [&](const std::vector<at::Tensor>& standIns) { return runRecording(*program, standIns); };
+  autograd::PartitionOptions options;
+  options.strategy = autograd::Strategy::MinCut;
+  auto compiled = std::make_shared<aot::CompiledFunction>(aot::captureJoint(python::pythonHost(), inputs, {}, callee), options);
+  return [compiled](const std::vector<at::Tensor>& given) {
+    NoAutocast casts;
+    py::gil_scoped_release released;
+    return (*compiled)(given);
+  };
+}
+
+// A callable of Python's, held until no thread runs it any more.
+Executor backend(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs,
+                 const py::object& maker) {
+  py::list examples;
+  for (const at::Tensor& input : inputs) examples.append(py::cast(input));
+  auto made = std::shared_ptr<py::object>(new py::object(maker(program, examples)), [](py::object* object) {
+    py::gil_scoped_acquire gil;
+    delete object;
+  });
+  return [made](const std::vector<at::Tensor>& given) {
+    NoAutocast casts;
+    py::list list;
+    for (const at::Tensor& tensor : given) list.append(py::cast(tensor));
+    std::vector<at::Tensor> out;
+    for (py::handle item : py::object((*made)(list))) out.push_back(THPVariable_Unpack(item.ptr()));
+    return out;
+  };
+}
+
+}  // namespace
+
+Executor makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs,
+                      const ExecutorOptions& options) {
+  if (!options.backend.is_none()) return backend(program, inputs, options.backend);
+  if (!options.ahead) return recording(program);
+  try {
+    return aheadOfTime(program, inputs);
+  } catch (const tracing::CaptureError&) {
+    // What cannot be captured ahead (hooks, say) still runs as it was recorded.
+  } catch (const python_error&) {
+    PyErr_Clear();
+  } catch (const py::error_already_set&) {
+  } catch (const std::exception&) {
+    ++counts().fallbacks;
+  }
+  return recording(program);
+}
+
+}  // namespace saker::frontend

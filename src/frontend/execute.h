@@ -1,0 +1,18 @@
+// What runs a recorded tensor program: ahead-of-time autograd, the recording itself, or a back end of the user's.
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+#include "frontend/version.h"
+
+namespace saker::frontend {
+
+struct ExecutorOptions {
+  bool ahead;
+  pybind11::object backend;
+};
+
+Executor makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs,
+                      const ExecutorOptions& options);
+
+}  // namespace saker::frontend

@@ -1,0 +1,360 @@
+#include "frontend/guards.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <cmath>
+#include <cstring>
+
+namespace saker::frontend {
+
+TensorShape::TensorShape(const at::Tensor& tensor)
+    : keys(tensor.key_set()),
+      dtype(tensor.scalar_type()),
+      device(tensor.device()),
+      requiresGrad(tensor.requires_grad()),
+      leaf(tensor.is_leaf()),
+      inference(tensor.is_inference()),
+      offset(tensor.layout() == c10::kStrided ? tensor.storage_offset() : 0),
+      sizes(tensor.sizes().begin(), tensor.sizes().end()) {
+  if (tensor.layout() == c10::kStrided) strides = c10::DimVector(tensor.strides().begin(), tensor.strides().end());
+}
+
+bool TensorShape::fits(const at::Tensor& tensor) const {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  if (impl.key_set() != keys || impl.dtype() != c10::scalarTypeToTypeMeta(dtype)) return false;
+  if (impl.has_symbolic_sizes_strides() || impl.sizes() != c10::IntArrayRef(sizes)) return false;
+  if (tensor.requires_grad() != requiresGrad || tensor.is_leaf() != leaf) return false;
+  if (tensor.layout() != c10::kStrided) return tensor.device() == device;
+  return impl.strides() == c10::IntArrayRef(strides) && impl.storage_offset() == offset && impl.device() == device;
+}
+
+namespace {
+
+std::string dims(c10::IntArrayRef values) {
+  std::string out = "(";
+  for (size_t i = 0; i < values.size(); ++i) out += (i ? ", " : "") + std::to_string(values[i]);
+  return out + ")";
+}
+
+std::string repr(PyObject* object) {
+  Ref text = Ref::steal(PyObject_Repr(object));
+  const char* data = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (!data) {
+    PyErr_Clear();
+    return "?";
+  }
+  std::string out = data;
+  return out.size() > 80 ? out.substr(0, 77) + "..." : out;
+}
+
+Py_ssize_t lengthOf(PyObject* object) {
+  if (PyDict_Check(object)) return PyDict_GET_SIZE(object);
+  if (PyList_Check(object) || PyTuple_Check(object)) return Py_SIZE(object);
+  if (PyAnySet_Check(object)) return PySet_GET_SIZE(object);
+  Py_ssize_t length = PyObject_Length(object);  // of C types only: a deque
+  if (length < 0) PyErr_Clear();
+  return length;
+}
+
+bool hasKeys(PyObject* dict, PyObject* keys) {
+  if (PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) return false;
+  Py_ssize_t position = 0, at = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (PyDict_Next(dict, &position, &key, &value)) {
+    PyObject* expected = PyTuple_GET_ITEM(keys, at++);
+    if (key != expected && !sameValue(key, expected)) return false;
+  }
+  return true;
+}
+
+bool hasElements(PyObject* set, PyObject* elements) {
+  if (PySet_GET_SIZE(set) != PyTuple_GET_SIZE(elements)) return false;
+  Py_ssize_t position = 0, at = 0;
+  PyObject* element = nullptr;
+  Py_hash_t hash = 0;
+  while (_PySet_NextEntry(set, &position, &element, &hash)) {
+    PyObject* expected = PyTuple_GET_ITEM(elements, at++);
+    if (element != expected && !sameValue(element, expected)) return false;
+  }
+  return true;
+}
+
+PyObject* inDict(PyObject* dict, PyObject* key) {
+  PyObject* found = PyDict_GetItemWithError(dict, key);
+  if (!found) PyErr_Clear();
+  return found;
+}
+
+PyObject* itemOf(PyObject* sequence, int64_t index) {
+  if (PyList_Check(sequence) || PyTuple_Check(sequence)) {
+    PyObject* const* items = PySequence_Fast_ITEMS(sequence);
+    return index < Py_SIZE(sequence) ? items[index] : nullptr;
+  }
+  PyObject* item = PySequence_GetItem(sequence, index);  // a deque, which holds it as well
+  if (!item) PyErr_Clear();
+  Py_XDECREF(item);
+  return item;
+}
+
+}  // namespace
+
+std::string TensorShape::difference(const at::Tensor& tensor) const {
+  if (tensor.scalar_type() != dtype) {
+    return std::string("dtype ") + c10::toString(tensor.scalar_type()) + ", not " + c10::toString(dtype);
+  }
+  if (tensor.sizes() != c10::IntArrayRef(sizes)) return "sizes " + dims(tensor.sizes()) + ", not " + dims(sizes);
+  if (tensor.device() != device) return "device " + tensor.device().str() + ", not " + device.str();
+  if (tensor.requires_grad() != requiresGrad) return requiresGrad ? "no longer requires grad" : "requires grad now";
+  if (tensor.is_leaf() != leaf) return leaf ? "is no leaf any more" : "is a leaf now";
+  if (tensor.layout() == c10::kStrided && tensor.strides() != c10::IntArrayRef(strides)) {
+    return "strides " + dims(tensor.strides()) + ", not " + dims(strides);
+  }
+  return "another kind of tensor";
+}
+
+PyObject* instanceDict(PyObject* object) {
+  PyObject** slot = _PyObject_GetDictPtr(object);
+  return slot ? *slot : nullptr;
+}
+
+bool sameValue(PyObject* left, PyObject* right) {
+  if (left == right) return true;
+  if (Py_TYPE(left) != Py_TYPE(right)) return false;
+  if (PyUnicode_CheckExact(left)) return PyUnicode_Compare(left, right) == 0;
+  if (PyFloat_CheckExact(left)) {  // -0.0 and 0.0 differ, NaNs of the same bits do not
+    double a = PyFloat_AS_DOUBLE(left), b = PyFloat_AS_DOUBLE(right);
+    return std::memcmp(&a, &b, sizeof a) == 0;
+  }
+  if (PyComplex_CheckExact(left)) {
+    Py_complex a = PyComplex_AsCComplex(left), b = PyComplex_AsCComplex(right);
+    return std::memcmp(&a, &b, sizeof a) == 0;
+  }
+  if (PyTuple_CheckExact(left)) {
+    if (PyTuple_GET_SIZE(left) != PyTuple_GET_SIZE(right)) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(left); ++i) {
+      if (!sameValue(PyTuple_GET_ITEM(left, i), PyTuple_GET_ITEM(right, i))) return false;
+    }
+    return true;
+  }
+  if (!PyLong_CheckExact(left) && !PyBytes_CheckExact(left) && !(Py_TYPE(left)->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
+      !PySlice_Check(left) && !PyRange_Check(left) && Py_TYPE(left)->tp_richcompare == nullptr) {
+    return false;
+  }
+  if (Py_TYPE(left)->tp_flags & Py_TPFLAGS_HEAPTYPE) return false;
+  Ref equal = Ref::steal(PyObject_RichCompare(left, right, Py_EQ));
+  if (!equal) PyErr_Clear();
+  return equal.get() == Py_True;
+}
+
+bool Guards::checkTypes() {
+  for (TypeLookups& lookups : types) {
+    auto* type = reinterpret_cast<PyTypeObject*>(lookups.type.get());
+    if ((type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) && type->tp_version_tag == lookups.version) continue;
+    for (const auto& [name, value] : lookups.names) {
+      if (_PyType_Lookup(type, name.get()) == value) continue;
+      failedType_ = std::string(type->tp_name) + "." + PyUnicode_AsUTF8(name.get()) + " is another object now";
+      return false;
+    }
+    if (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) lookups.version = type->tp_version_tag;
+  }
+  return true;
+}
+
+bool Guards::step(const Instruction& at, const CallArguments& call, std::vector<PyObject*>& found) {
+  auto load = [&](PyObject* object) {
+    found[at.place] = object;
+    return object != nullptr;
+  };
+  PyObject* object = at.op <= Op::ContextValue ? (at.op > Op::Fixed ? found[at.parent] : nullptr) : found[at.place];
+  switch (at.op) {
+    case Op::Positional:
+      return load(call.values[at.number]);
+    case Op::Keyword:
+      return load(call.values[call.positional + static_cast<size_t>(at.number)]);
+    case Op::Fixed:
+      return load(at.object.get());
+    case Op::Attribute: {
+      PyObject* dict = instanceDict(object);
+      return dict && load(inDict(dict, at.object.get()));
+    }
+    case Op::Slot:
+      return load(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + at.number));
+    case Op::Item:
+      return load(itemOf(object, at.number));
+    case Op::Key:
+      return load(inDict(object, at.object.get()));
+    case Op::Cell:
+      return load(PyCell_GET(object));
+    case Op::Gradient: {
+      const at::Tensor& gradient = THPVariable_Unpack(object).grad();
+      if (!gradient.defined()) return false;
+      PyObject* wrapped = THPVariable_Wrap(gradient);  // the tensor holds it as well
+      Py_XDECREF(wrapped);
+      return load(wrapped);
+    }
+    case Op::MethodSelf:
+      return load(PyMethod_GET_SELF(object));
+    case Op::MethodFunction:
+      return load(PyMethod_GET_FUNCTION(object));
+    case Op::DictOf:
+      return load(instanceDict(object));
+    case Op::ContextValue: {
+      PyObject* value = nullptr;
+      if (PyContextVar_Get(object, nullptr, &value) < 0) PyErr_Clear();
+      Py_XDECREF(value);
+      return load(value);
+    }
+    case Op::IsType:
+      return reinterpret_cast<PyObject*>(Py_TYPE(object)) == at.object.get();
+    case Op::Is:
+      return object == at.object.get();
+    case Op::Equals:
+      return sameValue(object, at.object.get());
+    case Op::Same:
+      return object == found[static_cast<size_t>(at.number)];
+    case Op::Different:
+      return object != found[static_cast<size_t>(at.number)];
+    case Op::Length:
+      return lengthOf(object) == at.number;
+    case Op::Empty:
+      return (lengthOf(object) == 0) == (at.number != 0);
+    case Op::Keys:
+      return hasKeys(object, at.object.get());
+    case Op::Elements:
+      return hasElements(object, at.object.get());
+    case Op::NoAttribute: {
+      PyObject* dict = instanceDict(object);
+      return !dict || !inDict(dict, at.object.get());
+    }
+    case Op::NoKey:
+      return !inDict(object, at.object.get());
+    case Op::NoCell:
+      return PyCell_GET(object) == nullptr;
+    case Op::NoGradient:
+      return !THPVariable_Unpack(object).grad().defined();
+    case Op::Tensor:
+      return tensors[static_cast<size_t>(at.number)].fits(THPVariable_Unpack(object));
+    case Op::Function: {
+      auto* function = reinterpret_cast<PyFunctionObject*>(object);
+      const FunctionParts& parts = functions[static_cast<size_t>(at.number)];
+      return function->func_code == at.object.get() && function->func_defaults == parts.defaults.get() &&
+             function->func_kwdefaults == parts.keywordDefaults.get();
+    }
+  }
+  return false;
+}
+
+bool Guards::check(const CallArguments& call, std::vector<PyObject*>& found) {
+  failed_ = nullptr;
+  failedType_.clear();
+  size_t named = call.names ? static_cast<size_t>(PyTuple_GET_SIZE(call.names)) : 0;
+  if (call.positional != positional || named != keywords.size()) return false;
+  for (size_t i = 0; i < named; ++i) {
+    if (!sameValue(PyTuple_GET_ITEM(call.names, static_cast<Py_ssize_t>(i)), keywords[i].get())) return false;
+  }
+  found.resize(places);
+  for (const Instruction& instruction : instructions) {
+    if (step(instruction, call, found)) continue;
+    failed_ = &instruction;
+    return false;
+  }
+  return checkTypes();
+}
+
+std::string Guards::expression(uint32_t place) const {
+  for (const Instruction& at : instructions) {
+    if (at.place != place || at.op > Op::ContextValue) continue;
+    auto name = [&] { return std::string(PyUnicode_Check(at.object.get()) ? PyUnicode_AsUTF8(at.object.get()) : "?"); };
+    switch (at.op) {
+      case Op::Positional:
+        return "args[" + std::to_string(at.number) + "]";
+      case Op::Keyword:
+        return name();
+      case Op::Fixed:
+        if (PyModule_Check(at.object.get())) return PyModule_GetName(at.object.get());
+        if (PyFunction_Check(at.object.get())) {
+          return PyUnicode_AsUTF8(reinterpret_cast<PyFunctionObject*>(at.object.get())->func_qualname);
+        }
+        return std::string("<") + Py_TYPE(at.object.get())->tp_name + ">";
+      case Op::Attribute:
+        return expression(at.parent) + "." + name();
+      case Op::Slot:
+        return expression(at.parent) + ".<slot>";
+      case Op::Item:
+        return expression(at.parent) + "[" + std::to_string(at.number) + "]";
+      case Op::Key:
+        return expression(at.parent) + "[" + repr(at.object.get()) + "]";
+      case Op::Cell:
+        return expression(at.parent) + ".cell_contents";
+      case Op::Gradient:
+        return expression(at.parent) + ".grad";
+      case Op::MethodSelf:
+        return expression(at.parent) + ".__self__";
+      case Op::MethodFunction:
+        return expression(at.parent) + ".__func__";
+      case Op::DictOf:
+        return expression(at.parent) + ".__dict__";
+      default:
+        return expression(at.parent) + ".get()";
+    }
+  }
+  return "?";
+}
+
+std::string Guards::text(const Instruction& at) const {
+  std::string where = expression(at.place);
+  switch (at.op) {
+    case Op::IsType:
+      return "type(" + where + ") is " + reinterpret_cast<PyTypeObject*>(at.object.get())->tp_name;
+    case Op::Is:
+      return where + " is the same object";
+    case Op::Equals:
+      return where + " == " + repr(at.object.get());
+    case Op::Same:
+      return where + " is " + expression(static_cast<uint32_t>(at.number));
+    case Op::Different:
+      return where + " is not " + expression(static_cast<uint32_t>(at.number));
+    case Op::Length:
+      return "len(" + where + ") == " + std::to_string(at.number);
+    case Op::Empty:
+      return at.number ? "not " + where : "bool(" + where + ")";
+    case Op::Keys:
+      return "list(" + where + ") == list(" + repr(at.object.get()) + ")";
+    case Op::Elements:
+      return "elements of " + where + " are " + repr(at.object.get());
+    case Op::NoAttribute:
+      return where + " has no attribute " + repr(at.object.get());
+    case Op::NoKey:
+      return repr(at.object.get()) + " not in " + where;
+    case Op::NoCell:
+      return where + " is empty";
+    case Op::NoGradient:
+      return where + ".grad is None";
+    case Op::Tensor: {
+      const TensorShape& shape = tensors[static_cast<size_t>(at.number)];
+      return where + ": " + c10::toString(shape.dtype) + dims(shape.sizes) + (shape.requiresGrad ? ", requires grad" : "");
+    }
+    case Op::Function:
+      return where + ".__code__ and defaults are the same";
+    default:
+      return where + " exists";
+  }
+}
+
+std::vector<std::string> Guards::texts() const {
+  std::vector<std::string> out;
+  for (const Instruction& at : instructions) {
+    if (at.op > Op::ContextValue) out.push_back(text(at));
+  }
+  for (const TypeLookups& lookups : types) {
+    out.push_back(std::string("attributes of ") + reinterpret_cast<PyTypeObject*>(lookups.type.get())->tp_name);
+  }
+  return out;
+}
+
+std::string Guards::failure() const {
+  if (!failedType_.empty()) return failedType_;
+  return failed_ ? text(*failed_) : "other arguments";
+}
+
+}  // namespace saker::frontend

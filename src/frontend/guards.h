@@ -1,0 +1,125 @@
+// What must hold for a recorded call to be done again: a straight line of loads and checks over numbered places, in the order
+// in which the program read them. Nothing of Python runs while it is checked.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <Python.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "frontend/ref.h"
+
+namespace saker::frontend {
+
+// What is remembered of a tensor: all that operators and Python can see of it but its data.
+struct TensorShape {
+  c10::DispatchKeySet keys;
+  c10::ScalarType dtype;
+  c10::Device device;
+  bool requiresGrad, leaf, inference;
+  int64_t offset;
+  c10::DimVector sizes, strides;
+
+  explicit TensorShape(const at::Tensor& tensor);
+  bool fits(const at::Tensor& tensor) const;
+  std::string difference(const at::Tensor& tensor) const;
+};
+
+enum class Op : uint8_t {
+  // Loads: what is found at a place that the object of another place leads to.
+  Positional,      // argument `number` of the call
+  Keyword,         // the keyword argument named `object`
+  Fixed,           // `object` itself
+  Attribute,       // `object` in the dict of an instance
+  Slot,            // the member at offset `number`
+  Item,            // element `number` of a list or tuple
+  Key,             // `object` in a dict
+  Cell,            // what a cell holds
+  Gradient,        // .grad of a tensor
+  MethodSelf,      // of a bound method
+  MethodFunction,  // of a bound method
+  DictOf,          // the dict of an instance
+  ContextValue,    // of a ContextVar
+  // Checks.
+  IsType,          // the type is exactly `object`
+  Is,              // it is `object`
+  Equals,          // a number, string or the like equal to `object`, of the same type
+  Same,            // it is what place `number` holds
+  Different,       // it is not what place `number` holds
+  Length,          // `number` elements
+  Empty,           // no elements; `number` 0: some
+  Keys,            // a dict with the keys of the tuple `object`, in order
+  Elements,        // a set with the elements of the tuple `object`, in order
+  NoAttribute,     // the dict of an instance lacks `object`
+  NoKey,           // a dict lacks `object`
+  NoCell,          // an empty cell
+  NoGradient,      // .grad is None
+  Tensor,          // fits tensors_[number]
+  Function,        // the code of a function is `object`; its defaults are those of functions_[number]
+};
+
+struct Instruction {
+  Op op;
+  uint32_t place;   // what is loaded or checked
+  uint32_t parent;  // of a load
+  int64_t number;
+  Ref object;
+};
+
+// A class whose attributes were looked up, and what was found. The version is the fast path; when it moves, every name
+// is looked up again.
+struct TypeLookups {
+  Ref type;
+  unsigned version = 0;
+  std::vector<std::pair<Ref, PyObject*>> names;  // what was found is kept alive by the type's dict, or by `kept`
+  std::vector<Ref> kept;
+};
+
+struct FunctionParts {
+  Ref defaults, keywordDefaults;
+};
+
+// The arguments of a call, as a vectorcall has them.
+struct CallArguments {
+  PyObject* const* values;
+  size_t positional;
+  PyObject* names;
+};
+
+class Guards {
+ public:
+  size_t positional = 0;    // number of positional arguments
+  std::vector<Ref> keywords;  // names, in order
+  std::vector<Instruction> instructions;
+  std::vector<TensorShape> tensors;
+  std::vector<FunctionParts> functions;
+  std::vector<TypeLookups> types;
+  uint32_t places = 0;
+
+  // Fills `found` (borrowed, by place). False: something does not hold; `failure` says which instruction failed, or
+  // which type, if asked for.
+  bool check(const CallArguments& call, std::vector<PyObject*>& found);
+  // The reason of the last failure, in words.
+  std::string failure() const;
+  size_t size() const { return instructions.size() + types.size(); }
+  // Where a place is, as a Python expression.
+  std::string expression(uint32_t place) const;
+  std::vector<std::string> texts() const;
+
+ private:
+  bool step(const Instruction& instruction, const CallArguments& call, std::vector<PyObject*>& found);
+  bool checkTypes();
+  std::string text(const Instruction& instruction) const;
+  const Instruction* failed_ = nullptr;
+  std::string failedType_;
+};
+
+// The dict of an instance, or nullptr. Makes it where CPython keeps the attributes elsewhere.
+PyObject* instanceDict(PyObject* object);
+// Equal, without running Python: numbers, strings and other values that have no inside.
+bool sameValue(PyObject* left, PyObject* right);
+
+}  // namespace saker::frontend

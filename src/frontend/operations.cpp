@@ -1,0 +1,383 @@
+#include "frontend/operations.h"
+
+#include "frontend/ref.h"
+
+namespace saker::frontend {
+
+namespace {
+
+struct Row {
+  Behaviour behaviour;
+  const char* owner;  // a module, or a type in one
+  const char* names;  // of its attributes; "*": all of them, "": the owner itself, called
+};
+
+using enum Behaviour;
+
+const Row rows[] = {
+    // --- builtins ---
+    {Pure, "builtins", "abs all any ascii bin chr divmod format hex max min oct ord pow repr round sorted sum iter"},
+    {Shallow, "builtins", "callable isinstance issubclass locals __build_class__"},
+    {Length, "builtins", "len"},
+    {Identity, "builtins", "id hash"},
+    {ReadsAttribute, "builtins", "getattr hasattr"},
+    {WritesAttribute, "builtins", "setattr"},
+    {DeletesAttribute, "builtins", "delattr"},
+    {Advances, "builtins", "next"},
+    {Host, "builtins", "print"},
+    {Pure, "builtins", "bool bytearray bytes complex dict enumerate filter float frozenset int list map range reversed set slice "
+                       "str tuple zip memoryview"},
+    {Shallow, "builtins", "object property classmethod staticmethod super type"},
+    // --- methods of builtin types ---
+    {Pure, "builtins.str", "*"},
+    {Pure, "builtins.bytes", "*"},
+    {Pure, "builtins.int", "*"},
+    {Pure, "builtins.bool", "*"},
+    {Pure, "builtins.float", "*"},
+    {Pure, "builtins.complex", "*"},
+    {Pure, "builtins.range", "*"},
+    {Pure, "builtins.slice", "*"},
+    {Pure, "builtins.tuple", "*"},
+    {Pure, "builtins.frozenset", "*"},
+    {Pure, "builtins.list", "copy count index __add__ __mul__ __rmul__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __contains__ "
+                            "__reversed__ __iter__ __new__ __repr__"},
+    {Length, "builtins.list", "__len__"},
+    {Lookup, "builtins.list", "__getitem__"},
+    {Mutates, "builtins.list",
+     "append clear extend insert pop remove reverse sort __setitem__ __delitem__ __iadd__ __imul__ __init__"},
+    {Lookup, "builtins.dict", "get __getitem__ __contains__"},
+    {Content, "builtins.dict", "items keys values copy __iter__ __reversed__ __or__ __ror__ __eq__ __ne__ __repr__"},
+    {Length, "builtins.dict", "__len__"},
+    {Mutates, "builtins.dict", "clear pop popitem setdefault update __setitem__ __delitem__ __ior__ __init__"},
+    {Pure, "builtins.dict", "fromkeys __new__"},
+    {Pure, "builtins.set", "copy difference intersection isdisjoint issubset issuperset symmetric_difference union __and__ __or__ "
+                           "__sub__ __xor__ __rand__ __ror__ __rsub__ __rxor__ __contains__ __iter__ __eq__ __ne__ __le__ __lt__ __ge__ "
+                           "__gt__ __new__"},
+    {Length, "builtins.set", "__len__"},
+    {Mutates, "builtins.set", "add clear difference_update discard intersection_update pop remove symmetric_difference_update update "
+                              "__iand__ __ior__ __isub__ __ixor__ __init__"},
+    {Shallow, "builtins.object", "__new__ __init__ __init_subclass__ __subclasshook__ __sizeof__ __class__"},
+    {ReadsAttribute, "builtins.object", "__getattribute__"},
+    {WritesAttribute, "builtins.object", "__setattr__"},
+    {DeletesAttribute, "builtins.object", "__delattr__"},
+    {Identity, "builtins.object", "__eq__ __ne__ __hash__ __repr__ __str__ __format__"},
+    {Shallow, "builtins.BaseException", "__init__ __new__ with_traceback add_note __str__ __repr__"},
+    {Shallow, "builtins.type", "__call__ __new__ __init__ mro __instancecheck__ __subclasscheck__ __subclasses__ __prepare__"},
+    {Shallow, "builtins.property", "getter setter deleter __get__ __init__"},
+    {Shallow, "types.FunctionType", "__get__ __call__"},
+    {Shallow, "types.MethodType", "__get__ __call__"},
+    {Shallow, "types.GeneratorType", "send throw close __iter__ __next__"},
+    // --- the standard library ---
+    {Pure, "math", "*"},
+    {Pure, "_operator", "abs add and_ concat contains countOf eq floordiv ge getitem gt index indexOf inv invert is_ is_not le "
+                        "length_hint lshift lt matmul mod mul ne neg not_ or_ pos pow rshift sub truediv truth xor itemgetter methodcaller"},
+    {Mutates, "_operator", "iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor setitem delitem"},
+    {Pure, "itertools", "*"},
+    {Pure, "functools", "reduce cmp_to_key partial"},
+    {Pure, "collections", "deque OrderedDict defaultdict"},
+    {Mutates, "collections.deque", "append appendleft clear extend extendleft insert pop popleft remove reverse rotate __setitem__ "
+                                   "__delitem__ __iadd__ __init__"},
+    {Pure, "collections.deque", "copy count index __getitem__ __contains__ __iter__ __reversed__ __copy__"},
+    {Length, "collections.deque", "__len__"},
+    {Content, "collections.OrderedDict", "items keys values copy __iter__ __reversed__ __eq__"},
+    {Mutates, "collections.OrderedDict", "clear move_to_end pop popitem setdefault update __setitem__ __delitem__ __ior__ __init__"},
+    {Mutates, "collections.defaultdict", "__init__ __missing__"},
+    {Content, "collections.defaultdict", "copy"},
+    {Mutates, "_collections", "_count_elements"},
+    {Shallow, "_abc", "_abc_instancecheck _abc_subclasscheck _abc_init _abc_register get_cache_token"},
+    {Shallow, "sys", "intern exc_info is_finalizing getrecursionlimit getdefaultencoding"},
+    {Shallow, "types", "SimpleNamespace MappingProxyType MethodType"},
+    {Pure, "types.SimpleNamespace", "__init__ __eq__ __repr__"},
+    {ContextGet, "contextvars.ContextVar", "get"},
+    {ContextSet, "contextvars.ContextVar", "set reset"},
+    {Shallow, "_thread", "get_ident"},
+    // --- PyTorch ---
+    {Shallow, "torch._C",
+     "_get_tracing_state is_grad_enabled is_inference_mode_enabled _is_torch_function_enabled _has_torch_function "
+     "_has_torch_function_unary _has_torch_function_variadic is_autocast_enabled is_autocast_cpu_enabled get_autocast_dtype "
+     "get_autocast_gpu_dtype get_autocast_cpu_dtype is_autocast_cache_enabled _is_any_autocast_enabled get_default_dtype "
+     "_len_torch_function_stack _len_torch_dispatch_stack _is_torch_function_mode_enabled _is_torch_function_all_disabled "
+     "_log_api_usage_once _is_tracing _get_cudnn_enabled _get_mkldnn_enabled _get_mkldnn_deterministic "
+     "_get_privateuse1_backend_name _get_nested_int _are_functorch_transforms_active _is_alias_of _get_deterministic_algorithms "
+     "_get_deterministic_algorithms_warn_only _get_accelerator _is_multithreading_enabled _get_grad_enabled _get_flash_sdp_enabled _get_math_sdp_enabled "
+     "_get_mem_efficient_sdp_enabled is_autocast_ipu_enabled is_autocast_xla_enabled _to_dlpack_is_none _dispatch_tls_is_dispatch_key_excluded "
+     "_get_default_device get_num_threads _get_float32_matmul_precision _jit_is_script_object"},
+    {Shallow, "torch._C._functorch", "maybe_get_level peek_interpreter_stack is_functorch_wrapped_tensor is_batchedtensor is_gradtrackingtensor "
+                                     "get_unwrapped maybe_get_bdim"},
+    {Ambient, "torch._C",
+     "_set_grad_enabled set_autocast_enabled set_autocast_dtype set_autocast_cache_enabled autocast_increment_nesting "
+     "autocast_decrement_nesting clear_autocast_cache set_autocast_cpu_enabled set_autocast_gpu_dtype set_autocast_cpu_dtype"},
+    {Shallow, "torch._C", "DisableTorchFunctionSubclass DisableTorchFunction"},
+    {Shallow, "torch._C.DisableTorchFunctionSubclass", "__enter__ __exit__ __init__ __new__"},
+    {Shallow, "torch._C.DisableTorchFunction", "__enter__ __exit__ __init__ __new__"},
+    {Pure, "torch", "device dtype Size finfo iinfo memory_format layout"},
+    {Pure, "torch.Size", "*"},
+    {Pure, "torch.device", "*"},
+    {Pure, "torch.dtype", "*"},
+    {Pure, "torch.finfo", "*"},
+    {Pure, "torch.iinfo", "*"},
+    {Tensor, "torch._C._VariableFunctions", "*"},
+    {Tensor, "torch._C._nn", "*"},
+    {Tensor, "torch._C._linalg", "*"},
+    {Tensor, "torch._C._fft", "*"},
+    {Tensor, "torch._C._special", "*"},
+    {Tensor, "torch._C._sparse", "*"},
+    {Tensor, "torch._C._nested", "*"},
+    {Tensor, "torch._C.TensorBase", "*"},
+};
+
+// Of tensors: what passes no operator, or does more than one.
+constexpr std::string_view kNotOperators =
+    " backward register_hook _register_hook retain_grad requires_grad_ share_memory_ is_shared set_ resize_ resize_as_ "
+    "resize_as_sparse_ data_ptr numpy tolist item __array__ storage untyped_storage _storage _typed_storage new "
+    "_make_subclass _make_wrapper_subclass _make_dtensor as_subclass __deepcopy__ __reduce_ex__ map_ map2_ apply_ "
+    "storage_type type_ has_names rename_ refine_names _clear_non_serializable_cached_data module_load "
+    "_fix_weakref _view_func _view_func_unsafe _rev_view_func_unsafe _use_count cuda xpu pin_memory is_pinned "
+    "from_numpy frombuffer _from_dlpack from_dlpack _to_dlpack _sync _enable_functional _disable_functional "
+    "_to_functional_tensor _from_functional_tensor _freeze_functional_tensor _is_functional_tensor "
+    "set_num_threads get_num_threads manual_seed initial_seed seed __torch_function__ __torch_dispatch__ __new__ __init__ "
+    "_dimI _dimV register_post_accumulate_grad_hook _register_post_accumulate_grad_hook __setstate__ ";
+
+// Attributes of tensors that C code computes: known from what is guarded, or from operators.
+constexpr const char* kTensorAttributes[] = {
+    "shape", "dtype", "device", "requires_grad", "is_leaf", "ndim", "layout", "is_cuda", "is_cpu", "is_xla", "is_xpu", "is_mps",
+    "is_sparse", "is_sparse_csr", "is_quantized", "is_meta", "is_mkldnn", "is_nested", "is_vulkan", "is_ipu", "is_mtia", "is_maia", "is_hpu",
+    "T", "mT", "H", "mH", "real", "imag", "itemsize", "nbytes", "names", "grad", "__cuda_array_interface__", "_has_symbolic_sizes_strides"};
+
+struct Attribute {
+  const char* owner;
+  const char* names;
+};
+
+// Attributes of other C types that follow from the object's identity.
+const Attribute attributes[] = {
+    {"types.FunctionType",
+     "__code__ __name__ __qualname__ __defaults__ __kwdefaults__ __dict__ __globals__ __closure__ __module__ __doc__ "
+     "__annotations__ __builtins__"},
+    {"types.MethodType", "__self__ __func__ __doc__"},
+    {"types.BuiltinFunctionType", "__self__ __name__ __qualname__ __module__ __doc__ __text_signature__"},
+    {"types.MethodDescriptorType", "__name__ __qualname__ __doc__ __objclass__ __text_signature__"},
+    {"types.WrapperDescriptorType", "__name__ __qualname__ __doc__ __objclass__ __text_signature__"},
+    {"types.MethodWrapperType", "__name__ __qualname__ __doc__ __self__ __objclass__"},
+    {"types.GetSetDescriptorType", "__name__ __qualname__ __doc__ __objclass__"},
+    {"types.CellType", "cell_contents"},
+    {"types.CodeType", "co_name co_filename co_argcount co_flags co_varnames co_kwonlyargcount co_posonlyargcount co_consts "
+                       "co_names co_qualname co_firstlineno co_nlocals co_freevars co_cellvars"},
+    {"types.ModuleType", "__dict__ __annotations__"},
+    {"builtins.type", "__name__ __qualname__ __module__ __mro__ __bases__ __base__ __dict__ __doc__ __abstractmethods__ __flags__ "
+                      "__annotations__ __dictoffset__ __text_signature__"},
+    {"builtins.super", "__thisclass__ __self__ __self_class__"},
+    {"builtins.property", "fget fset fdel __doc__ __isabstractmethod__"},
+    {"builtins.staticmethod", "__func__ __wrapped__ __dict__ __isabstractmethod__"},
+    {"builtins.classmethod", "__func__ __wrapped__ __dict__ __isabstractmethod__"},
+    {"builtins.object", "__class__"},
+    {"builtins.int", "real imag numerator denominator"},
+    {"builtins.float", "real imag"},
+    {"builtins.complex", "real imag"},
+    {"builtins.range", "start stop step"},
+    {"builtins.slice", "start stop step"},
+    {"builtins.BaseException", "args __traceback__ __context__ __cause__ __suppress_context__ __dict__"},
+    {"builtins.StopIteration", "value"},
+    {"builtins.KeyError", "args"},
+    {"builtins.AttributeError", "name obj"},
+    {"builtins.ImportError", "msg name path"},
+    {"functools.partial", "func args keywords __dict__"},
+    {"collections.deque", "maxlen"},
+    {"collections.defaultdict", "default_factory"},
+    {"types.GeneratorType", "gi_running gi_frame gi_code gi_yieldfrom __name__ __qualname__"},
+    {"types.SimpleNamespace", "__dict__"},
+    {"torch.device", "type index"},
+    {"torch.dtype", "is_floating_point is_complex is_signed itemsize"},
+    {"torch.finfo", "bits eps max min tiny smallest_normal resolution dtype"},
+    {"torch.iinfo", "bits max min dtype"},
+};
+
+constexpr const char* kValueTypes =
+    "int float bool complex str bytes tuple list dict set frozenset range slice NoneType ellipsis NotImplementedType "
+    "dict_keys dict_values dict_items mappingproxy OrderedDict odict_keys odict_values odict_items defaultdict deque "
+    "Size dtype device memory_format layout type";
+
+Ref find(const std::string& path) {
+  size_t dot = path.rfind('.');
+  Ref module = Ref::steal(PyImport_ImportModule(path.c_str()));
+  if (module) return module;
+  PyErr_Clear();
+  if (dot == std::string::npos) return {};
+  Ref owner = find(path.substr(0, dot));
+  if (!owner) return {};
+  Ref found = Ref::steal(PyObject_GetAttrString(owner.get(), path.substr(dot + 1).c_str()));
+  if (!found) PyErr_Clear();
+  return found;
+}
+
+template <typename Visit>
+void eachWord(std::string_view words, Visit visit) {
+  for (size_t at = 0; at < words.size();) {
+    size_t end = std::min(words.find(' ', at), words.size());
+    if (end > at) visit(std::string(words.substr(at, end - at)));
+    at = end + 1;
+  }
+}
+
+// An attribute of a type as it stands in its dict, not bound.
+Ref raw(PyObject* owner, const std::string& name) {
+  if (PyType_Check(owner)) {
+    Ref key = Ref::steal(PyUnicode_InternFromString(name.c_str()));
+    return Ref::borrow(_PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner), key.get()));
+  }
+  Ref found = Ref::steal(PyObject_GetAttrString(owner, name.c_str()));
+  if (!found) PyErr_Clear();
+  return found;
+}
+
+PyTypeObject* typeNamed(const std::string& name) {
+  static const char* const places[] = {"builtins.", "types.", "collections.", "torch."};
+  for (const char* place : places) {
+    Ref found = find(place + name);
+    if (found && PyType_Check(found.get())) return reinterpret_cast<PyTypeObject*>(found.release());
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const void* Operations::keyOf(PyObject* callable) {
+  if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml;
+  PyTypeObject* type = Py_TYPE(callable);
+  if (type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type) {
+    return reinterpret_cast<PyMethodDescrObject*>(callable)->d_method;
+  }
+  if (type == &PyWrapperDescr_Type) return reinterpret_cast<PyWrapperDescrObject*>(callable);
+  return callable;
+}
+
+void Operations::put(Behaviour behaviour, PyObject* object) {
+  if (!object) return;
+  Py_INCREF(object);  // the table lives as long as the process
+  calls_.insert_or_assign(keyOf(object), behaviour);
+}
+
+void Operations::addAll(Behaviour behaviour, const char* ownerName) {
+  Ref owner = find(ownerName);
+  if (!owner) return;
+  Ref names = Ref::steal(PyObject_Dir(owner.get()));
+  for (Py_ssize_t i = 0; names && i < PyList_GET_SIZE(names.get()); ++i) {
+    std::string name = PyUnicode_AsUTF8(PyList_GET_ITEM(names.get(), i));
+    if (behaviour == Tensor && kNotOperators.find(" " + name + " ") != std::string_view::npos) continue;
+    Ref found = raw(owner.get(), name);
+    if (!found) continue;
+    // What a type inherits has its own row.
+    if (PyType_Check(owner.get()) && Py_TYPE(found.get()) == &PyWrapperDescr_Type &&
+        reinterpret_cast<PyDescrObject*>(found.get())->d_type != reinterpret_cast<PyTypeObject*>(owner.get()) &&
+        behaviour != Tensor) {
+      continue;
+    }
+    if (calls_.contains(keyOf(found.get()))) continue;
+    bool callable = PyCFunction_Check(found.get()) || Py_TYPE(found.get()) == &PyMethodDescr_Type ||
+                    Py_TYPE(found.get()) == &PyClassMethodDescr_Type || Py_TYPE(found.get()) == &PyWrapperDescr_Type ||
+                    (PyType_Check(found.get()) && !PyType_Check(owner.get()));
+    if (callable) put(behaviour, found.get());
+  }
+}
+
+void Operations::add(Behaviour behaviour, const char* ownerName, std::string_view names) {
+  if (names == "*") return addAll(behaviour, ownerName);
+  Ref owner = find(ownerName);
+  if (!owner) return;
+  eachWord(names, [&](const std::string& name) { put(behaviour, raw(owner.get(), name).get()); });
+}
+
+Operations::Operations() {
+  for (const Row& row : rows) add(row.behaviour, row.owner, row.names);
+  Ref tensor = find("torch._C.TensorBase");
+  for (const char* name : kTensorAttributes) {
+    Ref found = tensor ? raw(tensor.get(), name) : Ref();
+    if (found) descriptors_.emplace(Ref(found).release(), Tensor);
+  }
+  for (const Attribute& row : attributes) {
+    Ref owner = find(row.owner);
+    if (!owner) continue;
+    eachWord(row.names, [&](const std::string& name) {
+      Ref found = raw(owner.get(), name);
+      if (found) descriptors_.emplace(found.release(), Pure);
+    });
+  }
+  eachWord(kValueTypes, [&](const std::string& name) {
+    if (PyTypeObject* type = typeNamed(name)) valueTypes_.emplace(type, true);
+  });
+  valueTypes_.emplace(&PyDictKeys_Type, true);
+  valueTypes_.emplace(&PyDictValues_Type, true);
+  valueTypes_.emplace(&PyDictItems_Type, true);
+  valueTypes_.emplace(&PyDictProxy_Type, true);
+  valueTypes_.emplace(Py_TYPE(Py_None), true);
+  valueTypes_.emplace(&PyEllipsis_Type, true);
+  valueTypes_.emplace(Py_TYPE(Py_NotImplemented), true);
+  for (PyTypeObject* type :
+       {&PyListIter_Type, &PyListRevIter_Type, &PyTupleIter_Type, &PyDictIterKey_Type, &PyDictIterValue_Type,
+        &PyDictIterItem_Type, &PyDictRevIterKey_Type, &PyDictRevIterValue_Type, &PyDictRevIterItem_Type, &PySetIter_Type,
+        &PyRangeIter_Type, &PyUnicodeIter_Type, &PyBytesIter_Type, &PyEnum_Type, &PyZip_Type, &PyMap_Type, &PyFilter_Type,
+        &PyReversed_Type, &PySeqIter_Type, &PyCallIter_Type, &PyLongRangeIter_Type}) {
+    iterators_.emplace(type, true);
+  }
+  Ref itertools = find("itertools");
+  Ref names = Ref::steal(PyObject_Dir(itertools.get()));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names.get()); ++i) {
+    Ref found = raw(itertools.get(), PyUnicode_AsUTF8(PyList_GET_ITEM(names.get(), i)));
+    if (found && PyType_Check(found.get())) iterators_.emplace(reinterpret_cast<PyTypeObject*>(Ref(found).release()), true);
+  }
+  // Iterators whose types have no name that can be imported.
+  Ref globals = Ref::steal(PyDict_New());
+  PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins());
+  Ref types = Ref::steal(PyRun_String(
+      "[type(i) for i in (iter(__import__('collections').OrderedDict()), iter(__import__('collections').deque()),"
+      " reversed(__import__('collections').deque()), iter(b''), iter(bytearray()))]",
+      Py_eval_input, globals.get(), globals.get()));
+  for (Py_ssize_t i = 0; types && i < PyList_GET_SIZE(types.get()); ++i) {
+    iterators_.emplace(reinterpret_cast<PyTypeObject*>(Ref::borrow(PyList_GET_ITEM(types.get(), i)).release()), true);
+  }
+  PyErr_Clear();
+}
+
+const Operations& Operations::table() {
+  static const Operations& made = *new Operations;  // never destroyed: it holds Python objects
+  return made;
+}
+
+Behaviour Operations::ofCall(PyObject* callable) const {
+  auto found = calls_.find(keyOf(callable));
+  if (found != calls_.end()) return found->second;
+  // A method-wrapper: a slot wrapper bound to an object.
+  if (Py_TYPE(callable) == &_PyMethodWrapper_Type) {
+    Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
+    Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
+    Ref owner = Ref::steal(PyObject_GetAttrString(callable, "__objclass__"));
+    PyErr_Clear();
+    if (name && owner && PyType_Check(owner.get())) {
+      PyObject* descriptor = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner.get()), name.get());
+      auto bound = calls_.find(descriptor);
+      if (bound != calls_.end()) return bound->second;
+    }
+  }
+  if (PyType_Check(callable) && PyExceptionClass_Check(callable)) return Shallow;
+  return Unknown;
+}
+
+Behaviour Operations::ofDescriptor(PyObject* descriptor) const {
+  auto found = descriptors_.find(descriptor);
+  return found == descriptors_.end() ? Unknown : found->second;
+}
+
+std::string Operations::name(PyObject* callable) {
+  Ref name = Ref::steal(PyObject_GetAttrString(callable, "__qualname__"));
+  if (!name || !PyUnicode_Check(name.get())) {
+    PyErr_Clear();
+    return std::string("a ") + Py_TYPE(callable)->tp_name;
+  }
+  Ref module = Ref::steal(PyObject_GetAttrString(callable, "__module__"));
+  PyErr_Clear();
+  std::string text = PyUnicode_AsUTF8(name.get());
+  if (module && PyUnicode_Check(module.get())) text = std::string(PyUnicode_AsUTF8(module.get())) + "." + text;
+  return text;
+}
+
+}  // namespace saker::frontend

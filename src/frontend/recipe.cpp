@@ -1,0 +1,319 @@
+#include "frontend/recipe.h"
+
+#include <Python.h>
+#include <structmember.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+namespace saker::frontend {
+
+namespace {
+
+PyTypeObject* nativeBase(PyTypeObject* type) {
+  while (type->tp_flags & Py_TPFLAGS_HEAPTYPE) type = type->tp_base;
+  return type;
+}
+
+bool isDeque(PyTypeObject* type) { return std::string_view(type->tp_name) == "collections.deque"; }
+
+// The members that __slots__ of a class and its bases define.
+template <typename Visit>
+void eachSlot(PyTypeObject* type, Visit visit) {
+  PyObject* order = type->tp_mro;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i));
+    if (!(base->tp_flags & Py_TPFLAGS_HEAPTYPE)) continue;
+    Py_ssize_t position = 0;
+    PyObject *name = nullptr, *value = nullptr;
+    while (PyDict_Next(base->tp_dict, &position, &name, &value)) {
+      if (Py_IS_TYPE(value, &PyMemberDescr_Type)) visit(name, reinterpret_cast<PyMemberDescrObject*>(value)->d_member->offset);
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<uint32_t> Cookbook::refuse(std::string why) {
+  if (refusal_.empty()) refusal_ = std::move(why);
+  return std::nullopt;
+}
+
+std::optional<uint32_t> Cookbook::add(PyObject* object, Recipe recipe) {
+  auto number = static_cast<uint32_t>(recipes.size());
+  recipes.push_back(std::move(recipe));
+  if (object) {
+    known_.emplace(object, number);
+    kept_.push_back(Ref::borrow(object));
+  }
+  return number;
+}
+
+bool Cookbook::part(uint32_t recipe, PyObject* object) {
+  std::optional<uint32_t> number = write(object);
+  if (number) recipes[recipe].parts.push_back(*number);
+  return number.has_value();
+}
+
+std::optional<uint32_t> Cookbook::write(PyObject* object) {
+  auto found = known_.find(object);
+  if (found != known_.end()) return found->second;
+  using Kind = Recipe::Kind;
+  if (isAtom(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}});
+  uint32_t place = recorder_.placeOf(object);
+  if (place != kInside) return add(object, {Kind::Place, {}, place, {}});
+  if (PyFunction_Check(object) && recorder_.madeHere(object)) return function(object);
+  if (isNamed(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}});
+  if (THPVariable_Check(object)) {
+    if (!THPVariable_CheckExact(object)) return refuse(std::string("a new ") + Py_TYPE(object)->tp_name + " leaves the call");
+    PyObject* dict = instanceDict(object);
+    if (dict && PyDict_GET_SIZE(dict) > 0) return refuse("a new tensor with attributes of Python leaves the call");
+    const at::Tensor& tensor = THPVariable_Unpack(object);
+    if (!tape_.made(tensor)) return refuse("a tensor that no operator made leaves the call");
+    auto number = static_cast<uint32_t>(outputs.size());
+    outputs.push_back(tensor);
+    return add(object, {Kind::Output, {}, number, {}});
+  }
+  PyTypeObject* type = Py_TYPE(object);
+  PyTypeObject* base = nativeBase(type);
+  Ref cls = Ref::borrow(reinterpret_cast<PyObject*>(type));
+  bool plain = base == type || !instanceDict(object) || PyDict_GET_SIZE(instanceDict(object)) == 0;
+  if (base != &PyBaseObject_Type && !plain) return refuse(std::string("a new ") + type->tp_name + " with attributes leaves the call");
+  if (PyTuple_Check(object)) {
+    std::vector<uint32_t> parts;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+      std::optional<uint32_t> item = write(PyTuple_GET_ITEM(object, i));
+      if (!item) return std::nullopt;
+      parts.push_back(*item);
+    }
+    return add(object, {Kind::Tuple, cls, 0, std::move(parts)});
+  }
+  auto sequence = [&](Kind kind) -> std::optional<uint32_t> {
+    std::optional<uint32_t> number = add(object, {kind, cls, 0, {}});
+    Ref items = Ref::steal(PySequence_List(object));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+      if (!part(*number, PyList_GET_ITEM(items.get(), i))) return std::nullopt;
+    }
+    return number;
+  };
+  if (PyList_Check(object)) return sequence(Kind::List);
+  if (PyFrozenSet_Check(object)) return sequence(Kind::FrozenSet);
+  if (PyAnySet_Check(object)) return sequence(Kind::Set);
+  if (isDeque(base)) {
+    Ref limit = Ref::steal(PyObject_GetAttrString(object, "maxlen"));
+    if (limit.get() != Py_None) return refuse("a new deque of limited length leaves the call");
+    return sequence(Kind::Deque);
+  }
+  if (PyDict_Check(object)) {
+    if (std::string_view(base->tp_name) == "collections.defaultdict") return refuse("a new defaultdict leaves the call");
+    std::optional<uint32_t> number = add(object, {Kind::Dict, cls, 0, {}});
+    Ref items = Ref::steal(PyDict_Items(object));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+      PyObject* item = PyList_GET_ITEM(items.get(), i);
+      if (!part(*number, PyTuple_GET_ITEM(item, 0)) || !part(*number, PyTuple_GET_ITEM(item, 1))) return std::nullopt;
+    }
+    return number;
+  }
+  if (PyCell_Check(object)) {
+    std::optional<uint32_t> number = add(object, {Kind::Cell, {}, 0, {}});
+    if (PyObject* held = PyCell_GET(object)) {
+      if (!part(*number, held)) return std::nullopt;
+    }
+    return number;
+  }
+  if (Py_IS_TYPE(object, &PyMethod_Type)) {
+    std::optional<uint32_t> code = write(PyMethod_GET_FUNCTION(object));
+    std::optional<uint32_t> self = code ? write(PyMethod_GET_SELF(object)) : std::nullopt;
+    if (!self) return std::nullopt;
+    return add(object, {Kind::Method, {}, 0, {*code, *self}});
+  }
+  if (PySlice_Check(object)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(object);
+    std::vector<uint32_t> parts;
+    for (PyObject* each : {slice->start, slice->stop, slice->step}) {
+      std::optional<uint32_t> number = write(each);
+      if (!number) return std::nullopt;
+      parts.push_back(*number);
+    }
+    return add(object, {Kind::Slice, {}, 0, std::move(parts)});
+  }
+  if (base == &PyBaseObject_Type && (type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return instance(object);
+  return refuse(std::string("a new ") + type->tp_name + " leaves the call");
+}
+
+std::optional<uint32_t> Cookbook::instance(PyObject* object) {
+  std::optional<uint32_t> number =
+      add(object, {Recipe::Kind::Instance, Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object))), 0, {}});
+  if (PyObject* dict = instanceDict(object)) {
+    Ref items = Ref::steal(PyDict_Items(dict));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+      PyObject* item = PyList_GET_ITEM(items.get(), i);
+      if (!part(*number, PyTuple_GET_ITEM(item, 0)) || !part(*number, PyTuple_GET_ITEM(item, 1))) return std::nullopt;
+    }
+  }
+  bool fine = true;
+  eachSlot(Py_TYPE(object), [&](PyObject* name, Py_ssize_t offset) {
+    PyObject* held = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
+    if (held && fine) fine = part(*number, name) && part(*number, held);
+  });
+  return fine ? number : std::nullopt;
+}
+
+std::optional<uint32_t> Cookbook::function(PyObject* object) {
+  auto* made = reinterpret_cast<PyFunctionObject*>(object);
+  PyObject* dict = instanceDict(object);
+  if (dict && PyDict_GET_SIZE(dict) > 0) return refuse("a new function with attributes leaves the call");
+  std::optional<uint32_t> number = add(object, {Recipe::Kind::Function, Ref::borrow(made->func_code), 0, {}});
+  std::optional<uint32_t> globals = add(nullptr, {Recipe::Kind::Constant, Ref::borrow(made->func_globals), 0, {}});
+  recipes[*number].parts.push_back(*globals);
+  for (PyObject* each : {made->func_qualname, made->func_defaults, made->func_kwdefaults, made->func_closure}) {
+    if (!part(*number, each ? each : Py_None)) return std::nullopt;
+  }
+  return number;
+}
+
+PyObject* Kitchen::make(uint32_t number) {
+  if (made_[number]) return made_[number].get();
+  const Recipe& recipe = recipes_[number];
+  PyObject* made = nullptr;
+  auto keep = [&] {
+    made_[number] = Ref::steal(made);
+    return made;
+  };
+  using Kind = Recipe::Kind;
+  auto* type = reinterpret_cast<PyTypeObject*>(recipe.object.get());
+  static PyObject* const nothing = PyTuple_New(0);
+  switch (recipe.kind) {
+    case Kind::Constant:
+      made = Py_NewRef(recipe.object.get());
+      return keep();
+    case Kind::Place:
+      made = Py_NewRef(places_[recipe.index]);
+      return keep();
+    case Kind::Output:
+      made = THPVariable_Wrap(outputs_[recipe.index]);
+      return keep();
+    case Kind::Tuple: {
+      Ref items = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(recipe.parts.size())));
+      for (size_t i = 0; i < recipe.parts.size(); ++i) {
+        PyObject* item = make(recipe.parts[i]);
+        if (!item) return nullptr;
+        PyTuple_SET_ITEM(items.get(), static_cast<Py_ssize_t>(i), Py_NewRef(item));
+      }
+      if (type == &PyTuple_Type) {
+        made = items.release();
+      } else if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+        Ref args = Ref::steal(PyTuple_Pack(1, items.get()));
+        made = PyTuple_Type.tp_new(type, args.get(), nullptr);
+      } else {  // torch.Size and its like
+        made = PyObject_CallOneArg(recipe.object.get(), items.get());
+      }
+      return keep();
+    }
+    case Kind::FrozenSet: {
+      Ref items = Ref::steal(PyList_New(0));
+      for (uint32_t part : recipe.parts) {
+        PyObject* item = make(part);
+        if (!item || PyList_Append(items.get(), item) < 0) return nullptr;
+      }
+      made = PyFrozenSet_New(items.get());
+      return keep();
+    }
+    case Kind::Method: {
+      PyObject* function = make(recipe.parts[0]);
+      PyObject* self = function ? make(recipe.parts[1]) : nullptr;
+      if (!self) return nullptr;
+      made = PyMethod_New(function, self);
+      return keep();
+    }
+    case Kind::Slice: {
+      PyObject* parts[3];
+      for (int i = 0; i < 3; ++i) {
+        parts[i] = make(recipe.parts[static_cast<size_t>(i)]);
+        if (!parts[i]) return nullptr;
+      }
+      made = PySlice_New(parts[0], parts[1], parts[2]);
+      return keep();
+    }
+    case Kind::List:
+      made = type == &PyList_Type ? PyList_New(0) : PyList_Type.tp_new(type, nothing, nullptr);
+      break;
+    case Kind::Set:
+      made = type == &PySet_Type ? PySet_New(nullptr) : PySet_Type.tp_new(type, nothing, nullptr);
+      break;
+    case Kind::Deque:
+    case Kind::Dict:
+      made = type == &PyDict_Type ? PyDict_New() : nativeBase(type)->tp_new(type, nothing, nullptr);
+      if (made && recipe.kind == Kind::Dict && type != &PyDict_Type && nativeBase(type)->tp_init &&
+          nativeBase(type) != &PyDict_Type && nativeBase(type)->tp_init(made, nothing, nullptr) < 0) {
+        Py_CLEAR(made);
+      }
+      break;
+    case Kind::Instance:
+      made = PyBaseObject_Type.tp_new(type, nothing, nullptr);
+      break;
+    case Kind::Cell:
+      made = PyCell_New(nullptr);
+      break;
+    case Kind::Function: {
+      PyObject* globals = make(recipe.parts[0]);
+      PyObject* qualname = globals ? make(recipe.parts[1]) : nullptr;
+      if (!qualname) return nullptr;
+      made = PyFunction_NewWithQualName(recipe.object.get(), globals, qualname);
+      break;
+    }
+  }
+  if (!made) return nullptr;
+  keep();
+  return fill(recipe, made) ? made : nullptr;
+}
+
+bool Kitchen::fill(const Recipe& recipe, PyObject* object) {
+  using Kind = Recipe::Kind;
+  std::vector<PyObject*> parts;
+  for (uint32_t part : recipe.parts) {
+    parts.push_back(make(part));
+    if (!parts.back()) return false;
+  }
+  static PyObject* const append = PyUnicode_InternFromString("append");
+  switch (recipe.kind) {
+    case Kind::List:
+      for (PyObject* item : parts) {
+        if (PyList_Append(object, item) < 0) return false;
+      }
+      return true;
+    case Kind::Set:
+      for (PyObject* item : parts) {
+        if (PySet_Add(object, item) < 0) return false;
+      }
+      return true;
+    case Kind::Deque:
+      for (PyObject* item : parts) {
+        Ref done = Ref::steal(PyObject_CallMethodOneArg(object, append, item));
+        if (!done) return false;
+      }
+      return true;
+    case Kind::Dict: {
+      setattrofunc unused = nullptr;
+      (void)unused;
+      objobjargproc set = nativeBase(Py_TYPE(object))->tp_as_mapping->mp_ass_subscript;
+      for (size_t i = 0; i + 1 < parts.size(); i += 2) {
+        if (set(object, parts[i], parts[i + 1]) < 0) return false;
+      }
+      return true;
+    }
+    case Kind::Instance:
+      for (size_t i = 0; i + 1 < parts.size(); i += 2) {
+        if (PyObject_GenericSetAttr(object, parts[i], parts[i + 1]) < 0) return false;
+      }
+      return true;
+    case Kind::Cell:
+      return parts.empty() || PyCell_Set(object, parts[0]) == 0;
+    case Kind::Function:
+      if (parts[2] != Py_None && PyFunction_SetDefaults(object, parts[2]) < 0) return false;
+      if (parts[3] != Py_None && PyFunction_SetKwDefaults(object, parts[3]) < 0) return false;
+      return parts[4] == Py_None || PyFunction_SetClosure(object, parts[4]) == 0;
+    default:
+      return true;
+  }
+}
+
+}  // namespace saker::frontend

@@ -1,0 +1,83 @@
+// How objects that a call made are made again: what it returned, and what it put into outside objects.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "frontend/recorder.h"
+
+namespace saker::frontend {
+
+struct Recipe {
+  enum class Kind : uint8_t {
+    Constant,  // `object`
+    Place,     // what was found at a place
+    Output,    // a result of the graph
+    List,
+    Tuple,     // and tuple subclasses: `object` is the class
+    Dict,      // keys and values in turn; of the class `object`
+    Set,
+    FrozenSet,
+    Deque,
+    Instance,  // of the class `object`: names and values in turn
+    Cell,
+    Method,    // function, self
+    Function,  // `object` is its code; parts: globals, name, defaults, keyword defaults, closure, qualname, dict
+    Slice,
+  };
+  Kind kind;
+  Ref object;
+  uint32_t index = 0;
+  std::vector<uint32_t> parts;
+};
+
+// Reads recipes off the objects as they are at the end of a call.
+class Cookbook {
+ public:
+  Cookbook(const Recorder& recorder, const tracing::Tape& tape) : recorder_(recorder), tape_(tape) {}
+
+  // The number of a recipe; nothing where there is none, and refusal() says why.
+  std::optional<uint32_t> write(PyObject* object);
+  const std::string& refusal() const { return refusal_; }
+
+  std::vector<Recipe> recipes;
+  std::vector<at::Tensor> outputs;
+
+ private:
+  std::optional<uint32_t> add(PyObject* object, Recipe recipe);
+  bool part(uint32_t recipe, PyObject* object);
+  std::optional<uint32_t> instance(PyObject* object);
+  std::optional<uint32_t> function(PyObject* object);
+  std::optional<uint32_t> refuse(std::string why);
+
+  const Recorder& recorder_;
+  const tracing::Tape& tape_;
+  std::unordered_map<PyObject*, uint32_t> known_;
+  std::unordered_map<const c10::TensorImpl*, uint32_t> tensors_;
+  std::vector<Ref> kept_;
+  std::string refusal_;
+};
+
+// Makes the objects of a cookbook: once each, so that what was one object is one.
+class Kitchen {
+ public:
+  Kitchen(const std::vector<Recipe>& recipes, const std::vector<PyObject*>& places, const std::vector<at::Tensor>& outputs)
+      : recipes_(recipes), places_(places), outputs_(outputs), made_(recipes.size()) {}
+
+  // Borrowed; nullptr with an error set.
+  PyObject* make(uint32_t recipe);
+
+ private:
+  bool fill(const Recipe& recipe, PyObject* object);
+
+  const std::vector<Recipe>& recipes_;
+  const std::vector<PyObject*>& places_;
+  const std::vector<at::Tensor>& outputs_;
+  std::vector<Ref> made_;
+};
+
+}  // namespace saker::frontend

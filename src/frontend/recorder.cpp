@@ -1,0 +1,289 @@
+#include "frontend/recorder.h"
+
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/Layout.h>
+#include <torch/csrc/MemoryFormat.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "watch/loop.h"
+
+namespace saker::frontend {
+
+bool isAtom(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return object == Py_None || type == &PyLong_Type || type == &PyUnicode_Type || type == &PyBool_Type ||
+         type == &PyFloat_Type || type == &PyBytes_Type || type == &PyComplex_Type || object == Py_Ellipsis ||
+         object == Py_NotImplemented || type == &THPDtypeType || type == &THPDeviceType || type == &THPLayoutType ||
+         type == &THPMemoryFormatType || type == &PyRange_Type || type == &PyCode_Type;
+}
+
+namespace {
+
+bool isEnumMember(PyObject* object) {
+  PyTypeObject* meta = Py_TYPE(Py_TYPE(object));
+  return meta != &PyType_Type && (std::string_view(meta->tp_name) == "EnumType" || std::string_view(meta->tp_name) == "EnumMeta");
+}
+
+bool isOperator(PyObject* object) {
+  std::string_view name = Py_TYPE(object)->tp_name;
+  return name == "OpOverload" || name == "OpOverloadPacket" || name == "_OpNamespace" || name == "_Ops" ||
+         name == "builtin_function_or_method" || name == "torch._C.Generator";
+}
+
+uint64_t mix(uint64_t a, uint64_t b) { return (a * 0x9E3779B97F4A7C15ull) ^ (b + (a << 7) + 0xC2B2AE3D27D4EB4Full); }
+
+std::string textOf(PyObject* unicode) {
+  const char* data = unicode ? PyUnicode_AsUTF8(unicode) : nullptr;
+  if (!data) PyErr_Clear();
+  return data ? data : "?";
+}
+
+}  // namespace
+
+bool isNamed(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return PyType_Check(object) || type == &PyFunction_Type || PyCFunction_Check(object) || PyModule_Check(object) ||
+         type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type ||
+         type == &PyMemberDescr_Type || type == &PyClassMethodDescr_Type || type == &PyProperty_Type ||
+         type == &PyStaticMethod_Type || type == &PyClassMethod_Type || isEnumMember(object) || isOperator(object);
+}
+
+Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments& call)
+    : tape_(tape), operations_(Operations::table()) {
+  guards_.positional = call.positional;
+  fixed(callable);
+  if (PyMethod_Check(callable)) {
+    fixed(PyMethod_GET_SELF(callable));
+  }
+  for (size_t i = 0; i < call.positional; ++i) {
+    read(Op::Positional, kInside, nullptr, static_cast<int64_t>(i), call.values[i]);
+  }
+  size_t named = call.names ? static_cast<size_t>(PyTuple_GET_SIZE(call.names)) : 0;
+  for (size_t i = 0; i < named; ++i) {
+    PyObject* name = PyTuple_GET_ITEM(call.names, static_cast<Py_ssize_t>(i));
+    guards_.keywords.push_back(Ref::borrow(name));
+    read(Op::Keyword, kInside, name, static_cast<int64_t>(i), call.values[call.positional + i]);
+  }
+}
+
+bool Recorder::stop(std::string why) {
+  if (stopped_) return false;
+  stopped_.emplace();
+  stopped_->why = std::move(why);
+  watch::Place place = watch::place();
+  if (place.code) {
+    stopped_->file = textOf(place.code->co_filename);
+    stopped_->line = place.line;
+  }
+  tracing::leaveTape();
+  return false;
+}
+
+// Something on the tape may have made it useless: go on without watching.
+void Recorder::check() {
+  if (stopped_ || !tape_.spoiled()) return;
+  stop(*tape_.spoiled());
+  watch::stop();
+}
+
+// --- places ---
+
+uint32_t Recorder::placeOf(PyObject* object) const {
+  auto found = places_.find(object);
+  return found == places_.end() ? kInside : found->second;
+}
+
+uint32_t Recorder::placeOfTensor(const at::Tensor& tensor) const {
+  auto found = tensors_.find(tensor.unsafeGetTensorImpl());
+  return found == tensors_.end() ? kInside : found->second;
+}
+
+uint32_t Recorder::load(Op op, uint32_t parent, PyObject* key, int64_t number, PyObject* object) {
+  uint32_t place = guards_.places++;
+  guards_.instructions.push_back({op, place, parent, number, Ref::borrow(key)});
+  objects_.push_back(object);
+  kept_.push_back(Ref::borrow(object));
+  return place;
+}
+
+void Recorder::checkIs(Op op, uint32_t place, PyObject* object, int64_t number) {
+  guards_.instructions.push_back({op, place, kInside, number, Ref::borrow(object)});
+}
+
+uint32_t Recorder::fixed(PyObject* object) {
+  auto found = places_.find(object);
+  if (found != places_.end()) return found->second;
+  uint32_t place = load(Op::Fixed, kInside, object, 0, object);
+  places_.emplace(object, place);
+  if (THPVariable_Check(object)) describe(place, object);
+  return place;
+}
+
+void Recorder::noteFixed(PyObject* object) {
+  if (!isAtom(object) && !isNamed(object)) fixed(object);
+}
+
+void Recorder::describe(uint32_t place, PyObject* object) {
+  if (THPVariable_Check(object)) {
+    const at::Tensor& tensor = THPVariable_Unpack(object);
+    guards_.tensors.emplace_back(tensor);
+    checkIs(Op::Tensor, place, nullptr, static_cast<int64_t>(guards_.tensors.size() - 1));
+    tensors_.emplace(tensor.unsafeGetTensorImpl(), place);
+  }
+}
+
+uint32_t Recorder::read(Op op, uint32_t parent, PyObject* key, int64_t number, PyObject* object) {
+  uint64_t hash = mix(mix(mix(parent, static_cast<uint64_t>(op)), reinterpret_cast<uint64_t>(key)), static_cast<uint64_t>(number));
+  auto [found, isNew] = reads_.try_emplace(hash, 0);
+  if (!isNew) return found->second;
+  uint32_t place = load(op, parent, key, number, object);
+  found->second = place;
+  if (isAtom(object)) {
+    checkIs(object == Py_None || PyBool_Check(object) ? Op::Is : Op::Equals, place, object);
+    return place;
+  }
+  if (isNamed(object)) {
+    checkIs(Op::Is, place, object);
+    return place;
+  }
+  auto known = places_.find(object);
+  if (known != places_.end()) {
+    checkIs(Op::Same, place, nullptr, known->second);
+    return place;
+  }
+  checkIs(Op::IsType, place, reinterpret_cast<PyObject*>(Py_TYPE(object)));
+  places_.emplace(object, place);
+  describe(place, object);
+  if (Py_TYPE(object) == &PyMethod_Type) {
+    read(Op::MethodFunction, place, nullptr, 0, PyMethod_GET_FUNCTION(object));
+    read(Op::MethodSelf, place, nullptr, 0, PyMethod_GET_SELF(object));
+  }
+  return place;
+}
+
+PyObject* Recorder::lookUp(PyTypeObject* type, PyObject* name) {
+  PyObject* found = _PyType_Lookup(type, name);
+  uint64_t hash = mix(reinterpret_cast<uint64_t>(type), reinterpret_cast<uint64_t>(name));
+  if (!lookups_.insert(hash).second) return found;
+  // Types of C never change.
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return found;
+  auto [entry, isNew] = types_.try_emplace(type, guards_.types.size());
+  if (isNew) {
+    guards_.types.emplace_back();
+    guards_.types.back().type = Ref::borrow(reinterpret_cast<PyObject*>(type));
+  }
+  TypeLookups& lookups = guards_.types[entry->second];
+  lookups.version = type->tp_version_tag;
+  lookups.names.emplace_back(Ref::borrow(name), found);
+  lookups.kept.push_back(Ref::borrow(found));
+  return found;
+}
+
+void Recorder::pin(PyObject* object) {
+  uint32_t place = placeOf(object);
+  if (place == kInside || isAtom(object)) return;
+  checkIs(Op::Is, place, object);
+}
+
+// --- frames and names ---
+
+bool Recorder::enters(PyObject* function, PyCodeObject*) {
+  if (stopped_) return false;
+  ++frames_;
+  check();
+  if (stopped_) return false;
+  if (!function || !PyFunction_Check(function) || !entered_.insert(function).second || madeHere(function)) return true;
+  auto* parts = reinterpret_cast<PyFunctionObject*>(function);
+  uint32_t place = fixed(function);
+  guards_.functions.push_back({Ref::borrow(parts->func_defaults), Ref::borrow(parts->func_kwdefaults)});
+  checkIs(Op::Function, place, parts->func_code, static_cast<int64_t>(guards_.functions.size() - 1));
+  auto each = [&](PyObject* tuple) {
+    for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(tuple); ++i) noteFixed(PyTuple_GET_ITEM(tuple, i));
+  };
+  each(parts->func_closure);
+  each(parts->func_defaults);
+  if (parts->func_kwdefaults) {
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    uint32_t dict = fixed(parts->func_kwdefaults);
+    while (PyDict_Next(parts->func_kwdefaults, &position, &key, &value)) read(Op::Key, dict, key, 0, value);
+  }
+  return true;
+}
+
+void Recorder::left(PyCodeObject*, PyObject*) { check(); }
+
+void Recorder::madeFunction(PyObject* function) {
+  kept_.push_back(Ref::borrow(function));
+  madeFunctions_.insert(function);
+}
+
+bool Recorder::readsGlobal(PyObject* globals, PyObject* builtins, PyObject* name, PyObject* value) {
+  if (written(globals, name)) return true;
+  uint32_t dict = fixed(globals);
+  if (PyDict_CheckExact(globals) && PyDict_GetItemWithError(globals, name) == value) {
+    read(Op::Key, dict, name, 0, value);
+    return true;
+  }
+  uint64_t hash = mix(mix(dict, static_cast<uint64_t>(Op::NoKey)), reinterpret_cast<uint64_t>(name));
+  if (reads_.try_emplace(hash, 0).second) checkIs(Op::NoKey, dict, name);
+  read(Op::Key, fixed(builtins), name, 0, value);
+  return true;
+}
+
+bool Recorder::writesGlobal(PyObject* globals, PyObject* name, PyObject* value) {
+  static PyObject* const set = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__setitem__");
+  static PyObject* const remove = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__delitem__");
+  fixed(globals);
+  written_.emplace(globals, name);
+  value ? effect(set, {globals, name, value}) : effect(remove, {globals, name});
+  return true;
+}
+
+bool Recorder::readsCell(PyObject* cell, PyObject* value) {
+  uint32_t place = placeOf(cell);
+  if (place == kInside || written(cell, nullptr)) return true;
+  if (value) {
+    read(Op::Cell, place, nullptr, 0, value);
+  } else {
+    checkIs(Op::NoCell, place, nullptr);
+  }
+  return true;
+}
+
+bool Recorder::writesCell(PyObject* cell, PyObject* value) {
+  if (placeOf(cell) == kInside) return true;
+  if (!value) return stop("deletes a variable of an enclosing function");
+  written_.emplace(cell, nullptr);
+  effects_.push_back({{}, {Ref::borrow(cell), Ref::borrow(value)}, {}});
+  return true;
+}
+
+bool Recorder::readsName(PyObject* locals, PyObject* globals, PyObject* builtins, PyObject* name) {
+  if (PyObject* found = locals && PyDict_Check(locals) ? PyDict_GetItemWithError(locals, name) : nullptr) {
+    (void)found;  // of a class body that runs inside
+    return true;
+  }
+  PyObject* value = PyDict_GetItemWithError(globals, name);
+  if (!value && PyDict_Check(builtins)) value = PyDict_GetItemWithError(builtins, name);
+  return value ? readsGlobal(globals, builtins, name, value) : true;
+}
+
+void Recorder::effect(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
+  Effect made;
+  made.callable = Ref::borrow(callable);
+  for (PyObject* arg : args) made.arguments.push_back(Ref::borrow(arg));
+  made.names = Ref::borrow(names);
+  effects_.push_back(std::move(made));
+}
+
+bool Recorder::imports(PyObject*, PyObject*, PyObject*) { return true; }
+
+bool Recorder::importsFrom(PyObject* module, PyObject* name) { return attribute(module, name); }
+
+bool Recorder::raises(PyObject*, PyObject*) { return true; }
+
+bool Recorder::catches(PyObject*, PyObject*) { return true; }
+
+}  // namespace saker::frontend

@@ -1,0 +1,160 @@
+// Watches a call and writes down what it relies on and what it does: reads of outside objects become guards, writes to them
+// become effects. What it does to tensors is on the tape.
+//
+// Objects are told apart by identity. One that has a place is from outside: it was there before the call, and a load leads
+// to it. One that has none was made inside; it needs no guards, and is made again if it escapes.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "capture/tape.h"
+#include "frontend/guards.h"
+#include "frontend/operations.h"
+#include "watch/observer.h"
+
+namespace saker::frontend {
+
+inline constexpr uint32_t kInside = ~0u;
+
+// A call of C code that is done again: list.append(l, x), object.__setattr__(o, "n", v), print("..."). Without a callable, a
+// write to a cell.
+struct Effect {
+  Ref callable;
+  std::vector<Ref> arguments;
+  Ref names;  // of keyword arguments, or nothing
+};
+
+// Why watching ended before the call did.
+struct Stop {
+  std::string why;
+  std::string file;
+  int line = 0;
+};
+
+class Recorder final : public watch::Observer {
+ public:
+  Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments& call);
+
+  const std::optional<Stop>& stopped() const { return stopped_; }
+  Guards takeGuards() { return std::move(guards_); }
+  Guards& guards() { return guards_; }
+  const std::vector<Effect>& effects() const { return effects_; }
+  // kInside: made during the call.
+  uint32_t placeOf(PyObject* object) const;
+  uint32_t placeOfTensor(const at::Tensor& tensor) const;
+  bool madeHere(PyObject* function) const { return madeFunctions_.contains(function); }
+  const std::vector<PyObject*>& objects() const { return objects_; }
+  size_t frames() const { return frames_; }
+  bool balanced() const { return contextSets_ == 0; }
+  // No event comes any more; why, if it is for a reason.
+  bool stop(std::string why);
+
+  bool enters(PyObject* function, PyCodeObject* code) override;
+  void left(PyCodeObject* code, PyObject* value) override;
+  void madeFunction(PyObject* function) override;
+  bool readsGlobal(PyObject* globals, PyObject* builtins, PyObject* name, PyObject* value) override;
+  bool writesGlobal(PyObject* globals, PyObject* name, PyObject* valueOrNull) override;
+  bool readsCell(PyObject* cell, PyObject* value) override;
+  bool writesCell(PyObject* cell, PyObject* valueOrNull) override;
+  bool readsName(PyObject* locals, PyObject* globals, PyObject* builtins, PyObject* name) override;
+  bool readsAttribute(PyObject* owner, PyObject* name) override;
+  void readAttribute(PyObject*, PyObject*, PyObject*) override {}
+  bool writesAttribute(PyObject* owner, PyObject* name, PyObject* valueOrNull) override;
+  bool readsSpecial(PyObject* owner, PyObject* name) override;
+  bool calls(PyObject* callable, const watch::Arguments& arguments) override;
+  void called(PyObject* callable, const watch::Arguments& arguments, PyObject* result) override;
+  bool callsSpread(PyObject* callable, PyObject* args, PyObject* kwargsOrNull) override;
+  void calledSpread(PyObject* callable, PyObject* args, PyObject* kwargsOrNull, PyObject* result) override;
+  bool unary(watch::Unary op, PyObject* operand) override;
+  bool binary(watch::Binary op, bool inplace, PyObject* left, PyObject* right) override;
+  void binaryDone(watch::Binary, bool, PyObject*, PyObject*, PyObject*) override { check(); }
+  bool compares(int op, PyObject* left, PyObject* right) override;
+  bool contains(PyObject* container, PyObject* item) override;
+  bool formats(PyObject* value, int conversion, PyObject* specOrNull) override;
+  bool readsItem(PyObject* container, PyObject* key) override;
+  void readItem(PyObject*, PyObject*, PyObject*) override { check(); }
+  bool writesItem(PyObject* container, PyObject* key, PyObject* valueOrNull) override;
+  bool iterates(PyObject* iterable) override;
+  void iterated(PyObject*, PyObject*) override {}
+  bool advances(PyObject* iterator) override;
+  void advanced(PyObject*, PyObject*) override { check(); }
+  bool spreads(PyObject* iterable, PyObject* intoOrNull) override;
+  bool matches(PyObject* subject, PyObject* classOrNull, PyObject* names) override;
+  bool imports(PyObject* name, PyObject* fromlist, PyObject* level) override;
+  void imported(PyObject*, PyObject*) override {}
+  bool importsFrom(PyObject* module, PyObject* name) override;
+  void importedFrom(PyObject*, PyObject*, PyObject*) override {}
+  bool raises(PyObject* exceptionOrNull, PyObject* causeOrNull) override;
+  bool catches(PyObject* exception, PyObject* classes) override;
+  void unseen(const char* why) override { stop(why); }
+
+ private:
+  // --- places ---
+  uint32_t load(Op op, uint32_t parent, PyObject* key, int64_t number, PyObject* object);
+  void checkIs(Op op, uint32_t place, PyObject* object, int64_t number = 0);
+  // The object itself, wherever it is found.
+  uint32_t fixed(PyObject* object);
+  void noteFixed(PyObject* object);
+  // What was found in a place of an outside object.
+  uint32_t read(Op op, uint32_t parent, PyObject* key, int64_t number, PyObject* object);
+  void describe(uint32_t place, PyObject* object);
+  bool written(PyObject* owner, PyObject* key) const { return written_.contains({owner, key}); }
+  // An attribute of a class, looked up along its bases.
+  PyObject* lookUp(PyTypeObject* type, PyObject* name);
+  // Which object this is decides something.
+  void pin(PyObject* object);
+
+  // --- containers ---
+  bool isContainer(PyObject* object) const;
+  // All elements of an outside container are read; `deep`: and theirs.
+  bool realize(PyObject* object, bool deep, int depth = 0);
+  void realizeElements(PyObject* object, uint32_t place);
+  bool length(PyObject* object);
+  bool lookup(PyObject* container, PyObject* key);
+  bool beforeWrite(PyObject* container);
+
+  // --- calls ---
+  bool behaves(Behaviour behaviour, PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
+  bool callsType(PyTypeObject* type, const std::vector<PyObject*>& args, PyObject* names);
+  bool mutates(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
+  bool attribute(PyObject* owner, PyObject* name);
+  // object.__setattr__ and object.__delattr__.
+  bool plainWrite(PyObject* owner, PyObject* name, PyObject* valueOrNull);
+  bool classAttribute(PyTypeObject* type, PyObject* name);
+  bool superAttribute(PyObject* object, PyObject* name);
+  bool descriptorRead(PyObject* owner, PyObject* name, PyObject* descriptor, uint32_t place);
+  void effect(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names = nullptr);
+  // Does the type define this operator in Python, or is it C code that is known?
+  bool slotIsKnown(PyObject* object, const char* const* names);
+  bool operand(PyObject* object, bool deep);
+  void check();
+
+  tracing::Tape& tape_;
+  const Operations& operations_;
+  Guards guards_;
+  std::vector<PyObject*> objects_;  // by place, borrowed
+  std::vector<Ref> kept_;           // outside objects keep their addresses while the table stands
+  std::unordered_map<PyObject*, uint32_t> places_;
+  std::unordered_map<const c10::TensorImpl*, uint32_t> tensors_;
+  std::unordered_map<uint64_t, uint32_t> reads_;  // by parent, step and key
+  std::unordered_map<PyTypeObject*, size_t> types_;
+  std::unordered_set<uint64_t> lookups_;
+  std::unordered_set<PyObject*> madeFunctions_, realized_, entered_;
+  std::set<std::pair<PyObject*, PyObject*>> written_;
+  std::unordered_map<PyObject*, Ref> before_;  // containers that were written: as they were
+  std::vector<Effect> effects_;
+  std::optional<Stop> stopped_;
+  size_t frames_ = 0;
+  int contextSets_ = 0;
+};
+
+// What kind of object this is to a guard.
+bool isAtom(PyObject* object);   // a number, a string: its value is all there is
+bool isNamed(PyObject* object);  // a class, a function, a module: which one it is is all there is
+
+}  // namespace saker::frontend

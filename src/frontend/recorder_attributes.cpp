@@ -1,0 +1,243 @@
+// Attributes: where PyObject_GetAttr will find one, told without finding it for real.
+#include <Python.h>
+#include <structmember.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "frontend/recorder.h"
+
+namespace saker::frontend {
+
+namespace {
+
+PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
+
+bool isData(PyObject* descriptor) { return Py_TYPE(descriptor)->tp_descr_set != nullptr; }
+
+bool isNonData(PyObject* descriptor) { return Py_TYPE(descriptor)->tp_descr_get != nullptr; }
+
+std::string described(PyObject* owner, PyObject* name) {
+  const char* text = PyUnicode_AsUTF8(name);
+  return std::string(text ? text : "?") + " of a " + Py_TYPE(owner)->tp_name;
+}
+
+}  // namespace
+
+bool Recorder::readsAttribute(PyObject* owner, PyObject* name) {
+  check();
+  return !stopped_ && attribute(owner, name);
+}
+
+bool Recorder::readsSpecial(PyObject* owner, PyObject* name) {
+  PyObject* found = lookUp(Py_TYPE(owner), name);
+  if (!found || PyFunction_Check(found)) return true;
+  if (operations_.ofCall(found) != Behaviour::Unknown) return true;
+  return stop(std::string("uses a ") + Py_TYPE(owner)->tp_name + " in a with statement, which is not known");
+}
+
+bool Recorder::classAttribute(PyTypeObject* type, PyObject* name) {
+  PyObject* meta = lookUp(Py_TYPE(type), name);
+  if (meta && isData(meta) && !PyFunction_Check(meta) && !Py_IS_TYPE(meta, &PyProperty_Type)) {
+    bool c = Py_IS_TYPE(meta, &PyGetSetDescr_Type) || Py_IS_TYPE(meta, &PyMemberDescr_Type);
+    if (c && operations_.ofDescriptor(meta) == Behaviour::Unknown) {
+      return stop("reads " + described(reinterpret_cast<PyObject*>(type), name));
+    }
+    if (c) return true;
+  }
+  if (PyObject* found = lookUp(type, name)) noteFixed(found);
+  return true;
+}
+
+bool Recorder::superAttribute(PyObject* object, PyObject* name) {
+  static PyObject* const selfClass = interned("__self_class__");
+  static PyObject* const thisClass = interned("__thisclass__");
+  Ref type = Ref::steal(PyObject_GenericGetAttr(object, selfClass));
+  Ref from = Ref::steal(PyObject_GenericGetAttr(object, thisClass));
+  PyErr_Clear();
+  if (!type || !from || !PyType_Check(type.get())) return stop("uses an unbound super()");
+  PyObject* order = reinterpret_cast<PyTypeObject*>(type.get())->tp_mro;
+  bool behind = false;
+  lookUp(reinterpret_cast<PyTypeObject*>(type.get()), name);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order); ++i) {
+    PyObject* base = PyTuple_GET_ITEM(order, i);
+    if (behind) {
+      if (PyObject* found = lookUp(reinterpret_cast<PyTypeObject*>(base), name)) {
+        noteFixed(found);
+        if (Py_IS_TYPE(found, &PyGetSetDescr_Type) && operations_.ofDescriptor(found) == Behaviour::Unknown) {
+          return stop("reads " + described(object, name));
+        }
+        return true;
+      }
+    }
+    behind |= base == from.get();
+  }
+  return true;
+}
+
+// An attribute that a data descriptor of the type answers.
+bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descriptor, uint32_t place) {
+  static PyObject* const get = interned("__get__");
+  static PyObject* const grad = interned("grad");
+  static PyObject* const dictName = interned("__dict__");
+  PyTypeObject* kind = Py_TYPE(descriptor);
+  if (kind == &PyProperty_Type) return true;  // its function is entered
+  if (kind == &PyMemberDescr_Type) {
+    const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member;
+    if (member->type != T_OBJECT_EX && member->type != T_OBJECT) {
+      if (place == kInside || operations_.ofDescriptor(descriptor) != Behaviour::Unknown) return true;
+      return stop("reads " + described(owner, name));
+    }
+    PyObject* value = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(owner) + member->offset);
+    if (place == kInside || written(owner, name)) return true;
+    if (!value) return member->type == T_OBJECT ? true : stop("reads an attribute that is not set");
+    read(Op::Slot, place, nullptr, member->offset, value);
+    return true;
+  }
+  if (kind == &PyGetSetDescr_Type) {
+    if (name == dictName) {
+      if (place == kInside) return true;
+      PyObject* dict = instanceDict(owner);
+      if (dict) read(Op::DictOf, place, nullptr, 0, dict);
+      return dict ? true : stop("reads " + described(owner, name));
+    }
+    Behaviour behaviour = operations_.ofDescriptor(descriptor);
+    if (behaviour == Behaviour::Unknown) return stop("reads " + described(owner, name));
+    if (behaviour == Behaviour::Tensor && name == grad && place != kInside && THPVariable_Check(owner)) {
+      const at::Tensor& gradient = THPVariable_Unpack(owner).grad();
+      if (!gradient.defined()) {
+        checkIs(Op::NoGradient, place, nullptr);
+      } else {
+        Ref wrapped = Ref::steal(THPVariable_Wrap(gradient));
+        read(Op::Gradient, place, nullptr, 0, wrapped.get());
+      }
+      return true;
+    }
+    // What follows from which object it is: the code of a function, its globals.
+    if (place != kInside && PyFunction_Check(owner)) {
+      Ref value = Ref::steal(PyObject_GenericGetAttr(owner, name));
+      PyErr_Clear();
+      if (value) noteFixed(value.get());
+    }
+    return true;
+  }
+  PyObject* getter = lookUp(kind, get);
+  if (!getter || PyFunction_Check(getter)) return true;
+  return stop("reads " + described(owner, name) + " through a " + kind->tp_name);
+}
+
+bool Recorder::attribute(PyObject* owner, PyObject* name) {
+  static PyObject* const getAttribute = interned("__getattribute__");
+  static PyObject* const getAttr = interned("__getattr__");
+  PyTypeObject* type = Py_TYPE(owner);
+  if (PyType_Check(owner)) {
+    auto* asType = reinterpret_cast<PyTypeObject*>(owner);
+    PyObject* own = lookUp(type, getAttribute);
+    if (own && PyFunction_Check(own)) return true;
+    return classAttribute(asType, name);
+  }
+  if (type == &PySuper_Type) return superAttribute(owner, name);
+  uint32_t place = placeOf(owner);
+  if (PyModule_Check(owner)) {
+    PyObject* dict = PyModule_GetDict(owner);
+    if (written(dict, name)) return true;
+    uint32_t where = fixed(dict);
+    if (PyObject* value = PyDict_GetItemWithError(dict, name)) {
+      read(Op::Key, where, name, 0, value);
+    } else {
+      checkIs(Op::NoKey, where, name);
+    }
+    return true;
+  }
+  if (type == &PyMethod_Type) {  // asks its function
+    PyObject* known = lookUp(type, name);
+    return known ? true : attribute(PyMethod_GET_FUNCTION(owner), name);
+  }
+  if (isNamed(owner) && place == kInside && !madeHere(owner)) place = fixed(owner);
+  if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+    PyObject* own = lookUp(type, getAttribute);
+    if (own && PyFunction_Check(own)) return true;  // Python code decides
+  } else if (type->tp_getattro != PyObject_GenericGetAttr && type->tp_getattro != nullptr) {
+    if (place == kInside && isAtom(owner)) return true;
+    if (place == kInside && operations_.isValueType(type)) return true;
+    return stop("reads " + described(owner, name));
+  }
+  PyObject* descriptor = lookUp(type, name);
+  if (descriptor && isData(descriptor)) return descriptorRead(owner, name, descriptor, place);
+  bool hasDict = type->tp_dictoffset != 0 || (type->tp_flags & Py_TPFLAGS_MANAGED_DICT);
+  if (hasDict) {
+    PyObject* dict = instanceDict(owner);
+    PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+    if (place != kInside && !written(owner, name) && !(dict && written(dict, name))) {
+      if (value) {
+        read(Op::Attribute, place, name, 0, value);
+      } else {
+        uint64_t key = reinterpret_cast<uint64_t>(name) ^ (static_cast<uint64_t>(place) << 48) ^ 0x5bd1e995u;
+        if (reads_.try_emplace(key, 0).second) checkIs(Op::NoAttribute, place, name);
+      }
+    }
+    if (value) return true;
+  }
+  if (!descriptor) {
+    lookUp(type, getAttr);
+    return true;
+  }
+  if (isNonData(descriptor)) {
+    PyTypeObject* kind = Py_TYPE(descriptor);
+    if (isNamed(descriptor)) return true;  // a function, a method, a classmethod
+    static PyObject* const get = interned("__get__");
+    PyObject* getter = lookUp(kind, get);
+    if (getter && PyFunction_Check(getter)) {
+      fixed(descriptor);
+      return true;
+    }
+    if (PyTuple_Check(owner)) return realize(owner, false);  // a field of a named tuple
+    return stop("reads " + described(owner, name) + " through a " + kind->tp_name);
+  }
+  noteFixed(descriptor);
+  return true;
+}
+
+bool Recorder::writesAttribute(PyObject* owner, PyObject* name, PyObject* value) {
+  static PyObject* const setter = interned("__setattr__");
+  static PyObject* const deleter = interned("__delattr__");
+  check();
+  if (stopped_) return false;
+  PyTypeObject* type = Py_TYPE(owner);
+  PyObject* own = lookUp(type, value ? setter : deleter);
+  if (own && PyFunction_Check(own)) return true;
+  return plainWrite(owner, name, value);
+}
+
+bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
+  static PyObject* const plainSet = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__setattr__");
+  static PyObject* const plainDelete =
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__delattr__");
+  static PyObject* const setItem = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__setitem__");
+  PyTypeObject* type = Py_TYPE(owner);
+  if (PyType_Check(owner)) return stop("changes a class");
+  if (PyModule_Check(owner)) {
+    if (!value) return stop("deletes an attribute of a module");
+    PyObject* dict = PyModule_GetDict(owner);
+    fixed(dict);
+    written_.emplace(dict, name);
+    effect(setItem, {dict, name, value});
+    return true;
+  }
+  PyObject* descriptor = lookUp(type, name);
+  if (descriptor && isData(descriptor)) {
+    PyTypeObject* kind = Py_TYPE(descriptor);
+    if (kind == &PyProperty_Type) return true;
+    static PyObject* const set = interned("__set__");
+    PyObject* code = lookUp(kind, set);
+    if (code && PyFunction_Check(code)) return true;
+    bool slot = kind == &PyMemberDescr_Type && (type->tp_flags & Py_TPFLAGS_HEAPTYPE);
+    if (!slot && !PyExceptionInstance_Check(owner)) return stop("sets " + described(owner, name));
+  }
+  if (isNamed(owner) && !madeHere(owner) && placeOf(owner) == kInside) fixed(owner);
+  if (placeOf(owner) == kInside) return true;
+  written_.emplace(owner, name);
+  if (PyObject* dict = instanceDict(owner)) written_.emplace(dict, name);
+  value ? effect(plainSet, {owner, name, value}) : effect(plainDelete, {owner, name});
+  return true;
+}
+
+}  // namespace saker::frontend

@@ -1,0 +1,300 @@
+// Calls: Python functions are entered, C code does what the table says.
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "frontend/compiled.h"
+#include "frontend/recorder.h"
+#include "watch/loop.h"
+
+namespace saker::frontend {
+
+namespace {
+
+using Values = std::vector<PyObject*>;
+
+// PyTorch's Python wrappers of single operators call a function that is made for each of them.
+bool inOperatorWrapper() {
+  watch::Place place = watch::place();
+  if (!place.code) return false;
+  std::string_view file = PyUnicode_AsUTF8(place.code->co_filename);
+  return file.ends_with("torch/_ops.py");
+}
+
+// The C type that decides how instances of a class are made.
+PyTypeObject* nativeBase(PyTypeObject* type) {
+  while (type && (type->tp_flags & Py_TPFLAGS_HEAPTYPE)) type = type->tp_base;
+  return type;
+}
+
+PyObject* selfOf(PyObject* callable) {
+  if (PyCFunction_Check(callable)) {
+    PyObject* self = PyCFunction_GET_SELF(callable);
+    return self && !PyModule_Check(self) && !PyType_Check(self) ? self : nullptr;
+  }
+  return nullptr;
+}
+
+std::string nameOf(PyObject* callable) {
+  Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
+  if (!name || !PyUnicode_Check(name.get())) {
+    PyErr_Clear();
+    return "";
+  }
+  return PyUnicode_AsUTF8(name.get());
+}
+
+}  // namespace
+
+void Recorder::called(PyObject*, const watch::Arguments&, PyObject*) { check(); }
+void Recorder::calledSpread(PyObject*, PyObject*, PyObject*, PyObject*) { check(); }
+
+bool Recorder::callsSpread(PyObject* callable, PyObject* args, PyObject* kwargs) {
+  check();
+  if (stopped_) return false;
+  if (!spreads(args, nullptr) || (kwargs && !spreads(kwargs, nullptr))) return false;
+  if (PyFunction_Check(callable)) return true;
+  Values values;
+  if (!PyTuple_Check(args) && !PyList_Check(args)) {
+    // An iterator that is not run yet; what it gives is only known for functions that look at nothing.
+    watch::Arguments none;
+    return calls(callable, none);
+  }
+  for (Py_ssize_t i = 0; i < Py_SIZE(args); ++i) values.push_back(PySequence_Fast_ITEMS(args)[i]);
+  Ref names;
+  size_t positional = values.size();
+  if (kwargs && PyDict_Check(kwargs) && PyDict_GET_SIZE(kwargs) > 0) {
+    Ref keys = Ref::steal(PyDict_Keys(kwargs));
+    names = Ref::steal(PyList_AsTuple(keys.get()));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i) {
+      values.push_back(PyDict_GetItemWithError(kwargs, PyTuple_GET_ITEM(names.get(), i)));
+    }
+  }
+  watch::Arguments arguments;
+  arguments.values = values.data();
+  arguments.positional = positional;
+  arguments.names = names.get();
+  return calls(callable, arguments);
+}
+
+bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
+  check();
+  if (stopped_) return false;
+  if (PyFunction_Check(callable)) return true;
+  size_t named = arguments.names ? static_cast<size_t>(PyTuple_GET_SIZE(arguments.names)) : 0;
+  Values args(arguments.values, arguments.values + arguments.positional + named);
+  if (Py_IS_TYPE(callable, &PyMethod_Type)) {
+    PyObject* function = PyMethod_GET_FUNCTION(callable);
+    if (PyFunction_Check(function)) return true;
+    args.insert(args.begin(), PyMethod_GET_SELF(callable));
+    watch::Arguments all;
+    all.values = args.data();
+    all.positional = arguments.positional + 1;
+    all.names = arguments.names;
+    return calls(function, all);
+  }
+  if (isCompiled(callable)) return true;  // it calls its function here
+  Behaviour behaviour = operations_.ofCall(callable);
+  if (behaviour != Behaviour::Unknown) {
+    if (PyObject* self = selfOf(callable)) args.insert(args.begin(), self);
+    if (Py_IS_TYPE(callable, &_PyMethodWrapper_Type)) {
+      Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
+      args.insert(args.begin(), self.get());
+    }
+    return behaves(behaviour, callable, args, arguments.names);
+  }
+  if (PyType_Check(callable)) return callsType(reinterpret_cast<PyTypeObject*>(callable), args, arguments.names);
+  if (PyCFunction_Check(callable)) {
+    if (inOperatorWrapper()) return behaves(Behaviour::Tensor, callable, args, arguments.names);
+    // A bound C method of an object that was made inside may be known by its type: iterators, generators.
+    return stop("calls " + Operations::name(callable) + ", which is not known");
+  }
+  PyTypeObject* type = Py_TYPE(callable);
+  std::string_view typeName = type->tp_name;
+  if (typeName == "functools.partial") {
+    static const char* const parts[] = {"func", "args", "keywords"};
+    for (const char* part : parts) {
+      Ref name = Ref::steal(PyUnicode_InternFromString(part));
+      if (!attribute(callable, name.get())) return false;
+    }
+    Ref function = Ref::steal(PyObject_GetAttrString(callable, "func"));
+    Ref given = Ref::steal(PyObject_GetAttrString(callable, "args"));
+    Ref keywords = Ref::steal(PyObject_GetAttrString(callable, "keywords"));
+    if (!realize(given.get(), false) || !realize(keywords.get(), false)) return false;
+    Values all;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) all.push_back(PyTuple_GET_ITEM(given.get(), i));
+    all.insert(all.end(), args.begin(), args.end());
+    watch::Arguments more;
+    more.values = all.data();
+    more.positional = arguments.positional + static_cast<size_t>(PyTuple_GET_SIZE(given.get()));
+    more.names = arguments.names;
+    return calls(function.get(), more);
+  }
+  if (typeName == "operator.itemgetter" || typeName == "operator.methodcaller") {
+    return behaves(Behaviour::Pure, callable, args, arguments.names);
+  }
+  static PyObject* const callName = PyUnicode_InternFromString("__call__");
+  if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+    PyObject* code = lookUp(type, callName);
+    if (!code) return true;  // the program will be told that it cannot be called
+    if (PyFunction_Check(code)) return true;
+    watch::Arguments all;
+    args.insert(args.begin(), callable);
+    all.values = args.data();
+    all.positional = arguments.positional + 1;
+    all.names = arguments.names;
+    if (code != callable && !Py_IS_TYPE(code, &PyWrapperDescr_Type)) return calls(code, all);
+  }
+  return stop(std::string("calls a ") + type->tp_name + ", which is not known");
+}
+
+bool Recorder::callsType(PyTypeObject* type, const Values& args, PyObject*) {
+  static PyObject* const callName = PyUnicode_InternFromString("__call__");
+  static PyObject* const newName = PyUnicode_InternFromString("__new__");
+  static PyObject* const initName = PyUnicode_InternFromString("__init__");
+  std::string name = Operations::name(reinterpret_cast<PyObject*>(type));
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return stop("makes a " + name + ", which is not known");
+  PyObject* metaCall = lookUp(Py_TYPE(type), callName);
+  if (metaCall && PyFunction_Check(metaCall)) return true;
+  PyObject* make = lookUp(type, newName);
+  PyObject* init = lookUp(type, initName);
+  bool makesInPython = make && (PyFunction_Check(make) || Py_IS_TYPE(make, &PyStaticMethod_Type));
+  bool initsInPython = init && PyFunction_Check(init);
+  PyTypeObject* base = nativeBase(type);
+  bool known = base == &PyBaseObject_Type || PyExceptionClass_Check(reinterpret_cast<PyObject*>(type)) ||
+               operations_.isValueType(base);
+  if (!known && !makesInPython) return stop("makes a " + name + ", whose base in C is not known");
+  if (base != &PyBaseObject_Type || (!makesInPython && !initsInPython)) {
+    for (PyObject* arg : args) {
+      if (!realize(arg, false)) return false;
+    }
+  }
+  return true;
+}
+
+bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& args, PyObject* names) {
+  switch (behaviour) {
+    case Behaviour::Pure:
+    case Behaviour::Tensor:
+      for (PyObject* arg : args) {
+        if (!realize(arg, true)) return false;
+      }
+      return true;
+    case Behaviour::Shallow:
+    case Behaviour::Ambient:
+      return true;
+    case Behaviour::Length:
+      return args.empty() || length(args[0]);
+    case Behaviour::Lookup:
+      return args.size() < 2 || lookup(args[0], args[1]);
+    case Behaviour::Content:
+      for (PyObject* arg : args) {
+        if (!realize(arg, false)) return false;
+      }
+      return true;
+    case Behaviour::Identity:
+      for (PyObject* arg : args) {
+        if (isContainer(arg)) {
+          if (!realize(arg, true)) return false;
+        } else {
+          pin(arg);
+        }
+      }
+      return true;
+    case Behaviour::Mutates:
+      return mutates(callable, args, names);
+    case Behaviour::ReadsAttribute:
+      if (args.size() < 2 || !PyUnicode_Check(args[1])) return true;
+      {
+        Ref name = Ref::borrow(args[1]);
+        PyObject* raw = name.release();
+        PyUnicode_InternInPlace(&raw);
+        name = Ref::steal(raw);
+        kept_.push_back(name);
+        return attribute(args[0], name.get());
+      }
+    case Behaviour::WritesAttribute:
+    case Behaviour::DeletesAttribute: {
+      bool writes = behaviour == Behaviour::WritesAttribute;
+      if (args.size() < (writes ? 3u : 2u) || !PyUnicode_Check(args[1])) return true;
+      PyObject* raw = Ref::borrow(args[1]).release();
+      PyUnicode_InternInPlace(&raw);
+      Ref name = Ref::steal(raw);
+      kept_.push_back(name);
+      // object.__setattr__ itself: not the setter of the class, which may have called it.
+      bool plain = nameOf(callable).starts_with("__");
+      return plain ? plainWrite(args[0], name.get(), writes ? args[2] : nullptr)
+                   : writesAttribute(args[0], name.get(), writes ? args[2] : nullptr);
+    }
+    case Behaviour::Advances:
+      return args.empty() || advances(args[0]);
+    case Behaviour::Host:
+      for (PyObject* arg : args) {
+        if (!realize(arg, true)) return false;
+        if (!isAtom(arg)) return stop("prints an object that is no number and no string");
+      }
+      effect(callable, args, names);
+      return true;
+    case Behaviour::ContextGet: {
+      if (args.empty()) return true;
+      PyObject* value = nullptr;
+      if (PyContextVar_Get(args[0], nullptr, &value) < 0) PyErr_Clear();
+      Ref held = Ref::steal(value);
+      if (contextSets_ > 0) return true;
+      if (!held) return stop("reads a context variable that is not set");
+      read(Op::ContextValue, fixed(args[0]), nullptr, 0, held.get());
+      return true;
+    }
+    case Behaviour::ContextSet:
+      contextSets_ += nameOf(callable) == "set" ? 1 : -1;
+      return true;
+    case Behaviour::Unknown:
+      break;
+  }
+  return stop("calls " + Operations::name(callable) + ", which is not known");
+}
+
+bool Recorder::mutates(PyObject* callable, const Values& args, PyObject* names) {
+  static const std::unordered_set<std::string> spreading = {
+      "extend", "extendleft", "update", "__ior__", "__iadd__", "__init__", "difference_update", "intersection_update",
+      "symmetric_difference_update", "_count_elements", "__iand__", "__isub__", "__ixor__"};
+  static const std::unordered_set<std::string> reading = {
+      "pop", "popleft", "popitem", "sort", "remove", "discard", "setdefault", "reverse", "rotate", "clear", "insert",
+      "move_to_end", "__missing__"};
+  if (args.empty()) return true;
+  std::string name = nameOf(callable);
+  bool outside = placeOf(args[0]) != kInside;
+  if (spreading.contains(name)) {
+    for (size_t i = 1; i < args.size(); ++i) {
+      if (!realize(args[i], false)) return false;
+    }
+  }
+  if (!outside) return true;
+  if (THPVariable_Check(args[0])) return true;
+  if (!isContainer(args[0])) return stop("changes a " + std::string(Py_TYPE(args[0])->tp_name) + " from outside");
+  if (reading.contains(name) || spreading.contains(name)) {
+    if (!realize(args[0], name == "sort" || name == "remove")) return false;
+  }
+  if (!beforeWrite(args[0])) return false;
+  bool keyed = PyDict_Check(args[0]) && (name == "__setitem__" || name == "__delitem__");
+  if (keyed && args.size() > 1) {
+    kept_.push_back(Ref::borrow(args[1]));
+    written_.emplace(args[0], args[1]);
+  }
+  if (PyList_Check(args[0]) && args.size() > 1 && (name == "__setitem__" || name == "__delitem__")) {
+    if (!realize(args[0], false)) return false;
+  }
+  // Done again by the method of the builtin type, so that no override runs.
+  PyObject* method = callable;
+  Ref unbound;
+  if (selfOf(callable) || Py_IS_TYPE(callable, &_PyMethodWrapper_Type)) {
+    Ref key = Ref::steal(PyUnicode_InternFromString(name.c_str()));
+    PyTypeObject* type = Py_TYPE(args[0]);
+    while ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_base) type = type->tp_base;
+    unbound = Ref::borrow(_PyType_Lookup(type, key.get()));
+    if (!unbound) return stop("changes a container by " + name);
+    method = unbound.get();
+  }
+  effect(method, args, names);
+  return true;
+}
+
+}  // namespace saker::frontend

@@ -1,0 +1,349 @@
+// Containers and operators.
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "frontend/recorder.h"
+
+namespace saker::frontend {
+
+namespace {
+
+bool isDeque(PyObject* object) {
+  for (PyTypeObject* type = Py_TYPE(object); type; type = type->tp_base) {
+    if (std::string_view(type->tp_name) == "collections.deque") return true;
+  }
+  return false;
+}
+
+bool isIterator(PyObject* object) { return Py_TYPE(object)->tp_iternext && Py_TYPE(object)->tp_iternext != &_PyObject_NextNotImplemented; }
+
+constexpr int kDeepest = 12;
+
+const char* const kNone[] = {nullptr};
+const char* const kLength[] = {"__bool__", "__len__", nullptr};
+const char* const kCompare[] = {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", nullptr};
+const char* const kArithmetic[] = {"__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "__rtruediv__",
+                                   "__floordiv__", "__rfloordiv__", "__mod__", "__rmod__", "__pow__", "__rpow__", "__and__", "__rand__",
+                                   "__or__", "__ror__", "__xor__", "__rxor__", "__lshift__", "__rshift__", "__matmul__", "__rmatmul__",
+                                   "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ior__", "__iand__", "__neg__", "__pos__",
+                                   "__invert__", "__imatmul__", "__ixor__", nullptr};
+const char* const kGetItem[] = {"__getitem__", "__class_getitem__", nullptr};
+const char* const kSetItem[] = {"__setitem__", "__delitem__", nullptr};
+const char* const kContains[] = {"__contains__", "__iter__", nullptr};
+const char* const kIterate[] = {"__iter__", "__getitem__", nullptr};
+const char* const kNext[] = {"__next__", nullptr};
+const char* const kText[] = {"__format__", "__str__", "__repr__", nullptr};
+
+}  // namespace
+
+bool Recorder::isContainer(PyObject* object) const {
+  return PyList_Check(object) || PyTuple_Check(object) || PyDict_Check(object) || PyAnySet_Check(object) ||
+         isDeque(object);
+}
+
+// The operators of a heap type are Python functions, or C code of a base whose operators are known.
+bool Recorder::slotIsKnown(PyObject* object, const char* const* names) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (THPVariable_Check(object) || operations_.isValueType(type) || operations_.isIterator(type)) return true;
+  if (isAtom(object) || isNamed(object)) return true;
+  if (type == &PyMethod_Type || type == &PyGen_Type || type == &PySuper_Type || PyExceptionInstance_Check(object)) return true;
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return false;
+  for (; *names; ++names) {
+    Ref name = Ref::steal(PyUnicode_InternFromString(*names));
+    PyObject* found = lookUp(type, name.get());
+    if (!found || PyFunction_Check(found) || found == Py_None) continue;
+    if (operations_.ofCall(found) == Behaviour::Identity) pin(object);
+    if (operations_.ofCall(found) == Behaviour::Unknown && Py_TYPE(found) != &PyClassMethod_Type) return false;
+  }
+  return true;
+}
+
+bool Recorder::operand(PyObject* object, bool deep) { return isContainer(object) ? realize(object, deep) : true; }
+
+bool Recorder::length(PyObject* object) {
+  uint32_t place = placeOf(object);
+  if (!isContainer(object)) {
+    return slotIsKnown(object, kLength) ? true : stop(std::string("asks for the length of a ") + Py_TYPE(object)->tp_name);
+  }
+  if (place == kInside) return true;
+  if (before_.contains(object)) return realize(object, false);
+  checkIs(Op::Length, place, nullptr, PyObject_Length(object));
+  return true;
+}
+
+// Guards what an outside container held when the call began.
+void Recorder::realizeElements(PyObject* object, uint32_t place) {
+  auto changed = before_.find(object);
+  PyObject* held = changed == before_.end() ? object : changed->second.get();
+  if (PyDict_Check(held)) {
+    Ref keys = Ref::steal(PyDict_Keys(held));
+    Ref tuple = Ref::steal(PyList_AsTuple(keys.get()));
+    checkIs(Op::Keys, place, tuple.get());
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
+      PyObject* key = PyTuple_GET_ITEM(tuple.get(), i);
+      noteFixed(key);
+      read(Op::Key, place, key, 0, PyDict_GetItemWithError(held, key));
+    }
+  } else if (PyAnySet_Check(held)) {
+    Ref tuple = Ref::steal(PySequence_Tuple(held));
+    checkIs(Op::Elements, place, tuple.get());
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) noteFixed(PyTuple_GET_ITEM(tuple.get(), i));
+  } else {
+    Ref items = Ref::steal(PySequence_Fast(held, "a sequence"));
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(items.get());
+    checkIs(Op::Length, place, nullptr, count);
+    for (Py_ssize_t i = 0; i < count; ++i) read(Op::Item, place, nullptr, i, PySequence_Fast_GET_ITEM(items.get(), i));
+  }
+}
+
+bool Recorder::realize(PyObject* object, bool deep, int depth) {
+  if (depth > kDeepest || isAtom(object) || isNamed(object) || THPVariable_Check(object)) return true;
+  if (!isContainer(object)) {
+    if (isIterator(object) && placeOf(object) != kInside) return stop("uses an iterator that was made before the call");
+    if (Py_IS_TYPE(object, &PyMethod_Type) || (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return true;
+    if (operations_.isValueType(Py_TYPE(object)) || operations_.isIterator(Py_TYPE(object)) || isIterator(object)) return true;
+    if (placeOf(object) == kInside) return true;
+    return stop(std::string("looks into a ") + Py_TYPE(object)->tp_name);
+  }
+  uint32_t place = placeOf(object);
+  if (place != kInside && realized_.insert(object).second) realizeElements(object, place);
+  if (!deep) return true;
+  if (PyDict_Check(object)) {
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (PyDict_Next(object, &position, &key, &value)) {
+      if (!realize(key, true, depth + 1) || !realize(value, true, depth + 1)) return false;
+    }
+  } else if (PyList_Check(object) || PyTuple_Check(object)) {
+    for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i) {
+      if (!realize(PySequence_Fast_ITEMS(object)[i], true, depth + 1)) return false;
+    }
+  }
+  return true;
+}
+
+// A key is looked up in a container: an element is read, or its absence.
+bool Recorder::lookup(PyObject* container, PyObject* key) {
+  uint32_t place = placeOf(container);
+  if (THPVariable_Check(container)) return realize(key, true);
+  if (!isContainer(container)) {
+    return slotIsKnown(container, kGetItem) ? true
+                                            : stop(std::string("looks into a ") + Py_TYPE(container)->tp_name);
+  }
+  if (!isAtom(key) && !isNamed(key)) {
+    if (isContainer(key)) {
+      if (!realize(key, true)) return false;
+    } else {
+      pin(key);
+    }
+  }
+  if (place == kInside) return true;
+  if (PyDict_Check(container)) {
+    PyObject* value = PyDict_GetItemWithError(container, key);
+    if (PyErr_Occurred()) PyErr_Clear();  // unhashable: the program will be told
+    if (written(container, key)) return true;
+    if (before_.contains(container) && !isAtom(key)) return realize(container, false);
+    if (value) {
+      read(Op::Key, place, key, 0, value);
+    } else if (PyObject_Hash(key) != -1) {
+      checkIs(Op::NoKey, place, key);
+      if (Py_TYPE(container) != &PyDict_Type && !PyDict_CheckExact(container)) {
+        static PyObject* const missing = PyUnicode_InternFromString("__missing__");
+        PyObject* found = lookUp(Py_TYPE(container), missing);
+        if (found && !PyFunction_Check(found)) return stop("a default value enters a dict from outside");
+      }
+    } else {
+      PyErr_Clear();
+    }
+    return true;
+  }
+  if (before_.contains(container) || !PyLong_Check(key) || PyAnySet_Check(container) || isDeque(container)) {
+    return realize(container, false);
+  }
+  Py_ssize_t index = PyLong_AsSsize_t(key), size = Py_SIZE(container);
+  if (index == -1 && PyErr_Occurred()) PyErr_Clear();
+  if (index < 0 || index >= size) {
+    checkIs(Op::Length, place, nullptr, size);
+    index += index < 0 ? size : 0;
+  }
+  if (index >= 0 && index < size) read(Op::Item, place, nullptr, index, PySequence_Fast_ITEMS(container)[index]);
+  return true;
+}
+
+// The first write to an outside container: what it held decides later reads.
+bool Recorder::beforeWrite(PyObject* container) {
+  if (before_.contains(container)) return true;
+  PyObject* copy = nullptr;
+  if (PyDict_Check(container)) {
+    copy = PyDict_Copy(container);
+  } else if (PyAnySet_Check(container)) {
+    copy = PySet_New(container);
+  } else {
+    copy = PySequence_List(container);
+  }
+  if (!copy) {
+    PyErr_Clear();
+    return stop(std::string("changes a ") + Py_TYPE(container)->tp_name);
+  }
+  before_.emplace(container, Ref::steal(copy));
+  return true;
+}
+
+bool Recorder::readsItem(PyObject* container, PyObject* key) {
+  check();
+  if (stopped_) return false;
+  if (PyType_Check(container)) return true;  // list[int]
+  if (!isContainer(container)) {
+    if (!slotIsKnown(container, kGetItem)) return stop(std::string("looks into a ") + Py_TYPE(container)->tp_name);
+    return THPVariable_Check(container) ? realize(key, true) : true;
+  }
+  if (!slotIsKnown(container, kGetItem)) return stop(std::string("looks into a ") + Py_TYPE(container)->tp_name);
+  static PyObject* const getItem = PyUnicode_InternFromString("__getitem__");
+  PyObject* own = lookUp(Py_TYPE(container), getItem);
+  if (own && PyFunction_Check(own)) return true;
+  return lookup(container, key);
+}
+
+bool Recorder::writesItem(PyObject* container, PyObject* key, PyObject* value) {
+  check();
+  if (stopped_) return false;
+  if (THPVariable_Check(container)) return realize(key, true) && (!value || realize(value, true));
+  if (!slotIsKnown(container, kSetItem)) return stop(std::string("writes into a ") + Py_TYPE(container)->tp_name);
+  static PyObject* const setName = PyUnicode_InternFromString("__setitem__");
+  static PyObject* const deleteName = PyUnicode_InternFromString("__delitem__");
+  PyObject* found = lookUp(Py_TYPE(container), value ? setName : deleteName);
+  if (!found || PyFunction_Check(found)) return true;
+  std::vector<PyObject*> args = {container, key};
+  if (value) args.push_back(value);
+  return mutates(found, args, nullptr);
+}
+
+bool Recorder::iterates(PyObject* iterable) {
+  check();
+  if (stopped_) return false;
+  if (isContainer(iterable)) {
+    static PyObject* const iterate = PyUnicode_InternFromString("__iter__");
+    PyObject* own = lookUp(Py_TYPE(iterable), iterate);
+    if (own && PyFunction_Check(own)) return true;
+    return realize(iterable, false);
+  }
+  if (isIterator(iterable)) {
+    if (placeOf(iterable) != kInside && !(Py_TYPE(iterable)->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
+      return stop("uses an iterator that was made before the call");
+    }
+    return true;
+  }
+  return slotIsKnown(iterable, kIterate) ? true : stop(std::string("iterates over a ") + Py_TYPE(iterable)->tp_name);
+}
+
+bool Recorder::advances(PyObject* iterator) {
+  if (stopped_) return false;
+  PyTypeObject* type = Py_TYPE(iterator);
+  if (operations_.isIterator(type) || type == &PyGen_Type || type == &PyCoro_Type) {
+    return placeOf(iterator) == kInside ? true : stop("uses an iterator that was made before the call");
+  }
+  if (slotIsKnown(iterator, kNext)) return true;
+  return stop(std::string("iterates over a ") + type->tp_name);
+}
+
+bool Recorder::spreads(PyObject* iterable, PyObject* into) {
+  check();
+  if (stopped_) return false;
+  if (into && placeOf(into) != kInside) return stop("changes a container from outside by an operator");
+  if (isContainer(iterable)) return realize(iterable, false);
+  return iterates(iterable);
+}
+
+bool Recorder::unary(watch::Unary op, PyObject* operand) {
+  check();
+  if (stopped_) return false;
+  if (op == watch::Unary::Truth || op == watch::Unary::Not) {
+    if (isContainer(operand)) {
+      static PyObject* const truth = PyUnicode_InternFromString("__bool__");
+      static PyObject* const len = PyUnicode_InternFromString("__len__");
+      for (PyObject* name : {truth, len}) {
+        PyObject* own = lookUp(Py_TYPE(operand), name);
+        if (own && PyFunction_Check(own)) return true;
+      }
+      uint32_t place = placeOf(operand);
+      if (place == kInside) return true;
+      if (before_.contains(operand)) return realize(operand, false);
+      Py_ssize_t count = PyObject_Length(operand);
+      uint64_t key = (static_cast<uint64_t>(place) << 8) ^ 0x7e57u;
+      if (reads_.try_emplace(key, 0).second) checkIs(Op::Empty, place, nullptr, count == 0);
+      return true;
+    }
+    if (slotIsKnown(operand, kLength)) return true;
+    return stop(std::string("asks whether a ") + Py_TYPE(operand)->tp_name + " is true");
+  }
+  return slotIsKnown(operand, kArithmetic) ? true : stop(std::string("computes with a ") + Py_TYPE(operand)->tp_name);
+}
+
+bool Recorder::binary(watch::Binary, bool inplace, PyObject* left, PyObject* right) {
+  check();
+  if (stopped_) return false;
+  for (PyObject* each : {left, right}) {
+    if (!slotIsKnown(each, kArithmetic)) return stop(std::string("computes with a ") + Py_TYPE(each)->tp_name);
+    if (!operand(each, false)) return false;
+  }
+  if (inplace && isContainer(left) && !PyTuple_Check(left) && placeOf(left) != kInside) {
+    return stop("changes a container from outside by an operator");
+  }
+  return true;
+}
+
+bool Recorder::compares(int, PyObject* left, PyObject* right) {
+  check();
+  if (stopped_) return false;
+  for (PyObject* each : {left, right}) {
+    if (!slotIsKnown(each, kCompare)) return stop(std::string("compares a ") + Py_TYPE(each)->tp_name);
+    if (!operand(each, true)) return false;
+    if (Py_TYPE(each)->tp_richcompare == PyBaseObject_Type.tp_richcompare) pin(each);
+  }
+  return true;
+}
+
+bool Recorder::contains(PyObject* container, PyObject* item) {
+  check();
+  if (stopped_) return false;
+  if (THPVariable_Check(container)) return true;
+  if (!slotIsKnown(container, kContains)) return stop(std::string("searches a ") + Py_TYPE(container)->tp_name);
+  static PyObject* const name = PyUnicode_InternFromString("__contains__");
+  PyObject* own = lookUp(Py_TYPE(container), name);
+  if (own && PyFunction_Check(own)) return true;
+  if (PyDict_Check(container)) return lookup(container, item);
+  if (isContainer(container)) return realize(container, true) && operand(item, true);
+  return true;
+}
+
+bool Recorder::formats(PyObject* value, int, PyObject*) {
+  check();
+  if (stopped_) return false;
+  if (!slotIsKnown(value, kText)) return stop(std::string("formats a ") + Py_TYPE(value)->tp_name);
+  return realize(value, true);
+}
+
+bool Recorder::matches(PyObject* subject, PyObject* cls, PyObject* names) {
+  check();
+  if (stopped_) return false;
+  if (cls && names && PyTuple_Check(names)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
+      if (!attribute(subject, PyTuple_GET_ITEM(names, i))) return false;
+    }
+  }
+  if (cls) {
+    static PyObject* const args = PyUnicode_InternFromString("__match_args__");
+    if (PyType_Check(cls)) {
+      PyObject* found = lookUp(reinterpret_cast<PyTypeObject*>(cls), args);
+      for (Py_ssize_t i = 0; found && PyTuple_Check(found) && i < PyTuple_GET_SIZE(found); ++i) {
+        PyObject* name = PyTuple_GET_ITEM(found, i);
+        if (lookUp(Py_TYPE(subject), name) || (instanceDict(subject) && PyDict_Contains(instanceDict(subject), name) == 1)) {
+          if (!attribute(subject, name)) return false;
+        }
+      }
+    }
+    return true;
+  }
+  return isContainer(subject) ? realize(subject, false) : true;
+}
+
+}  // namespace saker::frontend

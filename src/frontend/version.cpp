@@ -1,0 +1,67 @@
+#include "frontend/version.h"
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <unordered_map>
+
+namespace saker::frontend {
+
+std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors) {
+  std::unordered_map<const c10::StorageImpl*, uint32_t> first;
+  std::vector<uint32_t> out;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const c10::StorageImpl* storage = tensors[i].has_storage() ? tensors[i].storage().unsafeGetStorageImpl() : nullptr;
+    out.push_back(first.try_emplace(storage, static_cast<uint32_t>(i)).first->second);
+  }
+  return out;
+}
+
+bool Version::fits(const Ambient& now, const CallArguments& call, std::vector<PyObject*>& found) {
+  if (!(ambient == now) || !guards.check(call, found)) return false;
+  if (!writes) return true;
+  std::vector<at::Tensor> tensors;
+  for (uint32_t place : inputs) tensors.push_back(THPVariable_Unpack(found[place]));
+  return sharedMemory(tensors) == memory;
+}
+
+PyObject* Version::run(const std::vector<PyObject*>& found) {
+  HANDLE_TH_ERRORS
+  std::vector<at::Tensor> tensors, outputs;
+  tensors.reserve(inputs.size());
+  for (uint32_t place : inputs) tensors.push_back(THPVariable_Unpack(found[place]));
+  // What recipes take from places lives until they are made, whatever the graph lets go of.
+  std::vector<Ref> held;
+  for (const Recipe& recipe : recipes) {
+    if (recipe.kind == Recipe::Kind::Place) held.push_back(Ref::borrow(found[recipe.index]));
+  }
+  if (!executor && late) {
+    executor = late(tensors);
+    late = nullptr;
+  }
+  if (executor) {
+    outputs = executor(tensors);
+  }
+  Kitchen kitchen(recipes, found, outputs);
+  PyObject* made = kitchen.make(result);
+  if (!made) return nullptr;
+  for (const DoneAgain& effect : effects) {
+    std::vector<PyObject*> arguments;
+    for (uint32_t number : effect.arguments) {
+      arguments.push_back(kitchen.make(number));
+      if (!arguments.back()) return nullptr;
+    }
+    if (!effect.callable) {
+      PyCell_Set(arguments[0], arguments[1]);
+      continue;
+    }
+    size_t named = effect.names ? static_cast<size_t>(PyTuple_GET_SIZE(effect.names.get())) : 0;
+    Ref done = Ref::steal(PyObject_Vectorcall(effect.callable.get(), arguments.data(), arguments.size() - named,
+                                              effect.names.get()));
+    if (!done) return nullptr;
+  }
+  return Py_NewRef(made);
+  END_HANDLE_TH_ERRORS
+}
+
+}  // namespace saker::frontend

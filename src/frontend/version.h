@@ -1,0 +1,51 @@
+// One recorded way through a function: under which guards it holds, and how it is done again without Python.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "aot/compiled.h"
+#include "frontend/ambient.h"
+#include "frontend/recipe.h"
+
+namespace saker::frontend {
+
+// What runs the tensor program: its inputs to its results.
+using Executor = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)>;
+
+struct DoneAgain {
+  Ref callable;  // none: a write to a cell
+  std::vector<uint32_t> arguments;
+  Ref names;
+};
+
+class Version {
+ public:
+  Ambient ambient{};
+  Guards guards;
+  // Set: the call runs eagerly, for this reason.
+  std::string eager;
+
+  std::shared_ptr<runtime::Program> program;
+  std::vector<uint32_t> inputs;    // places of the program's arguments
+  std::vector<uint32_t> memory;    // by input: the first one that shares its memory
+  bool writes = false;
+  Executor executor;
+  // Made when it is first run, where the first call has changed what its inputs look like.
+  std::function<Executor(const std::vector<at::Tensor>& inputs)> late;
+  std::vector<Recipe> recipes;
+  uint32_t result = 0;
+  std::vector<DoneAgain> effects;
+
+  // True: everything holds; `found` has what is at each place.
+  bool fits(const Ambient& now, const CallArguments& call, std::vector<PyObject*>& found);
+  // A new reference, or nullptr with an error set.
+  PyObject* run(const std::vector<PyObject*>& found);
+};
+
+// By input, the first one over the same storage.
+std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors);
+
+}  // namespace saker::frontend
