@@ -16,12 +16,13 @@ def stats() -> dict[str, int]:
     return counts
 
 
-def reset() -> None:
-    """Set all counts to zero, and forget what compiled functions have recorded."""
-    _C.reset_frontend_counts()
+def reset(counts: bool = False) -> None:
+    """Forget what compiled functions have recorded; with ``counts`` also set all counts to zero."""
     _C.forget_all()
-    for name in _COUNTS:
-        _COUNTS[name] = 0
+    if counts:
+        _C.reset_frontend_counts()
+        for name in _COUNTS:
+            _COUNTS[name] = 0
 
 
 def count(name: str, by: int = 1) -> None:

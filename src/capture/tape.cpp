@@ -140,10 +140,55 @@ ir::Value* Tape::valueOf(const at::Tensor& tensor) {
   return value;
 }
 
+void Tape::sharesData(const at::Tensor& alias, const at::Tensor& tensor) {
+  if (spoiled_ || made(alias)) return;
+  if (!isPlain(tensor)) return spoil("the data of a tensor that is no plain dense one is taken");
+  const ir::TensorType* type = typeOf(alias);
+  const ir::Arg args[] = {ir::Arg::value(valueOf(tensor))};
+  const ir::Type* results[] = {type};
+  ir::Node* node = graph_->append(graph_->top(), ops::find("aten::detach"), args, results);
+  if (gradModes_.size() <= node->id()) gradModes_.resize(2 * node->id() + 64);
+  know(alias, node->result());
+  aliases_[alias.unsafeGetTensorImpl()] = true;
+}
+
+// A write through `.data` is not counted in the tensor's version; one through the recorded view would be.
+bool Tape::writesAlias(const Call& call, const aten::Inference::Entry* entry) const {
+  if (aliases_.empty() || !entry || !entry->op->writes) return false;
+  bool found = false;
+  for (size_t i = 0; i < call.values.size(); ++i) {
+    if (!(entry->op->writes >> i & 1)) continue;
+    eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& tensor) {
+      for (const auto& [alias, unused] : aliases_) {
+        auto known = known_.find(alias);
+        c10::intrusive_ptr<c10::TensorImpl> impl = known == known_.end() ? nullptr : known->second.impl.lock();
+        found |= impl && impl->has_storage() && impl->unsafe_storage().is_alias_of(tensor.storage());
+      }
+    });
+  }
+  return found;
+}
+
+// The number in a tensor that was written in the program is a constant of it.
+bool Tape::readsLiteral(const Call& call) const {
+  if (call.op.operator_name().name != "aten::_local_scalar_dense") return false;
+  const at::Tensor& tensor = call.values[0].toTensor();
+  auto known = known_.find(tensor.unsafeGetTensorImpl());
+  if (known == known_.end() || tensor._version() != 0) return false;
+  const ir::Node* made = known->second.value->def();
+  if (!made || made->op() != ops::find("aten::clone")) return false;
+  for (const Input& input : inputs_) {
+    if (input.literal && input.value == made->operand(0)) return true;
+  }
+  return false;
+}
+
 bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
   constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
   const std::string name = nameOf(call.op);
-  if (torch::autograd::get_current_node()) {
+  if (writesAlias(call, entry)) {
+    spoil("a write goes through .data", name);
+  } else if (torch::autograd::get_current_node()) {
     spoil("gradients are computed inside of the function", name);
   } else if (entry ? (entry->op->traits & never) != 0 : dependsOnData(call.op)) {
     spoil("its result or its size depends on data", name);
@@ -177,7 +222,7 @@ bool Tape::call(const Call& call) {
     return false;
   }
   if (spoiled_ || call.op.operator_name().name.starts_with("profiler::") || isQuery(call.op, entry) ||
-      !replayable(call, entry)) {
+      readsLiteral(call) || !replayable(call, entry)) {
     runBelow(call);
     return true;
   }

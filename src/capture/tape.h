@@ -46,6 +46,9 @@ class Tape {
   // Has this tensor been made here, or is it a view of such a one or of an input?
   bool made(const at::Tensor& tensor) const;
 
+  // `alias` is `tensor.data`: another tensor over its memory, which no operator made.
+  void sharesData(const at::Tensor& alias, const at::Tensor& tensor);
+
   // Ends the tape: a program whose arguments are the inputs, in order, and whose results are these tensors. An output
   // that no operator has touched becomes an input.
   std::unique_ptr<runtime::Program> finish(std::span<const at::Tensor> outputs);
@@ -58,6 +61,8 @@ class Tape {
   };
 
   ir::Value* valueOf(const at::Tensor& tensor);
+  bool writesAlias(const Call& call, const aten::Inference::Entry* entry) const;
+  bool readsLiteral(const Call& call) const;
   const ir::TensorType* typeOf(const at::Tensor& tensor);
   void know(const at::Tensor& tensor, ir::Value* value);
   bool replayable(const Call& call, const aten::Inference::Entry* entry);
@@ -78,6 +83,7 @@ class Tape {
     c10::weak_intrusive_ptr<c10::StorageImpl> impl;
   };
   std::unordered_map<const c10::StorageImpl*, Memory> storages_;
+  std::unordered_map<const c10::TensorImpl*, bool> aliases_;  // made by sharesData
   std::vector<c10::IValue> kept_;
   std::vector<bool> gradModes_;
   std::optional<std::string> spoiled_;

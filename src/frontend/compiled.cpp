@@ -29,8 +29,7 @@ std::set<Compiled*>& living() {
 void raiseNotWhole(const Stop& stop) {
   py::object type = py::module_::import("saker.errors").attr("CaptureError");
   py::object error = type("Unsupported",
-                          "the function cannot be captured whole: it " + stop.why +
-                              "; move this out of the function, or compile without fullgraph=True",
+                          "the function cannot be captured whole: " + stop.why + "; move this out of the function, or compile without fullgraph=True",
                           "", stop.file.empty() ? py::object(py::none()) : py::object(py::str(stop.file)), stop.line);
   PyErr_SetObject(type.ptr(), error.ptr());
 }

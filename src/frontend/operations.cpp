@@ -60,7 +60,7 @@ const Row rows[] = {
     {ReadsAttribute, "builtins.object", "__getattribute__"},
     {WritesAttribute, "builtins.object", "__setattr__"},
     {DeletesAttribute, "builtins.object", "__delattr__"},
-    {Identity, "builtins.object", "__eq__ __ne__ __hash__ __repr__ __str__ __format__"},
+    {Identity, "builtins.object", "__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __repr__ __str__ __format__"},
     {Shallow, "builtins.BaseException", "__init__ __new__ with_traceback add_note __str__ __repr__"},
     {Shallow, "builtins.type", "__call__ __new__ __init__ mro __instancecheck__ __subclasscheck__ __subclasses__ __prepare__"},
     {Shallow, "builtins.property", "getter setter deleter __get__ __init__"},
@@ -70,9 +70,11 @@ const Row rows[] = {
     // --- the standard library ---
     {Pure, "math", "*"},
     {Pure, "_operator", "abs add and_ concat contains countOf eq floordiv ge getitem gt index indexOf inv invert is_ is_not le "
-                        "length_hint lshift lt matmul mod mul ne neg not_ or_ pos pow rshift sub truediv truth xor itemgetter methodcaller"},
+                        "length_hint lshift lt matmul mod mul ne neg not_ or_ pos pow rshift sub truediv truth xor itemgetter methodcaller attrgetter"},
     {Mutates, "_operator", "iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor setitem delitem"},
     {Pure, "itertools", "*"},
+    {Pure, "itertools.chain", "from_iterable"},
+    {Pure, "collections.OrderedDict", "fromkeys __new__"},
     {Pure, "functools", "reduce cmp_to_key partial"},
     {Pure, "collections", "deque OrderedDict defaultdict"},
     {Mutates, "collections.deque", "append appendleft clear extend extendleft insert pop popleft remove reverse rotate __setitem__ "
@@ -101,7 +103,7 @@ const Row rows[] = {
      "_get_privateuse1_backend_name _get_nested_int _are_functorch_transforms_active _is_alias_of _get_deterministic_algorithms "
      "_get_deterministic_algorithms_warn_only _get_accelerator _is_multithreading_enabled _get_grad_enabled _get_flash_sdp_enabled _get_math_sdp_enabled "
      "_get_mem_efficient_sdp_enabled is_autocast_ipu_enabled is_autocast_xla_enabled _to_dlpack_is_none _dispatch_tls_is_dispatch_key_excluded "
-     "_get_default_device get_num_threads _get_float32_matmul_precision _jit_is_script_object"},
+     "_get_cublas_allow_tf32 _get_cudnn_allow_tf32 _get_cudnn_benchmark _get_cudnn_deterministic _get_default_device get_num_threads _get_float32_matmul_precision _jit_is_script_object"},
     {Shallow, "torch._C._functorch", "maybe_get_level peek_interpreter_stack is_functorch_wrapped_tensor is_batchedtensor is_gradtrackingtensor "
                                      "get_unwrapped maybe_get_bdim"},
     {Ambient, "torch._C",
@@ -129,7 +131,7 @@ const Row rows[] = {
 // Of tensors: what passes no operator, or does more than one.
 constexpr std::string_view kNotOperators =
     " backward register_hook _register_hook retain_grad requires_grad_ share_memory_ is_shared set_ resize_ resize_as_ "
-    "resize_as_sparse_ data_ptr numpy tolist item __array__ storage untyped_storage _storage _typed_storage new "
+    "resize_as_sparse_ data_ptr numpy tolist item __array__ storage untyped_storage _storage _typed_storage "
     "_make_subclass _make_wrapper_subclass _make_dtensor as_subclass __deepcopy__ __reduce_ex__ map_ map2_ apply_ "
     "storage_type type_ has_names rename_ refine_names _clear_non_serializable_cached_data module_load "
     "_fix_weakref _view_func _view_func_unsafe _rev_view_func_unsafe _use_count cuda xpu pin_memory is_pinned "
@@ -142,7 +144,7 @@ constexpr std::string_view kNotOperators =
 constexpr const char* kTensorAttributes[] = {
     "shape", "dtype", "device", "requires_grad", "is_leaf", "ndim", "layout", "is_cuda", "is_cpu", "is_xla", "is_xpu", "is_mps",
     "is_sparse", "is_sparse_csr", "is_quantized", "is_meta", "is_mkldnn", "is_nested", "is_vulkan", "is_ipu", "is_mtia", "is_maia", "is_hpu",
-    "T", "mT", "H", "mH", "real", "imag", "itemsize", "nbytes", "names", "grad", "__cuda_array_interface__", "_has_symbolic_sizes_strides"};
+    "T", "mT", "H", "mH", "real", "imag", "itemsize", "nbytes", "names", "grad", "data", "__cuda_array_interface__", "_has_symbolic_sizes_strides"};
 
 struct Attribute {
   const char* owner;

@@ -57,63 +57,68 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   auto found = known_.find(object);
   if (found != known_.end()) return found->second;
   using Kind = Recipe::Kind;
-  if (isAtom(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}});
+  if (isAtom(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}, {}});
   uint32_t place = recorder_.placeOf(object);
-  if (place != kInside) return add(object, {Kind::Place, {}, place, {}});
+  if (place != kInside) return add(object, {Kind::Place, {}, place, {}, {}});
   if (PyFunction_Check(object) && recorder_.madeHere(object)) return function(object);
-  if (isNamed(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}});
+  if (isNamed(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}, {}});
   if (THPVariable_Check(object)) {
-    if (!THPVariable_CheckExact(object)) return refuse(std::string("a new ") + Py_TYPE(object)->tp_name + " leaves the call");
+    if (!THPVariable_CheckExact(object)) return refuse(std::string("a new ") + Py_TYPE(object)->tp_name + " leaves the call, which cannot be made again");
     PyObject* dict = instanceDict(object);
-    if (dict && PyDict_GET_SIZE(dict) > 0) return refuse("a new tensor with attributes of Python leaves the call");
+    if (dict && PyDict_GET_SIZE(dict) > 0) return refuse("a new tensor with attributes of Python leaves the call, which cannot be made again");
     const at::Tensor& tensor = THPVariable_Unpack(object);
-    if (!tape_.made(tensor)) return refuse("a tensor that no operator made leaves the call");
+    if (!tape_.made(tensor)) return refuse("a tensor that no operator made leaves the call, which cannot be made again");
     auto number = static_cast<uint32_t>(outputs.size());
     outputs.push_back(tensor);
-    return add(object, {Kind::Output, {}, number, {}});
+    return add(object, {Kind::Output, {}, number, {}, {}});
   }
   PyTypeObject* type = Py_TYPE(object);
   PyTypeObject* base = nativeBase(type);
   Ref cls = Ref::borrow(reinterpret_cast<PyObject*>(type));
-  bool plain = base == type || !instanceDict(object) || PyDict_GET_SIZE(instanceDict(object)) == 0;
-  if (base != &PyBaseObject_Type && !plain) return refuse(std::string("a new ") + type->tp_name + " with attributes leaves the call");
   if (PyTuple_Check(object)) {
+    PyObject* dict = base == type ? nullptr : instanceDict(object);
+    if (dict && PyDict_GET_SIZE(dict) > 0) return refuse(std::string("a new ") + type->tp_name + " with attributes leaves the call, which cannot be made again");
     std::vector<uint32_t> parts;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
       std::optional<uint32_t> item = write(PyTuple_GET_ITEM(object, i));
       if (!item) return std::nullopt;
       parts.push_back(*item);
     }
-    return add(object, {Kind::Tuple, cls, 0, std::move(parts)});
+    return add(object, {Kind::Tuple, cls, 0, std::move(parts), {}});
   }
   auto sequence = [&](Kind kind) -> std::optional<uint32_t> {
-    std::optional<uint32_t> number = add(object, {kind, cls, 0, {}});
+    std::optional<uint32_t> number = add(object, {kind, cls, 0, {}, {}});
     Ref items = Ref::steal(PySequence_List(object));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
       if (!part(*number, PyList_GET_ITEM(items.get(), i))) return std::nullopt;
     }
-    return number;
+    return attributesOf(*number, object) ? number : std::nullopt;
   };
   if (PyList_Check(object)) return sequence(Kind::List);
   if (PyFrozenSet_Check(object)) return sequence(Kind::FrozenSet);
   if (PyAnySet_Check(object)) return sequence(Kind::Set);
   if (isDeque(base)) {
     Ref limit = Ref::steal(PyObject_GetAttrString(object, "maxlen"));
-    if (limit.get() != Py_None) return refuse("a new deque of limited length leaves the call");
+    if (limit.get() != Py_None) return refuse("a new deque of limited length leaves the call, which cannot be made again");
     return sequence(Kind::Deque);
   }
   if (PyDict_Check(object)) {
-    if (std::string_view(base->tp_name) == "collections.defaultdict") return refuse("a new defaultdict leaves the call");
-    std::optional<uint32_t> number = add(object, {Kind::Dict, cls, 0, {}});
+    std::optional<uint32_t> number = add(object, {Kind::Dict, cls, 0, {}, {}});
+    if (std::string_view(base->tp_name) == "collections.defaultdict") {
+      Ref factory = Ref::steal(PyObject_GetAttrString(object, "default_factory"));
+      std::optional<uint32_t> made = write(factory.get());
+      if (!made) return std::nullopt;
+      recipes[*number].index = *made + 1;
+    }
     Ref items = Ref::steal(PyDict_Items(object));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
       PyObject* item = PyList_GET_ITEM(items.get(), i);
       if (!part(*number, PyTuple_GET_ITEM(item, 0)) || !part(*number, PyTuple_GET_ITEM(item, 1))) return std::nullopt;
     }
-    return number;
+    return attributesOf(*number, object) ? number : std::nullopt;
   }
   if (PyCell_Check(object)) {
-    std::optional<uint32_t> number = add(object, {Kind::Cell, {}, 0, {}});
+    std::optional<uint32_t> number = add(object, {Kind::Cell, {}, 0, {}, {}});
     if (PyObject* held = PyCell_GET(object)) {
       if (!part(*number, held)) return std::nullopt;
     }
@@ -123,7 +128,7 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
     std::optional<uint32_t> code = write(PyMethod_GET_FUNCTION(object));
     std::optional<uint32_t> self = code ? write(PyMethod_GET_SELF(object)) : std::nullopt;
     if (!self) return std::nullopt;
-    return add(object, {Kind::Method, {}, 0, {*code, *self}});
+    return add(object, {Kind::Method, {}, 0, {*code, *self}, {}});
   }
   if (PySlice_Check(object)) {
     auto* slice = reinterpret_cast<PySliceObject*>(object);
@@ -133,15 +138,49 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
       if (!number) return std::nullopt;
       parts.push_back(*number);
     }
-    return add(object, {Kind::Slice, {}, 0, std::move(parts)});
+    return add(object, {Kind::Slice, {}, 0, std::move(parts), {}});
   }
   if (base == &PyBaseObject_Type && (type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return instance(object);
-  return refuse(std::string("a new ") + type->tp_name + " leaves the call");
+  if (Operations::table().isIterator(type)) return iterator(object);
+  return refuse(std::string("a new ") + type->tp_name + " leaves the call, which cannot be made again");
+}
+
+bool Cookbook::attributesOf(uint32_t recipe, PyObject* object) {
+  PyObject* dict = Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE ? instanceDict(object) : nullptr;
+  if (!dict) return true;
+  Ref items = Ref::steal(PyDict_Items(dict));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+    PyObject* item = PyList_GET_ITEM(items.get(), i);
+    for (Py_ssize_t k = 0; k < 2; ++k) {
+      std::optional<uint32_t> number = write(PyTuple_GET_ITEM(item, k));
+      if (!number) return false;
+      recipes[recipe].attributes.push_back(*number);
+    }
+  }
+  return true;
+}
+
+// Iterators of C tell what they would be pickled as.
+std::optional<uint32_t> Cookbook::iterator(PyObject* object) {
+  Ref reduced = Ref::steal(PyObject_CallMethod(object, "__reduce__", nullptr));
+  if (!reduced || !PyTuple_Check(reduced.get()) || PyTuple_GET_SIZE(reduced.get()) < 2) {
+    PyErr_Clear();
+    return refuse(std::string("a new ") + Py_TYPE(object)->tp_name + " leaves the call, which cannot be made again");
+  }
+  kept_.push_back(reduced);
+  std::vector<uint32_t> parts;
+  for (Py_ssize_t i = 0; i < 3; ++i) {
+    PyObject* part = i < PyTuple_GET_SIZE(reduced.get()) ? PyTuple_GET_ITEM(reduced.get(), i) : Py_None;
+    std::optional<uint32_t> number = write(part);
+    if (!number) return std::nullopt;
+    parts.push_back(*number);
+  }
+  return add(object, {Recipe::Kind::Reduced, {}, 0, std::move(parts), {}});
 }
 
 std::optional<uint32_t> Cookbook::instance(PyObject* object) {
   std::optional<uint32_t> number =
-      add(object, {Recipe::Kind::Instance, Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object))), 0, {}});
+      add(object, {Recipe::Kind::Instance, Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object))), 0, {}, {}});
   if (PyObject* dict = instanceDict(object)) {
     Ref items = Ref::steal(PyDict_Items(dict));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
@@ -159,13 +198,23 @@ std::optional<uint32_t> Cookbook::instance(PyObject* object) {
 
 std::optional<uint32_t> Cookbook::function(PyObject* object) {
   auto* made = reinterpret_cast<PyFunctionObject*>(object);
-  PyObject* dict = instanceDict(object);
-  if (dict && PyDict_GET_SIZE(dict) > 0) return refuse("a new function with attributes leaves the call");
-  std::optional<uint32_t> number = add(object, {Recipe::Kind::Function, Ref::borrow(made->func_code), 0, {}});
-  std::optional<uint32_t> globals = add(nullptr, {Recipe::Kind::Constant, Ref::borrow(made->func_globals), 0, {}});
+  std::optional<uint32_t> number = add(object, {Recipe::Kind::Function, Ref::borrow(made->func_code), 0, {}, {}});
+  std::optional<uint32_t> globals = add(nullptr, {Recipe::Kind::Constant, Ref::borrow(made->func_globals), 0, {}, {}});
   recipes[*number].parts.push_back(*globals);
-  for (PyObject* each : {made->func_qualname, made->func_defaults, made->func_kwdefaults, made->func_closure}) {
+  for (PyObject* each : {made->func_qualname, made->func_defaults, made->func_kwdefaults, made->func_closure,
+                         made->func_name, made->func_module, made->func_doc}) {
     if (!part(*number, each ? each : Py_None)) return std::nullopt;
+  }
+  PyObject* dict = made->func_dict;
+  if (!dict) return number;
+  Ref items = Ref::steal(PyDict_Items(dict));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+    PyObject* item = PyList_GET_ITEM(items.get(), i);
+    for (Py_ssize_t k = 0; k < 2; ++k) {
+      std::optional<uint32_t> written = write(PyTuple_GET_ITEM(item, k));
+      if (!written) return std::nullopt;
+      recipes[*number].attributes.push_back(*written);
+    }
   }
   return number;
 }
@@ -233,6 +282,19 @@ PyObject* Kitchen::make(uint32_t number) {
       made = PySlice_New(parts[0], parts[1], parts[2]);
       return keep();
     }
+    case Kind::Reduced: {
+      PyObject* parts[3];
+      for (size_t i = 0; i < 3; ++i) {
+        parts[i] = make(recipe.parts[i]);
+        if (!parts[i]) return nullptr;
+      }
+      made = PyObject_CallObject(parts[0], parts[1]);
+      if (made && parts[2] != Py_None) {
+        Ref done = Ref::steal(PyObject_CallMethod(made, "__setstate__", "O", parts[2]));
+        if (!done) Py_CLEAR(made);
+      }
+      return keep();
+    }
     case Kind::List:
       made = type == &PyList_Type ? PyList_New(0) : PyList_Type.tp_new(type, nothing, nullptr);
       break;
@@ -242,9 +304,10 @@ PyObject* Kitchen::make(uint32_t number) {
     case Kind::Deque:
     case Kind::Dict:
       made = type == &PyDict_Type ? PyDict_New() : nativeBase(type)->tp_new(type, nothing, nullptr);
-      if (made && recipe.kind == Kind::Dict && type != &PyDict_Type && nativeBase(type)->tp_init &&
-          nativeBase(type) != &PyDict_Type && nativeBase(type)->tp_init(made, nothing, nullptr) < 0) {
-        Py_CLEAR(made);
+      if (made && recipe.kind == Kind::Dict && nativeBase(type) != &PyDict_Type && nativeBase(type)->tp_init) {
+        PyObject* factory = recipe.index ? make(recipe.index - 1) : nullptr;
+        Ref args = factory ? Ref::steal(PyTuple_Pack(1, factory)) : Ref::borrow(nothing);
+        if (nativeBase(type)->tp_init(made, args.get(), nullptr) < 0) Py_CLEAR(made);
       }
       break;
     case Kind::Instance:
@@ -274,6 +337,11 @@ bool Kitchen::fill(const Recipe& recipe, PyObject* object) {
     if (!parts.back()) return false;
   }
   static PyObject* const append = PyUnicode_InternFromString("append");
+  for (size_t i = 0; i + 1 < recipe.attributes.size(); i += 2) {
+    PyObject* name = make(recipe.attributes[i]);
+    PyObject* value = name ? make(recipe.attributes[i + 1]) : nullptr;
+    if (!value || PyObject_GenericSetAttr(object, name, value) < 0) return false;
+  }
   switch (recipe.kind) {
     case Kind::List:
       for (PyObject* item : parts) {
@@ -292,8 +360,6 @@ bool Kitchen::fill(const Recipe& recipe, PyObject* object) {
       }
       return true;
     case Kind::Dict: {
-      setattrofunc unused = nullptr;
-      (void)unused;
       objobjargproc set = nativeBase(Py_TYPE(object))->tp_as_mapping->mp_ass_subscript;
       for (size_t i = 0; i + 1 < parts.size(); i += 2) {
         if (set(object, parts[i], parts[i + 1]) < 0) return false;
@@ -310,7 +376,10 @@ bool Kitchen::fill(const Recipe& recipe, PyObject* object) {
     case Kind::Function:
       if (parts[2] != Py_None && PyFunction_SetDefaults(object, parts[2]) < 0) return false;
       if (parts[3] != Py_None && PyFunction_SetKwDefaults(object, parts[3]) < 0) return false;
-      return parts[4] == Py_None || PyFunction_SetClosure(object, parts[4]) == 0;
+      if (parts[4] != Py_None && PyFunction_SetClosure(object, parts[4]) < 0) return false;
+      return PyObject_SetAttrString(object, "__name__", parts[5]) == 0 &&
+             PyObject_SetAttrString(object, "__module__", parts[6]) == 0 &&
+             PyObject_SetAttrString(object, "__doc__", parts[7]) == 0;
     default:
       return true;
   }

@@ -26,13 +26,15 @@ struct Recipe {
     Instance,  // of the class `object`: names and values in turn
     Cell,
     Method,    // function, self
-    Function,  // `object` is its code; parts: globals, name, defaults, keyword defaults, closure, qualname, dict
+    Function,  // `object` is its code; parts: globals, qualname, defaults, keyword defaults, closure, name, module, doc
     Slice,
+    Reduced,   // of an iterator: a callable, its arguments, and a state or None
   };
   Kind kind;
   Ref object;
   uint32_t index = 0;
   std::vector<uint32_t> parts;
+  std::vector<uint32_t> attributes;  // names and values in turn, besides what it holds
 };
 
 // Reads recipes off the objects as they are at the end of a call.
@@ -52,6 +54,8 @@ class Cookbook {
   bool part(uint32_t recipe, PyObject* object);
   std::optional<uint32_t> instance(PyObject* object);
   std::optional<uint32_t> function(PyObject* object);
+  std::optional<uint32_t> iterator(PyObject* object);
+  bool attributesOf(uint32_t recipe, PyObject* object);
   std::optional<uint32_t> refuse(std::string why);
 
   const Recorder& recorder_;

@@ -52,6 +52,7 @@ bool isNamed(PyObject* object) {
 Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments& call)
     : tape_(tape), operations_(Operations::table()) {
   guards_.positional = call.positional;
+  tellCompiling(true);
   fixed(callable);
   if (PyMethod_Check(callable)) {
     fixed(PyMethod_GET_SELF(callable));
@@ -77,7 +78,25 @@ bool Recorder::stop(std::string why) {
     stopped_->line = place.line;
   }
   tracing::leaveTape();
+  tellCompiling(false);
   return false;
+}
+
+void Recorder::tellCompiling(bool on) {
+  static PyObject* const dict = [] {
+    Ref module = Ref::steal(PyImport_ImportModule("torch.compiler"));
+    return module ? Py_NewRef(PyModule_GetDict(module.get())) : nullptr;
+  }();
+  static PyObject* const name = PyUnicode_InternFromString("_is_compiling_flag");
+  if (!dict) return PyErr_Clear();
+  if (on) {
+    written_.emplace(dict, name);
+    wasCompiling_ = Ref::borrow(PyDict_GetItemWithError(dict, name));
+    PyDict_SetItem(dict, name, Py_True);
+  } else if (wasCompiling_) {
+    PyDict_SetItem(dict, name, wasCompiling_.get());
+    wasCompiling_ = {};
+  }
 }
 
 // Something on the tape may have made it useless: go on without watching.

@@ -39,6 +39,7 @@ struct Stop {
 class Recorder final : public watch::Observer {
  public:
   Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments& call);
+  ~Recorder() override { tellCompiling(false); }
 
   const std::optional<Stop>& stopped() const { return stopped_; }
   Guards takeGuards() { return std::move(guards_); }
@@ -63,7 +64,7 @@ class Recorder final : public watch::Observer {
   bool writesCell(PyObject* cell, PyObject* valueOrNull) override;
   bool readsName(PyObject* locals, PyObject* globals, PyObject* builtins, PyObject* name) override;
   bool readsAttribute(PyObject* owner, PyObject* name) override;
-  void readAttribute(PyObject*, PyObject*, PyObject*) override {}
+  void readAttribute(PyObject* owner, PyObject* name, PyObject* value) override;
   bool writesAttribute(PyObject* owner, PyObject* name, PyObject* valueOrNull) override;
   bool readsSpecial(PyObject* owner, PyObject* name) override;
   bool calls(PyObject* callable, const watch::Arguments& arguments) override;
@@ -121,6 +122,8 @@ class Recorder final : public watch::Observer {
   // --- calls ---
   bool behaves(Behaviour behaviour, PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
   bool callsType(PyTypeObject* type, const std::vector<PyObject*>& args, PyObject* names);
+  bool getsAttributes(PyObject* getter, PyObject* object);
+  void gave(PyObject* callable, PyObject* result);
   bool mutates(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
   bool attribute(PyObject* owner, PyObject* name);
   // object.__setattr__ and object.__delattr__.
@@ -133,6 +136,8 @@ class Recorder final : public watch::Observer {
   bool slotIsKnown(PyObject* object, const char* const* names);
   bool operand(PyObject* object, bool deep);
   void check();
+  // torch.compiler.is_compiling() while the call is recorded. Whoever asks is not guarded on the answer.
+  void tellCompiling(bool on);
 
   tracing::Tape& tape_;
   const Operations& operations_;
@@ -151,6 +156,7 @@ class Recorder final : public watch::Observer {
   std::optional<Stop> stopped_;
   size_t frames_ = 0;
   int contextSets_ = 0;
+  Ref wasCompiling_;
 };
 
 // What kind of object this is to a guard.

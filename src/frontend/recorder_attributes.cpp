@@ -27,6 +27,14 @@ bool Recorder::readsAttribute(PyObject* owner, PyObject* name) {
   return !stopped_ && attribute(owner, name);
 }
 
+void Recorder::readAttribute(PyObject* owner, PyObject* name, PyObject* value) {
+  static PyObject* const data = interned("data");
+  if (name == data && THPVariable_Check(owner) && THPVariable_Check(value) && !stopped_) {
+    tape_.sharesData(THPVariable_Unpack(value), THPVariable_Unpack(owner));
+  }
+  check();
+}
+
 bool Recorder::readsSpecial(PyObject* owner, PyObject* name) {
   PyObject* found = lookUp(Py_TYPE(owner), name);
   if (!found || PyFunction_Check(found)) return true;
@@ -121,6 +129,7 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
   }
   PyObject* getter = lookUp(kind, get);
   if (!getter || PyFunction_Check(getter)) return true;
+  if (PyTuple_Check(owner)) return realize(owner, false);  // a field of a named tuple
   return stop("reads " + described(owner, name) + " through a " + kind->tp_name);
 }
 
@@ -230,7 +239,8 @@ bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
     PyObject* code = lookUp(kind, set);
     if (code && PyFunction_Check(code)) return true;
     bool slot = kind == &PyMemberDescr_Type && (type->tp_flags & Py_TPFLAGS_HEAPTYPE);
-    if (!slot && !PyExceptionInstance_Check(owner)) return stop("sets " + described(owner, name));
+    bool own = madeHere(owner) || PyExceptionInstance_Check(owner);
+    if (!slot && !own) return stop("sets " + described(owner, name));
   }
   if (isNamed(owner) && !madeHere(owner) && placeOf(owner) == kInside) fixed(owner);
   if (placeOf(owner) == kInside) return true;

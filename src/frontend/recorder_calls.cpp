@@ -25,6 +25,8 @@ PyTypeObject* nativeBase(PyTypeObject* type) {
   return type;
 }
 
+bool isCached(PyObject* callable) { return std::string_view(Py_TYPE(callable)->tp_name) == "functools._lru_cache_wrapper"; }
+
 PyObject* selfOf(PyObject* callable) {
   if (PyCFunction_Check(callable)) {
     PyObject* self = PyCFunction_GET_SELF(callable);
@@ -44,8 +46,50 @@ std::string nameOf(PyObject* callable) {
 
 }  // namespace
 
-void Recorder::called(PyObject*, const watch::Arguments&, PyObject*) { check(); }
-void Recorder::calledSpread(PyObject*, PyObject*, PyObject*, PyObject*) { check(); }
+void Recorder::called(PyObject* callable, const watch::Arguments&, PyObject* result) {
+  check();
+  gave(callable, result);
+}
+
+void Recorder::calledSpread(PyObject* callable, PyObject*, PyObject*, PyObject* result) {
+  check();
+  gave(callable, result);
+}
+
+// What a cache gives may be older than the call.
+void Recorder::gave(PyObject* callable, PyObject* result) {
+  if (stopped_ || !isCached(callable)) return;
+  if (THPVariable_Check(result) && tape_.made(THPVariable_Unpack(result))) return;
+  noteFixed(result);
+}
+
+// operator.attrgetter: each name is read, along its dots.
+bool Recorder::getsAttributes(PyObject* getter, PyObject* object) {
+  Ref reduced = Ref::steal(PyObject_CallMethod(getter, "__reduce__", nullptr));
+  if (!reduced) PyErr_Clear();
+  PyObject* names = reduced && PyTuple_Check(reduced.get()) && PyTuple_GET_SIZE(reduced.get()) > 1
+                        ? PyTuple_GET_ITEM(reduced.get(), 1)
+                        : nullptr;
+  if (!names || !PyTuple_Check(names)) return stop("calls an operator.attrgetter that does not tell its names");
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
+    Ref parts = Ref::steal(PyUnicode_Split(PyTuple_GET_ITEM(names, i), Ref::steal(PyUnicode_FromString(".")).get(), -1));
+    Ref at = Ref::borrow(object);
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(parts.get()); ++k) {
+      PyObject* name = Py_NewRef(PyList_GET_ITEM(parts.get(), k));
+      PyUnicode_InternInPlace(&name);
+      kept_.push_back(Ref::steal(name));
+      if (!attribute(at.get(), name)) return false;
+      if (k + 1 == PyList_GET_SIZE(parts.get())) break;
+      Ref next = Ref::steal(PyObject_GetAttr(at.get(), name));
+      if (!next) {
+        PyErr_Clear();
+        return true;  // the program will be told
+      }
+      at = next;
+    }
+  }
+  return true;
+}
 
 bool Recorder::callsSpread(PyObject* callable, PyObject* args, PyObject* kwargs) {
   check();
@@ -130,6 +174,14 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
   }
   if (typeName == "operator.itemgetter" || typeName == "operator.methodcaller") {
     return behaves(Behaviour::Pure, callable, args, arguments.names);
+  }
+  if (typeName == "operator.attrgetter") return args.empty() || getsAttributes(callable, args[0]);
+  if (isCached(callable)) {
+    for (PyObject* arg : args) {
+      if (isContainer(arg) ? !realize(arg, true) : false) return false;
+      if (!isContainer(arg)) pin(arg);
+    }
+    return true;
   }
   static PyObject* const callName = PyUnicode_InternFromString("__call__");
   if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {

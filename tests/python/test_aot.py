@@ -212,7 +212,7 @@ def test_compilers_get_graph_modules() -> None:
 
 
 def test_module_and_counts() -> None:
-    saker.reset()
+    saker.reset(counts=True)
     module = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU())
     other = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU())
     other.load_state_dict(module.state_dict())
