@@ -71,7 +71,8 @@ TapeScope::~TapeScope() {
 // The arguments as the graph has them: tensors are values, Python numbers stand for themselves.
 class Tape::Converter final : public aten::Converter {
  public:
-  explicit Converter(Tape& tape) : aten::Converter(*tape.context_, tape.scratch_, tape.host_.hooks.unwrap), tape_(tape) {}
+  explicit Converter(Tape& tape)
+      : aten::Converter(*tape.context_, tape.scratch_, tape.host_.hooks.unwrap), tape_(tape) {}
 
  private:
   ir::Arg tensorArg(const at::Tensor& tensor) override {
@@ -278,7 +279,8 @@ void Tape::note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call&
   auto add = [&](const at::Tensor& tensor) {
     if (tensor.defined() && !isPlain(tensor)) return spoil("a result is no plain dense tensor", nameOf(call.op));
     tensors.push_back(tensor);
-    types.push_back(tensor.defined() ? static_cast<const ir::Type*>(typeOf(tensor)) : context_->types().plain(ir::TypeKind::None));
+    types.push_back(tensor.defined() ? static_cast<const ir::Type*>(typeOf(tensor))
+                                     : context_->types().plain(ir::TypeKind::None));
   };
   for (size_t i = call.stack->size() - count; i < call.stack->size(); ++i) {
     const c10::IValue& result = (*call.stack)[i];

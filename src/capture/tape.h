@@ -1,5 +1,6 @@
-// A tape: what a thread asks of PyTorch while it runs as ever. Unlike a trace, nothing waits: every operator runs at once,
-// with eager's results and eager's errors, and is written down beside. The result is a program that does the same again.
+// A tape: what a thread asks of PyTorch while it runs as ever. Unlike a trace, nothing waits: every operator runs at
+// once, with eager's results and eager's errors, and is written down beside. The result is a program that does the same
+// again.
 #pragma once
 
 #include <ATen/core/Tensor.h>

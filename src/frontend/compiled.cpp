@@ -29,14 +29,16 @@ std::set<Compiled*>& living() {
 void raiseNotWhole(const Stop& stop) {
   py::object type = py::module_::import("saker.errors").attr("CaptureError");
   py::object error = type("Unsupported",
-                          "the function cannot be captured whole: " + stop.why + "; move this out of the function, or compile without fullgraph=True",
+                          "the function cannot be captured whole: " + stop.why +
+                              "; move this out of the function, or compile without fullgraph=True",
                           "", stop.file.empty() ? py::object(py::none()) : py::object(py::str(stop.file)), stop.line);
   PyErr_SetObject(type.ptr(), error.ptr());
 }
 
 }  // namespace
 
-Compiled::Compiled(PyObject* function, Options options) : function_(Ref::borrow(function)), options_(std::move(options)) {
+Compiled::Compiled(PyObject* function, Options options)
+    : function_(Ref::borrow(function)), options_(std::move(options)) {
   living().insert(this);
 }
 
@@ -57,10 +59,14 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
   std::vector<PyObject*> found;
   for (size_t i = 0; i < versions_.size(); ++i) {
     if (!versions_[i]->fits(now, call, found)) {
-      if (i == 0) lastFailure_ = versions_[i]->ambient == now ? versions_[i]->guards.failure() : versions_[i]->ambient.difference(now);
+      if (i == 0)
+        lastFailure_ =
+            versions_[i]->ambient == now ? versions_[i]->guards.failure() : versions_[i]->ambient.difference(now);
       continue;
     }
-    if (i > 0) std::rotate(versions_.begin(), versions_.begin() + static_cast<std::ptrdiff_t>(i), versions_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    if (i > 0)
+      std::rotate(versions_.begin(), versions_.begin() + static_cast<std::ptrdiff_t>(i),
+                  versions_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     Version& version = *versions_[0];
     if (!version.eager.empty()) return plain(args, nargsf, names);
     ++counts().replays;
@@ -188,8 +194,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
 namespace {
 
 struct Object {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* dict;
   PyObject* weak;
   Compiled* compiled;
@@ -227,7 +232,8 @@ PyObject* bind(PyObject* self, PyObject* object, PyObject*) {
   return PyMethod_New(self, object);
 }
 
-PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr}, {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+                        {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyTypeObject* compiledType() {
   static PyTypeObject* const made = [] {
@@ -298,7 +304,8 @@ bool isCompiled(PyObject* object) { return Py_IS_TYPE(object, compiledType()); }
 
 void bindFrontend(py::module_& module) {
   module.attr("Compiled") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(compiledType()));
-  module.def("compile", &make, py::arg("function"), py::arg("fullgraph"), py::arg("ahead"), py::arg("backend"), py::arg("limit"));
+  module.def("compile", &make, py::arg("function"), py::arg("fullgraph"), py::arg("ahead"), py::arg("backend"),
+             py::arg("limit"));
   module.def("compiled_versions", &versionsOf);
   module.def("compiled_reports", &reportsOf);
   module.def("compiled_forget", [](const py::object& object) { unwrap(object).forget(); });

@@ -22,9 +22,9 @@ Counts& counts();
 
 struct Options {
   bool fullgraph = false;
-  bool ahead = true;         // through ahead-of-time autograd; else the recording itself runs
-  py::object backend;        // (program, example inputs) -> callable; or None
-  size_t limit = 8;          // versions of one function
+  bool ahead = true;   // through ahead-of-time autograd; else the recording itself runs
+  py::object backend;  // (program, example inputs) -> callable; or None
+  size_t limit = 8;    // versions of one function
 };
 
 bool isCompiled(PyObject* object);

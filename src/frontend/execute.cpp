@@ -38,7 +38,8 @@ Executor aheadOfTime(const std::shared_ptr<runtime::Program>& program, const std
   auto callee = [&](const std::vector<at::Tensor>& standIns) { return runRecording(*program, standIns); };
   autograd::PartitionOptions options;
   options.strategy = autograd::Strategy::MinCut;
-  auto compiled = std::make_shared<aot::CompiledFunction>(aot::captureJoint(python::pythonHost(), inputs, {}, callee), options);
+  auto compiled =
+      std::make_shared<aot::CompiledFunction>(aot::captureJoint(python::pythonHost(), inputs, {}, callee), options);
   return [compiled](const std::vector<at::Tensor>& given) {
     NoAutocast casts;
     py::gil_scoped_release released;

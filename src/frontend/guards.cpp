@@ -332,7 +332,8 @@ std::string Guards::text(const Instruction& at) const {
       return where + ".grad is None";
     case Op::Tensor: {
       const TensorShape& shape = tensors[static_cast<size_t>(at.number)];
-      return where + ": " + c10::toString(shape.dtype) + dims(shape.sizes) + (shape.requiresGrad ? ", requires grad" : "");
+      return where + ": " + c10::toString(shape.dtype) + dims(shape.sizes) +
+             (shape.requiresGrad ? ", requires grad" : "");
     }
     case Op::Function:
       return where + ".__code__ and defaults are the same";

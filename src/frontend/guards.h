@@ -1,5 +1,5 @@
-// What must hold for a recorded call to be done again: a straight line of loads and checks over numbered places, in the order
-// in which the program read them. Nothing of Python runs while it is checked.
+// What must hold for a recorded call to be done again: a straight line of loads and checks over numbered places, in the
+// order in which the program read them. Nothing of Python runs while it is checked.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -44,21 +44,21 @@ enum class Op : uint8_t {
   DictOf,          // the dict of an instance
   ContextValue,    // of a ContextVar
   // Checks.
-  IsType,          // the type is exactly `object`
-  Is,              // it is `object`
-  Equals,          // a number, string or the like equal to `object`, of the same type
-  Same,            // it is what place `number` holds
-  Different,       // it is not what place `number` holds
-  Length,          // `number` elements
-  Empty,           // no elements; `number` 0: some
-  Keys,            // a dict with the keys of the tuple `object`, in order
-  Elements,        // a set with the elements of the tuple `object`, in order
-  NoAttribute,     // the dict of an instance lacks `object`
-  NoKey,           // a dict lacks `object`
-  NoCell,          // an empty cell
-  NoGradient,      // .grad is None
-  Tensor,          // fits tensors_[number]
-  Function,        // the code of a function is `object`; its defaults are those of functions_[number]
+  IsType,       // the type is exactly `object`
+  Is,           // it is `object`
+  Equals,       // a number, string or the like equal to `object`, of the same type
+  Same,         // it is what place `number` holds
+  Different,    // it is not what place `number` holds
+  Length,       // `number` elements
+  Empty,        // no elements; `number` 0: some
+  Keys,         // a dict with the keys of the tuple `object`, in order
+  Elements,     // a set with the elements of the tuple `object`, in order
+  NoAttribute,  // the dict of an instance lacks `object`
+  NoKey,        // a dict lacks `object`
+  NoCell,       // an empty cell
+  NoGradient,   // .grad is None
+  Tensor,       // fits tensors_[number]
+  Function,     // the code of a function is `object`; its defaults are those of functions_[number]
 };
 
 struct Instruction {
@@ -91,7 +91,7 @@ struct CallArguments {
 
 class Guards {
  public:
-  size_t positional = 0;    // number of positional arguments
+  size_t positional = 0;      // number of positional arguments
   std::vector<Ref> keywords;  // names, in order
   std::vector<Instruction> instructions;
   std::vector<TensorShape> tensors;

@@ -25,8 +25,9 @@ const Row rows[] = {
     {DeletesAttribute, "builtins", "delattr"},
     {Advances, "builtins", "next"},
     {Host, "builtins", "print"},
-    {Pure, "builtins", "bool bytearray bytes complex dict enumerate filter float frozenset int list map range reversed set slice "
-                       "str tuple zip memoryview"},
+    {Pure, "builtins",
+     "bool bytearray bytes complex dict enumerate filter float frozenset int list map range reversed set slice "
+     "str tuple zip memoryview"},
     {Shallow, "builtins", "object property classmethod staticmethod super type"},
     // --- methods of builtin types ---
     {Pure, "builtins.str", "*"},
@@ -39,8 +40,9 @@ const Row rows[] = {
     {Pure, "builtins.slice", "*"},
     {Pure, "builtins.tuple", "*"},
     {Pure, "builtins.frozenset", "*"},
-    {Pure, "builtins.list", "copy count index __add__ __mul__ __rmul__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __contains__ "
-                            "__reversed__ __iter__ __new__ __repr__"},
+    {Pure, "builtins.list",
+     "copy count index __add__ __mul__ __rmul__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __contains__ "
+     "__reversed__ __iter__ __new__ __repr__"},
     {Length, "builtins.list", "__len__"},
     {Lookup, "builtins.list", "__getitem__"},
     {Mutates, "builtins.list",
@@ -50,39 +52,47 @@ const Row rows[] = {
     {Length, "builtins.dict", "__len__"},
     {Mutates, "builtins.dict", "clear pop popitem setdefault update __setitem__ __delitem__ __ior__ __init__"},
     {Pure, "builtins.dict", "fromkeys __new__"},
-    {Pure, "builtins.set", "copy difference intersection isdisjoint issubset issuperset symmetric_difference union __and__ __or__ "
-                           "__sub__ __xor__ __rand__ __ror__ __rsub__ __rxor__ __contains__ __iter__ __eq__ __ne__ __le__ __lt__ __ge__ "
-                           "__gt__ __new__"},
+    {Pure, "builtins.set",
+     "copy difference intersection isdisjoint issubset issuperset symmetric_difference union __and__ __or__ "
+     "__sub__ __xor__ __rand__ __ror__ __rsub__ __rxor__ __contains__ __iter__ __eq__ __ne__ __le__ __lt__ __ge__ "
+     "__gt__ __new__"},
     {Length, "builtins.set", "__len__"},
-    {Mutates, "builtins.set", "add clear difference_update discard intersection_update pop remove symmetric_difference_update update "
-                              "__iand__ __ior__ __isub__ __ixor__ __init__"},
+    {Mutates, "builtins.set",
+     "add clear difference_update discard intersection_update pop remove symmetric_difference_update update "
+     "__iand__ __ior__ __isub__ __ixor__ __init__"},
     {Shallow, "builtins.object", "__new__ __init__ __init_subclass__ __subclasshook__ __sizeof__ __class__"},
     {ReadsAttribute, "builtins.object", "__getattribute__"},
     {WritesAttribute, "builtins.object", "__setattr__"},
     {DeletesAttribute, "builtins.object", "__delattr__"},
     {Identity, "builtins.object", "__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __repr__ __str__ __format__"},
     {Shallow, "builtins.BaseException", "__init__ __new__ with_traceback add_note __str__ __repr__"},
-    {Shallow, "builtins.type", "__call__ __new__ __init__ mro __instancecheck__ __subclasscheck__ __subclasses__ __prepare__"},
+    {Shallow, "builtins.type",
+     "__call__ __new__ __init__ mro __instancecheck__ __subclasscheck__ __subclasses__ __prepare__"},
     {Shallow, "builtins.property", "getter setter deleter __get__ __init__"},
     {Shallow, "types.FunctionType", "__get__ __call__"},
     {Shallow, "types.MethodType", "__get__ __call__"},
     {Shallow, "types.GeneratorType", "send throw close __iter__ __next__"},
     // --- the standard library ---
     {Pure, "math", "*"},
-    {Pure, "_operator", "abs add and_ concat contains countOf eq floordiv ge getitem gt index indexOf inv invert is_ is_not le "
-                        "length_hint lshift lt matmul mod mul ne neg not_ or_ pos pow rshift sub truediv truth xor itemgetter methodcaller attrgetter"},
-    {Mutates, "_operator", "iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor setitem delitem"},
+    {Pure, "_operator",
+     "abs add and_ concat contains countOf eq floordiv ge getitem gt index indexOf inv invert is_ is_not le "
+     "length_hint lshift lt matmul mod mul ne neg not_ or_ pos pow rshift sub truediv truth xor itemgetter "
+     "methodcaller attrgetter"},
+    {Mutates, "_operator",
+     "iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor setitem delitem"},
     {Pure, "itertools", "*"},
     {Pure, "itertools.chain", "from_iterable"},
     {Pure, "collections.OrderedDict", "fromkeys __new__"},
     {Pure, "functools", "reduce cmp_to_key partial"},
     {Pure, "collections", "deque OrderedDict defaultdict"},
-    {Mutates, "collections.deque", "append appendleft clear extend extendleft insert pop popleft remove reverse rotate __setitem__ "
-                                   "__delitem__ __iadd__ __init__"},
+    {Mutates, "collections.deque",
+     "append appendleft clear extend extendleft insert pop popleft remove reverse rotate __setitem__ "
+     "__delitem__ __iadd__ __init__"},
     {Pure, "collections.deque", "copy count index __getitem__ __contains__ __iter__ __reversed__ __copy__"},
     {Length, "collections.deque", "__len__"},
     {Content, "collections.OrderedDict", "items keys values copy __iter__ __reversed__ __eq__"},
-    {Mutates, "collections.OrderedDict", "clear move_to_end pop popitem setdefault update __setitem__ __delitem__ __ior__ __init__"},
+    {Mutates, "collections.OrderedDict",
+     "clear move_to_end pop popitem setdefault update __setitem__ __delitem__ __ior__ __init__"},
     {Mutates, "collections.defaultdict", "__init__ __missing__"},
     {Content, "collections.defaultdict", "copy"},
     {Mutates, "_collections", "_count_elements"},
@@ -96,19 +106,28 @@ const Row rows[] = {
     // --- PyTorch ---
     {Shallow, "torch._C",
      "_get_tracing_state is_grad_enabled is_inference_mode_enabled _is_torch_function_enabled _has_torch_function "
-     "_has_torch_function_unary _has_torch_function_variadic is_autocast_enabled is_autocast_cpu_enabled get_autocast_dtype "
-     "get_autocast_gpu_dtype get_autocast_cpu_dtype is_autocast_cache_enabled _is_any_autocast_enabled get_default_dtype "
-     "_len_torch_function_stack _len_torch_dispatch_stack _is_torch_function_mode_enabled _is_torch_function_all_disabled "
+     "_has_torch_function_unary _has_torch_function_variadic is_autocast_enabled is_autocast_cpu_enabled "
+     "get_autocast_dtype "
+     "get_autocast_gpu_dtype get_autocast_cpu_dtype is_autocast_cache_enabled _is_any_autocast_enabled "
+     "get_default_dtype "
+     "_len_torch_function_stack _len_torch_dispatch_stack _is_torch_function_mode_enabled "
+     "_is_torch_function_all_disabled "
      "_log_api_usage_once _is_tracing _get_cudnn_enabled _get_mkldnn_enabled _get_mkldnn_deterministic "
-     "_get_privateuse1_backend_name _get_nested_int _are_functorch_transforms_active _is_alias_of _get_deterministic_algorithms "
-     "_get_deterministic_algorithms_warn_only _get_accelerator _is_multithreading_enabled _get_grad_enabled _get_flash_sdp_enabled _get_math_sdp_enabled "
-     "_get_mem_efficient_sdp_enabled is_autocast_ipu_enabled is_autocast_xla_enabled _to_dlpack_is_none _dispatch_tls_is_dispatch_key_excluded "
-     "_get_cublas_allow_tf32 _get_cudnn_allow_tf32 _get_cudnn_benchmark _get_cudnn_deterministic _get_default_device get_num_threads _get_float32_matmul_precision _jit_is_script_object"},
-    {Shallow, "torch._C._functorch", "maybe_get_level peek_interpreter_stack is_functorch_wrapped_tensor is_batchedtensor is_gradtrackingtensor "
-                                     "get_unwrapped maybe_get_bdim"},
+     "_get_privateuse1_backend_name _get_nested_int _are_functorch_transforms_active _is_alias_of "
+     "_get_deterministic_algorithms "
+     "_get_deterministic_algorithms_warn_only _get_accelerator _is_multithreading_enabled _get_grad_enabled "
+     "_get_flash_sdp_enabled _get_math_sdp_enabled "
+     "_get_mem_efficient_sdp_enabled is_autocast_ipu_enabled is_autocast_xla_enabled _to_dlpack_is_none "
+     "_dispatch_tls_is_dispatch_key_excluded "
+     "_get_cublas_allow_tf32 _get_cudnn_allow_tf32 _get_cudnn_benchmark _get_cudnn_deterministic _get_default_device "
+     "get_num_threads _get_float32_matmul_precision _jit_is_script_object"},
+    {Shallow, "torch._C._functorch",
+     "maybe_get_level peek_interpreter_stack is_functorch_wrapped_tensor is_batchedtensor is_gradtrackingtensor "
+     "get_unwrapped maybe_get_bdim"},
     {Ambient, "torch._C",
      "_set_grad_enabled set_autocast_enabled set_autocast_dtype set_autocast_cache_enabled autocast_increment_nesting "
-     "autocast_decrement_nesting clear_autocast_cache set_autocast_cpu_enabled set_autocast_gpu_dtype set_autocast_cpu_dtype"},
+     "autocast_decrement_nesting clear_autocast_cache set_autocast_cpu_enabled set_autocast_gpu_dtype "
+     "set_autocast_cpu_dtype"},
     {Shallow, "torch._C", "DisableTorchFunctionSubclass DisableTorchFunction"},
     {Shallow, "torch._C.DisableTorchFunctionSubclass", "__enter__ __exit__ __init__ __new__"},
     {Shallow, "torch._C.DisableTorchFunction", "__enter__ __exit__ __init__ __new__"},
@@ -137,14 +156,47 @@ constexpr std::string_view kNotOperators =
     "_fix_weakref _view_func _view_func_unsafe _rev_view_func_unsafe _use_count cuda xpu pin_memory is_pinned "
     "from_numpy frombuffer _from_dlpack from_dlpack _to_dlpack _sync _enable_functional _disable_functional "
     "_to_functional_tensor _from_functional_tensor _freeze_functional_tensor _is_functional_tensor "
-    "set_num_threads get_num_threads manual_seed initial_seed seed __torch_function__ __torch_dispatch__ __new__ __init__ "
+    "set_num_threads get_num_threads manual_seed initial_seed seed __torch_function__ __torch_dispatch__ __new__ "
+    "__init__ "
     "_dimI _dimV register_post_accumulate_grad_hook _register_post_accumulate_grad_hook __setstate__ ";
 
 // Attributes of tensors that C code computes: known from what is guarded, or from operators.
-constexpr const char* kTensorAttributes[] = {
-    "shape", "dtype", "device", "requires_grad", "is_leaf", "ndim", "layout", "is_cuda", "is_cpu", "is_xla", "is_xpu", "is_mps",
-    "is_sparse", "is_sparse_csr", "is_quantized", "is_meta", "is_mkldnn", "is_nested", "is_vulkan", "is_ipu", "is_mtia", "is_maia", "is_hpu",
-    "T", "mT", "H", "mH", "real", "imag", "itemsize", "nbytes", "names", "grad", "data", "__cuda_array_interface__", "_has_symbolic_sizes_strides"};
+constexpr const char* kTensorAttributes[] = {"shape",
+                                             "dtype",
+                                             "device",
+                                             "requires_grad",
+                                             "is_leaf",
+                                             "ndim",
+                                             "layout",
+                                             "is_cuda",
+                                             "is_cpu",
+                                             "is_xla",
+                                             "is_xpu",
+                                             "is_mps",
+                                             "is_sparse",
+                                             "is_sparse_csr",
+                                             "is_quantized",
+                                             "is_meta",
+                                             "is_mkldnn",
+                                             "is_nested",
+                                             "is_vulkan",
+                                             "is_ipu",
+                                             "is_mtia",
+                                             "is_maia",
+                                             "is_hpu",
+                                             "T",
+                                             "mT",
+                                             "H",
+                                             "mH",
+                                             "real",
+                                             "imag",
+                                             "itemsize",
+                                             "nbytes",
+                                             "names",
+                                             "grad",
+                                             "data",
+                                             "__cuda_array_interface__",
+                                             "_has_symbolic_sizes_strides"};
 
 struct Attribute {
   const char* owner;
@@ -163,11 +215,13 @@ const Attribute attributes[] = {
     {"types.MethodWrapperType", "__name__ __qualname__ __doc__ __self__ __objclass__"},
     {"types.GetSetDescriptorType", "__name__ __qualname__ __doc__ __objclass__"},
     {"types.CellType", "cell_contents"},
-    {"types.CodeType", "co_name co_filename co_argcount co_flags co_varnames co_kwonlyargcount co_posonlyargcount co_consts "
-                       "co_names co_qualname co_firstlineno co_nlocals co_freevars co_cellvars"},
+    {"types.CodeType",
+     "co_name co_filename co_argcount co_flags co_varnames co_kwonlyargcount co_posonlyargcount co_consts "
+     "co_names co_qualname co_firstlineno co_nlocals co_freevars co_cellvars"},
     {"types.ModuleType", "__dict__ __annotations__"},
-    {"builtins.type", "__name__ __qualname__ __module__ __mro__ __bases__ __base__ __dict__ __doc__ __abstractmethods__ __flags__ "
-                      "__annotations__ __dictoffset__ __text_signature__"},
+    {"builtins.type",
+     "__name__ __qualname__ __module__ __mro__ __bases__ __base__ __dict__ __doc__ __abstractmethods__ __flags__ "
+     "__annotations__ __dictoffset__ __text_signature__"},
     {"builtins.super", "__thisclass__ __self__ __self_class__"},
     {"builtins.property", "fget fset fdel __doc__ __isabstractmethod__"},
     {"builtins.staticmethod", "__func__ __wrapped__ __dict__ __isabstractmethod__"},
@@ -314,18 +368,35 @@ Operations::Operations() {
   valueTypes_.emplace(Py_TYPE(Py_None), true);
   valueTypes_.emplace(&PyEllipsis_Type, true);
   valueTypes_.emplace(Py_TYPE(Py_NotImplemented), true);
-  for (PyTypeObject* type :
-       {&PyListIter_Type, &PyListRevIter_Type, &PyTupleIter_Type, &PyDictIterKey_Type, &PyDictIterValue_Type,
-        &PyDictIterItem_Type, &PyDictRevIterKey_Type, &PyDictRevIterValue_Type, &PyDictRevIterItem_Type, &PySetIter_Type,
-        &PyRangeIter_Type, &PyUnicodeIter_Type, &PyBytesIter_Type, &PyEnum_Type, &PyZip_Type, &PyMap_Type, &PyFilter_Type,
-        &PyReversed_Type, &PySeqIter_Type, &PyCallIter_Type, &PyLongRangeIter_Type}) {
+  for (PyTypeObject* type : {&PyListIter_Type,
+                             &PyListRevIter_Type,
+                             &PyTupleIter_Type,
+                             &PyDictIterKey_Type,
+                             &PyDictIterValue_Type,
+                             &PyDictIterItem_Type,
+                             &PyDictRevIterKey_Type,
+                             &PyDictRevIterValue_Type,
+                             &PyDictRevIterItem_Type,
+                             &PySetIter_Type,
+                             &PyRangeIter_Type,
+                             &PyUnicodeIter_Type,
+                             &PyBytesIter_Type,
+                             &PyEnum_Type,
+                             &PyZip_Type,
+                             &PyMap_Type,
+                             &PyFilter_Type,
+                             &PyReversed_Type,
+                             &PySeqIter_Type,
+                             &PyCallIter_Type,
+                             &PyLongRangeIter_Type}) {
     iterators_.emplace(type, true);
   }
   Ref itertools = find("itertools");
   Ref names = Ref::steal(PyObject_Dir(itertools.get()));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names.get()); ++i) {
     Ref found = raw(itertools.get(), PyUnicode_AsUTF8(PyList_GET_ITEM(names.get(), i)));
-    if (found && PyType_Check(found.get())) iterators_.emplace(reinterpret_cast<PyTypeObject*>(Ref(found).release()), true);
+    if (found && PyType_Check(found.get()))
+      iterators_.emplace(reinterpret_cast<PyTypeObject*>(Ref(found).release()), true);
   }
   // Iterators whose types have no name that can be imported.
   Ref globals = Ref::steal(PyDict_New());

@@ -1,6 +1,6 @@
-// The table of C-level operations: what a builtin function, a method of a builtin type or a C attribute reads and does. What
-// is not in the table is unknown, and ends what can be replayed; a missing entry costs speed, a wrong one would cost
-// correctness.
+// The table of C-level operations: what a builtin function, a method of a builtin type or a C attribute reads and does.
+// What is not in the table is unknown, and ends what can be replayed; a missing entry costs speed, a wrong one would
+// cost correctness.
 #pragma once
 
 #include <Python.h>
@@ -14,20 +14,20 @@ namespace saker::frontend {
 
 enum class Behaviour : uint8_t {
   Unknown,
-  Pure,          // its result follows from what its arguments hold, all levels down
-  Shallow,       // it looks at the types of its arguments, not inside
-  Length,        // it asks how long its first argument is
-  Lookup,        // it looks a key up in its first argument
-  Content,       // it gives the elements of its first argument
-  Identity,      // it tells which object its argument is
-  Mutates,       // it changes its first argument, a container
+  Pure,      // its result follows from what its arguments hold, all levels down
+  Shallow,   // it looks at the types of its arguments, not inside
+  Length,    // it asks how long its first argument is
+  Lookup,    // it looks a key up in its first argument
+  Content,   // it gives the elements of its first argument
+  Identity,  // it tells which object its argument is
+  Mutates,   // it changes its first argument, a container
   ReadsAttribute,
   WritesAttribute,
   DeletesAttribute,
-  Advances,      // it takes the next element of an iterator
-  Tensor,        // PyTorch's dispatcher sees what it does
-  Host,          // the world sees what it does: it is done again
-  Ambient,       // state around operators, which is compared at the end
+  Advances,  // it takes the next element of an iterator
+  Tensor,    // PyTorch's dispatcher sees what it does
+  Host,      // the world sees what it does: it is done again
+  Ambient,   // state around operators, which is compared at the end
   ContextGet,
   ContextSet,
 };

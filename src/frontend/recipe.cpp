@@ -25,7 +25,8 @@ void eachSlot(PyTypeObject* type, Visit visit) {
     Py_ssize_t position = 0;
     PyObject *name = nullptr, *value = nullptr;
     while (PyDict_Next(base->tp_dict, &position, &name, &value)) {
-      if (Py_IS_TYPE(value, &PyMemberDescr_Type)) visit(name, reinterpret_cast<PyMemberDescrObject*>(value)->d_member->offset);
+      if (Py_IS_TYPE(value, &PyMemberDescr_Type))
+        visit(name, reinterpret_cast<PyMemberDescrObject*>(value)->d_member->offset);
     }
   }
 }
@@ -63,11 +64,14 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   if (PyFunction_Check(object) && recorder_.madeHere(object)) return function(object);
   if (isNamed(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}, {}});
   if (THPVariable_Check(object)) {
-    if (!THPVariable_CheckExact(object)) return refuse(std::string("a new ") + Py_TYPE(object)->tp_name + " leaves the call, which cannot be made again");
+    if (!THPVariable_CheckExact(object))
+      return refuse(std::string("a new ") + Py_TYPE(object)->tp_name + " leaves the call, which cannot be made again");
     PyObject* dict = instanceDict(object);
-    if (dict && PyDict_GET_SIZE(dict) > 0) return refuse("a new tensor with attributes of Python leaves the call, which cannot be made again");
+    if (dict && PyDict_GET_SIZE(dict) > 0)
+      return refuse("a new tensor with attributes of Python leaves the call, which cannot be made again");
     const at::Tensor& tensor = THPVariable_Unpack(object);
-    if (!tape_.made(tensor)) return refuse("a tensor that no operator made leaves the call, which cannot be made again");
+    if (!tape_.made(tensor))
+      return refuse("a tensor that no operator made leaves the call, which cannot be made again");
     auto number = static_cast<uint32_t>(outputs.size());
     outputs.push_back(tensor);
     return add(object, {Kind::Output, {}, number, {}, {}});
@@ -77,7 +81,9 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   Ref cls = Ref::borrow(reinterpret_cast<PyObject*>(type));
   if (PyTuple_Check(object)) {
     PyObject* dict = base == type ? nullptr : instanceDict(object);
-    if (dict && PyDict_GET_SIZE(dict) > 0) return refuse(std::string("a new ") + type->tp_name + " with attributes leaves the call, which cannot be made again");
+    if (dict && PyDict_GET_SIZE(dict) > 0)
+      return refuse(std::string("a new ") + type->tp_name +
+                    " with attributes leaves the call, which cannot be made again");
     std::vector<uint32_t> parts;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
       std::optional<uint32_t> item = write(PyTuple_GET_ITEM(object, i));
@@ -99,7 +105,8 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   if (PyAnySet_Check(object)) return sequence(Kind::Set);
   if (isDeque(base)) {
     Ref limit = Ref::steal(PyObject_GetAttrString(object, "maxlen"));
-    if (limit.get() != Py_None) return refuse("a new deque of limited length leaves the call, which cannot be made again");
+    if (limit.get() != Py_None)
+      return refuse("a new deque of limited length leaves the call, which cannot be made again");
     return sequence(Kind::Deque);
   }
   if (PyDict_Check(object)) {

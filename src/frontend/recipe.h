@@ -18,8 +18,8 @@ struct Recipe {
     Place,     // what was found at a place
     Output,    // a result of the graph
     List,
-    Tuple,     // and tuple subclasses: `object` is the class
-    Dict,      // keys and values in turn; of the class `object`
+    Tuple,  // and tuple subclasses: `object` is the class
+    Dict,   // keys and values in turn; of the class `object`
     Set,
     FrozenSet,
     Deque,
@@ -28,7 +28,7 @@ struct Recipe {
     Method,    // function, self
     Function,  // `object` is its code; parts: globals, qualname, defaults, keyword defaults, closure, name, module, doc
     Slice,
-    Reduced,   // of an iterator: a callable, its arguments, and a state or None
+    Reduced,  // of an iterator: a callable, its arguments, and a state or None
   };
   Kind kind;
   Ref object;
@@ -69,7 +69,8 @@ class Cookbook {
 // Makes the objects of a cookbook: once each, so that what was one object is one.
 class Kitchen {
  public:
-  Kitchen(const std::vector<Recipe>& recipes, const std::vector<PyObject*>& places, const std::vector<at::Tensor>& outputs)
+  Kitchen(const std::vector<Recipe>& recipes, const std::vector<PyObject*>& places,
+          const std::vector<at::Tensor>& outputs)
       : recipes_(recipes), places_(places), outputs_(outputs), made_(recipes.size()) {}
 
   // Borrowed; nullptr with an error set.

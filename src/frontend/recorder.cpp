@@ -22,7 +22,8 @@ namespace {
 
 bool isEnumMember(PyObject* object) {
   PyTypeObject* meta = Py_TYPE(Py_TYPE(object));
-  return meta != &PyType_Type && (std::string_view(meta->tp_name) == "EnumType" || std::string_view(meta->tp_name) == "EnumMeta");
+  return meta != &PyType_Type &&
+         (std::string_view(meta->tp_name) == "EnumType" || std::string_view(meta->tp_name) == "EnumMeta");
 }
 
 bool isOperator(PyObject* object) {
@@ -153,7 +154,8 @@ void Recorder::describe(uint32_t place, PyObject* object) {
 }
 
 uint32_t Recorder::read(Op op, uint32_t parent, PyObject* key, int64_t number, PyObject* object) {
-  uint64_t hash = mix(mix(mix(parent, static_cast<uint64_t>(op)), reinterpret_cast<uint64_t>(key)), static_cast<uint64_t>(number));
+  uint64_t hash =
+      mix(mix(mix(parent, static_cast<uint64_t>(op)), reinterpret_cast<uint64_t>(key)), static_cast<uint64_t>(number));
   auto [found, isNew] = reads_.try_emplace(hash, 0);
   if (!isNew) return found->second;
   uint32_t place = load(op, parent, key, number, object);

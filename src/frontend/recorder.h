@@ -1,8 +1,8 @@
-// Watches a call and writes down what it relies on and what it does: reads of outside objects become guards, writes to them
-// become effects. What it does to tensors is on the tape.
+// Watches a call and writes down what it relies on and what it does: reads of outside objects become guards, writes to
+// them become effects. What it does to tensors is on the tape.
 //
-// Objects are told apart by identity. One that has a place is from outside: it was there before the call, and a load leads
-// to it. One that has none was made inside; it needs no guards, and is made again if it escapes.
+// Objects are told apart by identity. One that has a place is from outside: it was there before the call, and a load
+// leads to it. One that has none was made inside; it needs no guards, and is made again if it escapes.
 #pragma once
 
 #include <optional>
@@ -21,8 +21,8 @@ namespace saker::frontend {
 
 inline constexpr uint32_t kInside = ~0u;
 
-// A call of C code that is done again: list.append(l, x), object.__setattr__(o, "n", v), print("..."). Without a callable, a
-// write to a cell.
+// A call of C code that is done again: list.append(l, x), object.__setattr__(o, "n", v), print("..."). Without a
+// callable, a write to a cell.
 struct Effect {
   Ref callable;
   std::vector<Ref> arguments;

@@ -217,7 +217,8 @@ bool Recorder::writesAttribute(PyObject* owner, PyObject* name, PyObject* value)
 }
 
 bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
-  static PyObject* const plainSet = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__setattr__");
+  static PyObject* const plainSet =
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__setattr__");
   static PyObject* const plainDelete =
       PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__delattr__");
   static PyObject* const setItem = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__setitem__");

@@ -25,7 +25,9 @@ PyTypeObject* nativeBase(PyTypeObject* type) {
   return type;
 }
 
-bool isCached(PyObject* callable) { return std::string_view(Py_TYPE(callable)->tp_name) == "functools._lru_cache_wrapper"; }
+bool isCached(PyObject* callable) {
+  return std::string_view(Py_TYPE(callable)->tp_name) == "functools._lru_cache_wrapper";
+}
 
 PyObject* selfOf(PyObject* callable) {
   if (PyCFunction_Check(callable)) {
@@ -72,7 +74,8 @@ bool Recorder::getsAttributes(PyObject* getter, PyObject* object) {
                         : nullptr;
   if (!names || !PyTuple_Check(names)) return stop("calls an operator.attrgetter that does not tell its names");
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
-    Ref parts = Ref::steal(PyUnicode_Split(PyTuple_GET_ITEM(names, i), Ref::steal(PyUnicode_FromString(".")).get(), -1));
+    Ref parts =
+        Ref::steal(PyUnicode_Split(PyTuple_GET_ITEM(names, i), Ref::steal(PyUnicode_FromString(".")).get(), -1));
     Ref at = Ref::borrow(object);
     for (Py_ssize_t k = 0; k < PyList_GET_SIZE(parts.get()); ++k) {
       PyObject* name = Py_NewRef(PyList_GET_ITEM(parts.get(), k));
@@ -305,12 +308,22 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
 }
 
 bool Recorder::mutates(PyObject* callable, const Values& args, PyObject* names) {
-  static const std::unordered_set<std::string> spreading = {
-      "extend", "extendleft", "update", "__ior__", "__iadd__", "__init__", "difference_update", "intersection_update",
-      "symmetric_difference_update", "_count_elements", "__iand__", "__isub__", "__ixor__"};
-  static const std::unordered_set<std::string> reading = {
-      "pop", "popleft", "popitem", "sort", "remove", "discard", "setdefault", "reverse", "rotate", "clear", "insert",
-      "move_to_end", "__missing__"};
+  static const std::unordered_set<std::string> spreading = {"extend",
+                                                            "extendleft",
+                                                            "update",
+                                                            "__ior__",
+                                                            "__iadd__",
+                                                            "__init__",
+                                                            "difference_update",
+                                                            "intersection_update",
+                                                            "symmetric_difference_update",
+                                                            "_count_elements",
+                                                            "__iand__",
+                                                            "__isub__",
+                                                            "__ixor__"};
+  static const std::unordered_set<std::string> reading = {"pop",     "popleft",     "popitem",    "sort",   "remove",
+                                                          "discard", "setdefault",  "reverse",    "rotate", "clear",
+                                                          "insert",  "move_to_end", "__missing__"};
   if (args.empty()) return true;
   std::string name = nameOf(callable);
   bool outside = placeOf(args[0]) != kInside;

@@ -14,18 +14,22 @@ bool isDeque(PyObject* object) {
   return false;
 }
 
-bool isIterator(PyObject* object) { return Py_TYPE(object)->tp_iternext && Py_TYPE(object)->tp_iternext != &_PyObject_NextNotImplemented; }
+bool isIterator(PyObject* object) {
+  return Py_TYPE(object)->tp_iternext && Py_TYPE(object)->tp_iternext != &_PyObject_NextNotImplemented;
+}
 
 constexpr int kDeepest = 12;
 
 const char* const kNone[] = {nullptr};
 const char* const kLength[] = {"__bool__", "__len__", nullptr};
 const char* const kCompare[] = {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", nullptr};
-const char* const kArithmetic[] = {"__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "__rtruediv__",
-                                   "__floordiv__", "__rfloordiv__", "__mod__", "__rmod__", "__pow__", "__rpow__", "__and__", "__rand__",
-                                   "__or__", "__ror__", "__xor__", "__rxor__", "__lshift__", "__rshift__", "__matmul__", "__rmatmul__",
-                                   "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ior__", "__iand__", "__neg__", "__pos__",
-                                   "__invert__", "__imatmul__", "__ixor__", nullptr};
+const char* const kArithmetic[] = {
+    "__add__",     "__radd__",     "__sub__",      "__rsub__",      "__mul__",    "__rmul__",
+    "__truediv__", "__rtruediv__", "__floordiv__", "__rfloordiv__", "__mod__",    "__rmod__",
+    "__pow__",     "__rpow__",     "__and__",      "__rand__",      "__or__",     "__ror__",
+    "__xor__",     "__rxor__",     "__lshift__",   "__rshift__",    "__matmul__", "__rmatmul__",
+    "__iadd__",    "__isub__",     "__imul__",     "__itruediv__",  "__ior__",    "__iand__",
+    "__neg__",     "__pos__",      "__invert__",   "__imatmul__",   "__ixor__",   nullptr};
 const char* const kGetItem[] = {"__getitem__", "__class_getitem__", nullptr};
 const char* const kSetItem[] = {"__setitem__", "__delitem__", nullptr};
 const char* const kContains[] = {"__contains__", "__iter__", nullptr};
@@ -45,7 +49,8 @@ bool Recorder::slotIsKnown(PyObject* object, const char* const* names) {
   PyTypeObject* type = Py_TYPE(object);
   if (THPVariable_Check(object) || operations_.isValueType(type) || operations_.isIterator(type)) return true;
   if (isAtom(object) || isNamed(object)) return true;
-  if (type == &PyMethod_Type || type == &PyGen_Type || type == &PySuper_Type || PyExceptionInstance_Check(object)) return true;
+  if (type == &PyMethod_Type || type == &PyGen_Type || type == &PySuper_Type || PyExceptionInstance_Check(object))
+    return true;
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return false;
   for (; *names; ++names) {
     Ref name = Ref::steal(PyUnicode_InternFromString(*names));
@@ -62,7 +67,8 @@ bool Recorder::operand(PyObject* object, bool deep) { return isContainer(object)
 bool Recorder::length(PyObject* object) {
   uint32_t place = placeOf(object);
   if (!isContainer(object)) {
-    return slotIsKnown(object, kLength) ? true : stop(std::string("asks for the length of a ") + Py_TYPE(object)->tp_name);
+    return slotIsKnown(object, kLength) ? true
+                                        : stop(std::string("asks for the length of a ") + Py_TYPE(object)->tp_name);
   }
   if (place == kInside) return true;
   if (before_.contains(object)) return realize(object, false);
@@ -100,7 +106,8 @@ bool Recorder::realize(PyObject* object, bool deep, int depth) {
   if (!isContainer(object)) {
     if (isIterator(object) && placeOf(object) != kInside) return stop("uses an iterator that was made before the call");
     if (Py_IS_TYPE(object, &PyMethod_Type) || (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return true;
-    if (operations_.isValueType(Py_TYPE(object)) || operations_.isIterator(Py_TYPE(object)) || isIterator(object)) return true;
+    if (operations_.isValueType(Py_TYPE(object)) || operations_.isIterator(Py_TYPE(object)) || isIterator(object))
+      return true;
     if (placeOf(object) == kInside) return true;
     return stop(std::string("looks into a ") + Py_TYPE(object)->tp_name);
   }
@@ -126,8 +133,7 @@ bool Recorder::lookup(PyObject* container, PyObject* key) {
   uint32_t place = placeOf(container);
   if (THPVariable_Check(container)) return realize(key, true);
   if (!isContainer(container)) {
-    return slotIsKnown(container, kGetItem) ? true
-                                            : stop(std::string("looks into a ") + Py_TYPE(container)->tp_name);
+    return slotIsKnown(container, kGetItem) ? true : stop(std::string("looks into a ") + Py_TYPE(container)->tp_name);
   }
   if (!isAtom(key) && !isNamed(key)) {
     if (isContainer(key)) {
@@ -336,7 +342,8 @@ bool Recorder::matches(PyObject* subject, PyObject* cls, PyObject* names) {
       PyObject* found = lookUp(reinterpret_cast<PyTypeObject*>(cls), args);
       for (Py_ssize_t i = 0; found && PyTuple_Check(found) && i < PyTuple_GET_SIZE(found); ++i) {
         PyObject* name = PyTuple_GET_ITEM(found, i);
-        if (lookUp(Py_TYPE(subject), name) || (instanceDict(subject) && PyDict_Contains(instanceDict(subject), name) == 1)) {
+        if (lookUp(Py_TYPE(subject), name) ||
+            (instanceDict(subject) && PyDict_Contains(instanceDict(subject), name) == 1)) {
           if (!attribute(subject, name)) return false;
         }
       }

@@ -56,8 +56,8 @@ PyObject* Version::run(const std::vector<PyObject*>& found) {
       continue;
     }
     size_t named = effect.names ? static_cast<size_t>(PyTuple_GET_SIZE(effect.names.get())) : 0;
-    Ref done = Ref::steal(PyObject_Vectorcall(effect.callable.get(), arguments.data(), arguments.size() - named,
-                                              effect.names.get()));
+    Ref done = Ref::steal(
+        PyObject_Vectorcall(effect.callable.get(), arguments.data(), arguments.size() - named, effect.names.get()));
     if (!done) return nullptr;
   }
   return Py_NewRef(made);

@@ -29,8 +29,8 @@ class Version {
   std::string eager;
 
   std::shared_ptr<runtime::Program> program;
-  std::vector<uint32_t> inputs;    // places of the program's arguments
-  std::vector<uint32_t> memory;    // by input: the first one that shares its memory
+  std::vector<uint32_t> inputs;  // places of the program's arguments
+  std::vector<uint32_t> memory;  // by input: the first one that shares its memory
   bool writes = false;
   Executor executor;
   // Made when it is first run, where the first call has changed what its inputs look like.

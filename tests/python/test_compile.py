@@ -1,0 +1,235 @@
+"""saker.compile: recorded on the first call, replayed afterwards; always what the function would have done."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+import io
+from contextlib import redirect_stdout
+from typing import Any
+
+import pytest
+import torch
+
+import saker
+
+
+def run_twice(fn: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    """What a second call of the compiled function gives, which must be a replay, and what eager mode gives."""
+    compiled = saker.compile(fn, fullgraph=True)
+    compiled(*copy.deepcopy(args), **copy.deepcopy(kwargs))
+    before = saker.stats()["replays"]
+    got = compiled(*copy.deepcopy(args), **copy.deepcopy(kwargs))
+    assert saker.stats()["replays"] == before + 1, saker._C.compiled_reports(compiled)
+    return got, fn(*args, **kwargs)
+
+
+@dataclasses.dataclass
+class Pair:
+    left: torch.Tensor
+    right: Any = None
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+def containers(x: torch.Tensor, k: int = 3) -> Any:
+    made = {"a": x * k, "b": [x, x + 1]}
+    for item in made["b"]:
+        made["a"] = made["a"] + item
+    return made, (x, [x.sum()])
+
+
+def objects(x: torch.Tensor) -> Any:
+    return Pair(x + 1, [Pair(x)]), Point(x, x * 2)
+
+
+def iterators(x: torch.Tensor) -> Any:
+    return zip([x, x + 1], [1, 2], strict=True), enumerate([x])
+
+
+def closures(x: torch.Tensor) -> Any:
+    scale = 2
+
+    def inner(y: torch.Tensor) -> torch.Tensor:
+        return y * scale + x
+
+    return inner(x)
+
+
+def generators(x: torch.Tensor) -> Any:
+    def parts(n: int) -> Any:
+        for i in range(n):
+            yield x + i
+
+    return sum(parts(3)), [p * 2 for p in parts(2)]
+
+
+def exceptions(x: torch.Tensor) -> Any:
+    try:
+        raise ValueError("no")
+    except ValueError as error:
+        return x + len(str(error))
+    finally:
+        x = x * 2
+
+
+@pytest.mark.parametrize("fn", [containers, objects, closures, generators, exceptions], ids=lambda f: f.__name__)
+def test_replay_gives_what_eager_gives(fn: Any) -> None:
+    got, expected = run_twice(fn, torch.randn(3))
+    torch.testing.assert_close(
+        dataclasses.asdict(got[0]) if fn is objects else got,
+        dataclasses.asdict(expected[0]) if fn is objects else expected,
+        rtol=0,
+        atol=0,
+    )
+
+
+def test_iterators_come_back_unused() -> None:
+    got, expected = run_twice(iterators, torch.ones(2))
+    assert [type(g) for g in got] == [type(e) for e in expected]
+    torch.testing.assert_close([list(g) for g in got], [list(e) for e in expected])
+
+
+def test_gradients() -> None:
+    layer = torch.nn.Linear(4, 4)
+    compiled = saker.compile(layer, fullgraph=True)
+    for _ in range(3):
+        x = torch.randn(2, 4, requires_grad=True)
+        compiled(x).sin().sum().backward()
+        got = [x.grad.clone(), *(p.grad.clone() for p in layer.parameters())]
+        x.grad = None
+        layer.zero_grad()
+        layer(x).sin().sum().backward()
+        torch.testing.assert_close(got, [x.grad, *(p.grad for p in layer.parameters())])
+        layer.zero_grad()
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+        self.table: dict[str, Any] = {}
+        self.last = None
+
+    def step(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen.append(x + 1)
+        self.table["x"] = x * 2
+        self.last = self.table["x"].sum()
+        return self.last
+
+
+def test_writes_to_outside_objects_are_done_again() -> None:
+    mine, other = Recorder(), Recorder()
+    compiled = saker.compile(mine.step, fullgraph=True)
+    for i in range(4):
+        x = torch.full((2,), float(i))
+        torch.testing.assert_close(compiled(x), other.step(x))
+        torch.testing.assert_close(mine.seen, other.seen)
+        torch.testing.assert_close(mine.table, other.table)
+        assert mine.last is not None
+    assert saker._C.compiled_versions(compiled)[0]["effects"] == 3
+
+
+def test_what_was_read_is_guarded() -> None:
+    class Holder:
+        scale = 2
+
+        def __init__(self) -> None:
+            self.shift = 1
+            self.names = ["a"]
+
+    holder = Holder()
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x * holder.scale + holder.shift + len(holder.names)
+
+    compiled = saker.compile(fn)
+    x = torch.ones(2)
+
+    def agree() -> None:
+        torch.testing.assert_close(compiled(x), fn(x))
+
+    agree()
+    agree()
+    holder.shift = 5
+    agree()
+    holder.names.append("b")
+    agree()
+    Holder.scale = 7
+    agree()
+    holder.scale = 9
+    agree()
+    before = saker.stats()["replays"]
+    agree()
+    assert saker.stats()["replays"] == before + 1
+
+
+def test_printed_output_comes_again() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        print("shape", tuple(x.shape)[0])
+        return x + 1
+
+    compiled = saker.compile(fn, fullgraph=True)
+    texts = []
+    for _ in range(2):
+        out = io.StringIO()
+        with redirect_stdout(out):
+            compiled(torch.ones(3))
+        texts.append(out.getvalue())
+    assert texts == ["shape 3\n", "shape 3\n"]
+
+
+def test_data_dependent_code_runs_as_ever() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.sum() > 0 else x - 1
+
+    compiled = saker.compile(fn)
+    for x in (torch.ones(2), -torch.ones(2), torch.ones(2)):
+        torch.testing.assert_close(compiled(x), fn(x))
+    with pytest.raises(saker.CaptureError, match="depends on data") as raised:
+        saker.compile(fn, fullgraph=True)(torch.ones(2))
+    assert raised.value.file == __file__
+
+
+def test_versions_have_a_limit() -> None:
+    def fn(x: torch.Tensor, n: int) -> torch.Tensor:
+        return x * n
+
+    compiled = saker.compile(fn)
+    x = torch.ones(2)
+    with pytest.warns(UserWarning, match="what kept changing"):
+        for n in range(12):
+            torch.testing.assert_close(compiled(x, n), fn(x, n))
+
+
+def test_module_in_module_out() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3), torch.nn.Dropout(0.5))
+    reference = copy.deepcopy(module)
+    compiled = saker.compile(module, fullgraph=True)
+    assert isinstance(compiled, torch.nn.Module)
+    for mode in (True, True, True, False, False):
+        compiled.train(mode)
+        reference.train(mode)
+        x = torch.randn(4, 3)
+        torch.manual_seed(0)
+        got = compiled(x)
+        torch.manual_seed(0)
+        torch.testing.assert_close(got, reference(x))
+    torch.testing.assert_close(dict(module.named_buffers()), dict(reference.named_buffers()))
+    assert copy.deepcopy(compiled)(x).shape == (4, 3)
+
+
+def test_backend_gets_a_graph_module() -> None:
+    seen = []
+
+    def backend(module: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+        seen.append((module, inputs))
+        return module.forward
+
+    compiled = saker.compile(lambda x, y: (x @ y).relu(), backend=backend)
+    x, y = torch.randn(2, 3), torch.randn(3, 2)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(x, y), (x @ y).relu())
+    assert len(seen) == 1
+    assert isinstance(seen[0][0], torch.fx.GraphModule)
