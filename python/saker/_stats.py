@@ -8,8 +8,10 @@ _COUNTS = {"graphs": 0, "operators": 0, "fallbacks": 0}
 
 
 def stats() -> dict[str, int]:
-    """What Saker has done: ``graphs`` compiled, ``operators`` in them, ``fallbacks`` to eager mode; of compiled functions
-    also Python ``frames`` watched, ``guards`` made, ``replays``, ``recompiles`` and ``breaks``."""
+    """What Saker has done: ``graphs`` compiled, ``operators`` in them, ``fallbacks`` to eager mode.
+
+    Of compiled functions also Python ``frames`` watched, ``guards`` made, ``replays``, ``recompiles``, ``breaks``.
+    """
     counts = _C.frontend_counts()
     for name, number in _COUNTS.items():
         counts[name] += number

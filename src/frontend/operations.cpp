@@ -398,16 +398,20 @@ Operations::Operations() {
     if (found && PyType_Check(found.get()))
       iterators_.emplace(reinterpret_cast<PyTypeObject*>(Ref(found).release()), true);
   }
-  // Iterators whose types have no name that can be imported.
+  // Types that have no name that can be imported.
   Ref globals = Ref::steal(PyDict_New());
   PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins());
-  Ref types = Ref::steal(PyRun_String(
-      "[type(i) for i in (iter(__import__('collections').OrderedDict()), iter(__import__('collections').deque()),"
-      " reversed(__import__('collections').deque()), iter(b''), iter(bytearray()))]",
-      Py_eval_input, globals.get(), globals.get()));
-  for (Py_ssize_t i = 0; types && i < PyList_GET_SIZE(types.get()); ++i) {
-    iterators_.emplace(reinterpret_cast<PyTypeObject*>(Ref::borrow(PyList_GET_ITEM(types.get(), i)).release()), true);
-  }
+  auto each = [&](const char* objects, auto visit) {
+    std::string text = std::string("(lambda c: [type(o) for o in (") + objects + ")])(__import__('collections'))";
+    Ref types = Ref::steal(PyRun_String(text.c_str(), Py_eval_input, globals.get(), globals.get()));
+    for (Py_ssize_t i = 0; types && i < PyList_GET_SIZE(types.get()); ++i) {
+      visit(reinterpret_cast<PyTypeObject*>(Ref::borrow(PyList_GET_ITEM(types.get(), i)).release()));
+    }
+  };
+  each("iter(c.OrderedDict()), iter(c.deque()), reversed(c.deque()), iter(bytearray()), reversed(c.OrderedDict())",
+       [&](PyTypeObject* type) { iterators_.emplace(type, true); });
+  each("c.OrderedDict().keys(), c.OrderedDict().values(), c.OrderedDict().items()",
+       [&](PyTypeObject* type) { valueTypes_.emplace(type, true); });
   PyErr_Clear();
 }
 

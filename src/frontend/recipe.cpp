@@ -63,7 +63,7 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   if (place != kInside) return add(object, {Kind::Place, {}, place, {}, {}});
   if (PyFunction_Check(object) && recorder_.madeHere(object)) return function(object);
   if (isNamed(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}, {}});
-  if (THPVariable_Check(object)) {
+  if (isTensor(object)) {
     if (!THPVariable_CheckExact(object))
       return refuse(std::string("a new ") + Py_TYPE(object)->tp_name + " leaves the call, which cannot be made again");
     PyObject* dict = instanceDict(object);

@@ -18,6 +18,11 @@ bool isAtom(PyObject* object) {
          type == &THPMemoryFormatType || type == &PyRange_Type || type == &PyCode_Type;
 }
 
+bool isTensor(PyObject* object) {
+  auto* base = reinterpret_cast<PyTypeObject*>(THPVariableClass);
+  return Py_TYPE(object) == base || PyType_IsSubtype(Py_TYPE(object), base);
+}
+
 namespace {
 
 bool isEnumMember(PyObject* object) {
@@ -136,7 +141,7 @@ uint32_t Recorder::fixed(PyObject* object) {
   if (found != places_.end()) return found->second;
   uint32_t place = load(Op::Fixed, kInside, object, 0, object);
   places_.emplace(object, place);
-  if (THPVariable_Check(object)) describe(place, object);
+  if (isTensor(object)) describe(place, object);
   return place;
 }
 
@@ -145,7 +150,7 @@ void Recorder::noteFixed(PyObject* object) {
 }
 
 void Recorder::describe(uint32_t place, PyObject* object) {
-  if (THPVariable_Check(object)) {
+  if (isTensor(object)) {
     const at::Tensor& tensor = THPVariable_Unpack(object);
     guards_.tensors.emplace_back(tensor);
     checkIs(Op::Tensor, place, nullptr, static_cast<int64_t>(guards_.tensors.size() - 1));

@@ -29,7 +29,7 @@ bool Recorder::readsAttribute(PyObject* owner, PyObject* name) {
 
 void Recorder::readAttribute(PyObject* owner, PyObject* name, PyObject* value) {
   static PyObject* const data = interned("data");
-  if (name == data && THPVariable_Check(owner) && THPVariable_Check(value) && !stopped_) {
+  if (name == data && isTensor(owner) && isTensor(value) && !stopped_) {
     tape_.sharesData(THPVariable_Unpack(value), THPVariable_Unpack(owner));
   }
   check();
@@ -109,7 +109,7 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
     }
     Behaviour behaviour = operations_.ofDescriptor(descriptor);
     if (behaviour == Behaviour::Unknown) return stop("reads " + described(owner, name));
-    if (behaviour == Behaviour::Tensor && name == grad && place != kInside && THPVariable_Check(owner)) {
+    if (behaviour == Behaviour::Tensor && name == grad && place != kInside && isTensor(owner)) {
       const at::Tensor& gradient = THPVariable_Unpack(owner).grad();
       if (!gradient.defined()) {
         checkIs(Op::NoGradient, place, nullptr);

@@ -61,7 +61,7 @@ void Recorder::calledSpread(PyObject* callable, PyObject*, PyObject*, PyObject* 
 // What a cache gives may be older than the call.
 void Recorder::gave(PyObject* callable, PyObject* result) {
   if (stopped_ || !isCached(callable)) return;
-  if (THPVariable_Check(result) && tape_.made(THPVariable_Unpack(result))) return;
+  if (isTensor(result) && tape_.made(THPVariable_Unpack(result))) return;
   noteFixed(result);
 }
 
@@ -333,7 +333,7 @@ bool Recorder::mutates(PyObject* callable, const Values& args, PyObject* names) 
     }
   }
   if (!outside) return true;
-  if (THPVariable_Check(args[0])) return true;
+  if (isTensor(args[0])) return true;
   if (!isContainer(args[0])) return stop("changes a " + std::string(Py_TYPE(args[0])->tp_name) + " from outside");
   if (reading.contains(name) || spreading.contains(name)) {
     if (!realize(args[0], name == "sort" || name == "remove")) return false;

@@ -47,7 +47,7 @@ bool Recorder::isContainer(PyObject* object) const {
 // The operators of a heap type are Python functions, or C code of a base whose operators are known.
 bool Recorder::slotIsKnown(PyObject* object, const char* const* names) {
   PyTypeObject* type = Py_TYPE(object);
-  if (THPVariable_Check(object) || operations_.isValueType(type) || operations_.isIterator(type)) return true;
+  if (isTensor(object) || operations_.isValueType(type) || operations_.isIterator(type)) return true;
   if (isAtom(object) || isNamed(object)) return true;
   if (type == &PyMethod_Type || type == &PyGen_Type || type == &PySuper_Type || PyExceptionInstance_Check(object))
     return true;
@@ -102,7 +102,7 @@ void Recorder::realizeElements(PyObject* object, uint32_t place) {
 }
 
 bool Recorder::realize(PyObject* object, bool deep, int depth) {
-  if (depth > kDeepest || isAtom(object) || isNamed(object) || THPVariable_Check(object)) return true;
+  if (depth > kDeepest || isAtom(object) || isNamed(object) || isTensor(object)) return true;
   if (!isContainer(object)) {
     if (isIterator(object) && placeOf(object) != kInside) return stop("uses an iterator that was made before the call");
     if (Py_IS_TYPE(object, &PyMethod_Type) || (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return true;
@@ -131,7 +131,7 @@ bool Recorder::realize(PyObject* object, bool deep, int depth) {
 // A key is looked up in a container: an element is read, or its absence.
 bool Recorder::lookup(PyObject* container, PyObject* key) {
   uint32_t place = placeOf(container);
-  if (THPVariable_Check(container)) return realize(key, true);
+  if (isTensor(container)) return realize(key, true);
   if (!isContainer(container)) {
     return slotIsKnown(container, kGetItem) ? true : stop(std::string("looks into a ") + Py_TYPE(container)->tp_name);
   }
@@ -200,7 +200,7 @@ bool Recorder::readsItem(PyObject* container, PyObject* key) {
   if (PyType_Check(container)) return true;  // list[int]
   if (!isContainer(container)) {
     if (!slotIsKnown(container, kGetItem)) return stop(std::string("looks into a ") + Py_TYPE(container)->tp_name);
-    return THPVariable_Check(container) ? realize(key, true) : true;
+    return isTensor(container) ? realize(key, true) : true;
   }
   if (!slotIsKnown(container, kGetItem)) return stop(std::string("looks into a ") + Py_TYPE(container)->tp_name);
   static PyObject* const getItem = PyUnicode_InternFromString("__getitem__");
@@ -212,7 +212,7 @@ bool Recorder::readsItem(PyObject* container, PyObject* key) {
 bool Recorder::writesItem(PyObject* container, PyObject* key, PyObject* value) {
   check();
   if (stopped_) return false;
-  if (THPVariable_Check(container)) return realize(key, true) && (!value || realize(value, true));
+  if (isTensor(container)) return realize(key, true) && (!value || realize(value, true));
   if (!slotIsKnown(container, kSetItem)) return stop(std::string("writes into a ") + Py_TYPE(container)->tp_name);
   static PyObject* const setName = PyUnicode_InternFromString("__setitem__");
   static PyObject* const deleteName = PyUnicode_InternFromString("__delitem__");
@@ -311,7 +311,7 @@ bool Recorder::compares(int, PyObject* left, PyObject* right) {
 bool Recorder::contains(PyObject* container, PyObject* item) {
   check();
   if (stopped_) return false;
-  if (THPVariable_Check(container)) return true;
+  if (isTensor(container)) return true;
   if (!slotIsKnown(container, kContains)) return stop(std::string("searches a ") + Py_TYPE(container)->tp_name);
   static PyObject* const name = PyUnicode_InternFromString("__contains__");
   PyObject* own = lookUp(Py_TYPE(container), name);

@@ -167,7 +167,7 @@ def test_what_was_read_is_guarded() -> None:
 
 def test_printed_output_comes_again() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
-        print("shape", tuple(x.shape)[0])
+        print("shape", x.shape[0])
         return x + 1
 
     compiled = saker.compile(fn, fullgraph=True)
