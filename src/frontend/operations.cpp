@@ -124,6 +124,8 @@ const Row rows[] = {
     {Shallow, "torch._C._functorch",
      "maybe_get_level peek_interpreter_stack is_functorch_wrapped_tensor is_batchedtensor is_gradtrackingtensor "
      "get_unwrapped maybe_get_bdim"},
+    {Ambient, "torch._C._functorch", "_vmap_increment_nesting _vmap_decrement_nesting"},
+    {Tensor, "torch._C._functorch", "_add_batch_dim _remove_batch_dim"},
     {Ambient, "torch._C",
      "_set_grad_enabled set_autocast_enabled set_autocast_dtype set_autocast_cache_enabled autocast_increment_nesting "
      "autocast_decrement_nesting clear_autocast_cache set_autocast_cpu_enabled set_autocast_gpu_dtype "
@@ -151,7 +153,7 @@ const Row rows[] = {
 constexpr std::string_view kNotOperators =
     " backward register_hook _register_hook retain_grad requires_grad_ share_memory_ is_shared set_ resize_ resize_as_ "
     "resize_as_sparse_ data_ptr numpy tolist item __array__ storage untyped_storage _storage _typed_storage "
-    "_make_subclass _make_wrapper_subclass _make_dtensor as_subclass __deepcopy__ __reduce_ex__ map_ map2_ apply_ "
+    "_make_subclass _make_wrapper_subclass _make_dtensor __deepcopy__ __reduce_ex__ map_ map2_ apply_ "
     "storage_type type_ has_names rename_ refine_names _clear_non_serializable_cached_data module_load "
     "_fix_weakref _view_func _view_func_unsafe _rev_view_func_unsafe _use_count cuda xpu pin_memory is_pinned "
     "from_numpy frombuffer _from_dlpack from_dlpack _to_dlpack _sync _enable_functional _disable_functional "
@@ -251,7 +253,7 @@ const Attribute attributes[] = {
 constexpr const char* kValueTypes =
     "int float bool complex str bytes tuple list dict set frozenset range slice NoneType ellipsis NotImplementedType "
     "dict_keys dict_values dict_items mappingproxy OrderedDict odict_keys odict_values odict_items defaultdict deque "
-    "Size dtype device memory_format layout type";
+    "Size dtype device memory_format layout type GenericAlias UnionType SimpleNamespace";
 
 Ref find(const std::string& path) {
   size_t dot = path.rfind('.');

@@ -64,8 +64,11 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   if (PyFunction_Check(object) && recorder_.madeHere(object)) return function(object);
   if (isNamed(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}, {}});
   if (isTensor(object)) {
-    if (!THPVariable_CheckExact(object))
-      return refuse(std::string("a new ") + Py_TYPE(object)->tp_name + " leaves the call, which cannot be made again");
+    static PyObject* const parameter = PyObject_GetAttrString(PyImport_ImportModule("torch.nn"), "Parameter");
+    bool plain = Py_TYPE(object) == reinterpret_cast<PyTypeObject*>(THPVariableClass);
+    if (!plain && PyObject_IsSubclass(reinterpret_cast<PyObject*>(Py_TYPE(object)), parameter) != 0) {
+      return refuse("a new parameter leaves the call, which cannot be made again");
+    }
     PyObject* dict = instanceDict(object);
     if (dict && PyDict_GET_SIZE(dict) > 0)
       return refuse("a new tensor with attributes of Python leaves the call, which cannot be made again");
@@ -74,7 +77,8 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
       return refuse("a tensor that no operator made leaves the call, which cannot be made again");
     auto number = static_cast<uint32_t>(outputs.size());
     outputs.push_back(tensor);
-    return add(object, {Kind::Output, {}, number, {}, {}});
+    Ref cls = plain ? Ref() : Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object)));
+    return add(object, {Kind::Output, cls, number, {}, {}});
   }
   PyTypeObject* type = Py_TYPE(object);
   PyTypeObject* base = nativeBase(type);
@@ -246,6 +250,10 @@ PyObject* Kitchen::make(uint32_t number) {
       return keep();
     case Kind::Output:
       made = THPVariable_Wrap(outputs_[recipe.index]);
+      if (made && recipe.object) {
+        Ref plain = Ref::steal(made);
+        made = PyObject_CallMethod(plain.get(), "as_subclass", "O", recipe.object.get());
+      }
       return keep();
     case Kind::Tuple: {
       Ref items = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(recipe.parts.size())));

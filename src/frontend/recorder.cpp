@@ -52,7 +52,8 @@ bool isNamed(PyObject* object) {
   return PyType_Check(object) || type == &PyFunction_Type || PyCFunction_Check(object) || PyModule_Check(object) ||
          type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type ||
          type == &PyMemberDescr_Type || type == &PyClassMethodDescr_Type || type == &PyProperty_Type ||
-         type == &PyStaticMethod_Type || type == &PyClassMethod_Type || isEnumMember(object) || isOperator(object);
+         type == &PyStaticMethod_Type || type == &PyClassMethod_Type || PyType_IsSubtype(type, &Py_GenericAliasType) ||
+         isEnumMember(object) || isOperator(object);
 }
 
 Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments& call)
@@ -71,6 +72,12 @@ Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments&
     PyObject* name = PyTuple_GET_ITEM(call.names, static_cast<Py_ssize_t>(i));
     guards_.keywords.push_back(Ref::borrow(name));
     read(Op::Keyword, kInside, name, static_cast<int64_t>(i), call.values[call.positional + i]);
+  }
+  // Tensors that were two stay two: sets and `is` tell them apart, and in-place writes.
+  constexpr size_t kMost = 16;
+  if (call.positional + named > kMost) return;
+  for (size_t i = 0; i < call.positional + named; ++i) {
+    if (isTensor(call.values[i])) distinguish(call.values[i]);
   }
 }
 
@@ -210,6 +217,16 @@ void Recorder::pin(PyObject* object) {
   uint32_t place = placeOf(object);
   if (place == kInside || isAtom(object)) return;
   checkIs(Op::Is, place, object);
+}
+
+void Recorder::distinguish(PyObject* object) {
+  uint32_t place = placeOf(object);
+  if (place == kInside || isAtom(object) || isNamed(object)) return;
+  for (uint32_t other : distinct_) {
+    if (other == place) return;
+  }
+  for (uint32_t other : distinct_) checkIs(Op::Different, place, nullptr, other);
+  distinct_.push_back(place);
 }
 
 // --- frames and names ---

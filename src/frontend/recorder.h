@@ -107,8 +107,10 @@ class Recorder final : public watch::Observer {
   bool written(PyObject* owner, PyObject* key) const { return written_.contains({owner, key}); }
   // An attribute of a class, looked up along its bases.
   PyObject* lookUp(PyTypeObject* type, PyObject* name);
-  // Which object this is decides something.
+  // Which object this is decides something: it must be this very one.
   void pin(PyObject* object);
+  // Whether it is one of the others that were told apart decides something.
+  void distinguish(PyObject* object);
 
   // --- containers ---
   bool isContainer(PyObject* object) const;
@@ -121,6 +123,7 @@ class Recorder final : public watch::Observer {
 
   // --- calls ---
   bool behaves(Behaviour behaviour, PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
+  bool makes(PyTypeObject* owner, const std::vector<PyObject*>& args);
   bool callsType(PyTypeObject* type, const std::vector<PyObject*>& args, PyObject* names);
   bool getsAttributes(PyObject* getter, PyObject* object);
   void gave(PyObject* callable, PyObject* result);
@@ -152,6 +155,7 @@ class Recorder final : public watch::Observer {
   std::unordered_set<PyObject*> madeFunctions_, realized_, entered_;
   std::set<std::pair<PyObject*, PyObject*>> written_;
   std::unordered_map<PyObject*, Ref> before_;  // containers that were written: as they were
+  std::vector<uint32_t> distinct_;
   std::vector<Effect> effects_;
   std::optional<Stop> stopped_;
   size_t frames_ = 0;

@@ -87,7 +87,16 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
   static PyObject* const grad = interned("grad");
   static PyObject* const dictName = interned("__dict__");
   PyTypeObject* kind = Py_TYPE(descriptor);
-  if (kind == &PyProperty_Type) return true;  // its function is entered
+  if (kind == &PyProperty_Type) {
+    static PyObject* const getterName = interned("fget");
+    Ref getter = Ref::steal(PyObject_GenericGetAttr(descriptor, getterName));
+    if (!getter) PyErr_Clear();
+    if (!getter || PyFunction_Check(getter.get()) || getter.get() == Py_None) return true;  // it is entered
+    watch::Arguments self;
+    self.values = &owner;
+    self.positional = 1;
+    return calls(getter.get(), self);
+  }
   if (kind == &PyMemberDescr_Type) {
     const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member;
     if (member->type != T_OBJECT_EX && member->type != T_OBJECT) {
@@ -235,7 +244,13 @@ bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
   PyObject* descriptor = lookUp(type, name);
   if (descriptor && isData(descriptor)) {
     PyTypeObject* kind = Py_TYPE(descriptor);
-    if (kind == &PyProperty_Type) return true;
+    if (kind == &PyProperty_Type) {
+      static PyObject* const setterName = interned("fset");
+      Ref setter = Ref::steal(PyObject_GenericGetAttr(descriptor, setterName));
+      if (!setter) PyErr_Clear();
+      if (!setter || PyFunction_Check(setter.get()) || setter.get() == Py_None) return true;
+      return stop("sets " + described(owner, name));
+    }
     static PyObject* const set = interned("__set__");
     PyObject* code = lookUp(kind, set);
     if (code && PyFunction_Check(code)) return true;

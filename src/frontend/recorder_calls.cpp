@@ -19,6 +19,12 @@ bool inOperatorWrapper() {
   return file.ends_with("torch/_ops.py");
 }
 
+// __hash__ by id(): as object's own, it tells objects apart.
+bool inHash() {
+  watch::Place place = watch::place();
+  return place.code && PyUnicode_CompareWithASCIIString(place.code->co_name, "__hash__") == 0;
+}
+
 // The C type that decides how instances of a class are made.
 PyTypeObject* nativeBase(PyTypeObject* type) {
   while (type && (type->tp_flags & Py_TPFLAGS_HEAPTYPE)) type = type->tp_base;
@@ -139,6 +145,10 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
     return calls(function, all);
   }
   if (isCompiled(callable)) return true;  // it calls its function here
+  if (PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) && PyType_Check(PyCFunction_GET_SELF(callable)) &&
+      nameOf(callable) == "__new__") {
+    return makes(reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(callable)), args);
+  }
   Behaviour behaviour = operations_.ofCall(callable);
   if (behaviour != Behaviour::Unknown) {
     if (PyObject* self = selfOf(callable)) args.insert(args.begin(), self);
@@ -151,11 +161,18 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
   if (PyType_Check(callable)) return callsType(reinterpret_cast<PyTypeObject*>(callable), args, arguments.names);
   if (PyCFunction_Check(callable)) {
     if (inOperatorWrapper()) return behaves(Behaviour::Tensor, callable, args, arguments.names);
+    // What tensors call that do without __torch_function__: (class, function, types, args, kwargs).
+    if (nameOf(callable) == "_disabled_torch_function_impl" && args.size() >= 4) {
+      return callsSpread(args[1], args[3], args.size() > 4 && PyDict_Check(args[4]) ? args[4] : nullptr);
+    }
     // A bound C method of an object that was made inside may be known by its type: iterators, generators.
     return stop("calls " + Operations::name(callable) + ", which is not known");
   }
   PyTypeObject* type = Py_TYPE(callable);
   std::string_view typeName = type->tp_name;
+  if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyClassMethodDescr_Type) {
+    return stop("calls " + Operations::name(callable) + ", which is not known");
+  }
   if (typeName == "functools.partial") {
     static const char* const parts[] = {"func", "args", "keywords"};
     for (const char* part : parts) {
@@ -201,6 +218,19 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
   return stop(std::string("calls a ") + type->tp_name + ", which is not known");
 }
 
+// X.__new__ of a type of C: all of them are one function of C.
+bool Recorder::makes(PyTypeObject* owner, const Values& args) {
+  bool known = owner == &PyBaseObject_Type || owner == &PyType_Type || operations_.isValueType(owner) ||
+               operations_.isIterator(owner) || PyExceptionClass_Check(reinterpret_cast<PyObject*>(owner)) ||
+               operations_.ofCall(reinterpret_cast<PyObject*>(owner)) != Behaviour::Unknown;
+  if (!known) return stop("makes a " + Operations::name(reinterpret_cast<PyObject*>(owner)) + ", which is not known");
+  if (owner == &PyBaseObject_Type) return true;
+  for (PyObject* arg : args) {
+    if (!realize(arg, true)) return false;
+  }
+  return true;
+}
+
 bool Recorder::callsType(PyTypeObject* type, const Values& args, PyObject*) {
   static PyObject* const callName = PyUnicode_InternFromString("__call__");
   static PyObject* const newName = PyUnicode_InternFromString("__new__");
@@ -217,6 +247,8 @@ bool Recorder::callsType(PyTypeObject* type, const Values& args, PyObject*) {
   bool known = base == &PyBaseObject_Type || PyExceptionClass_Check(reinterpret_cast<PyObject*>(type)) ||
                operations_.isValueType(base);
   if (!known && !makesInPython) return stop("makes a " + name + ", whose base in C is not known");
+  bool initKnown = !init || initsInPython || operations_.ofCall(init) != Behaviour::Unknown;
+  if (!initKnown) return stop("makes a " + name + ", which is initialised by C code that is not known");
   if (base != &PyBaseObject_Type || (!makesInPython && !initsInPython)) {
     for (PyObject* arg : args) {
       if (!realize(arg, false)) return false;
@@ -249,8 +281,10 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
       for (PyObject* arg : args) {
         if (isContainer(arg)) {
           if (!realize(arg, true)) return false;
-        } else {
+        } else if (nameOf(callable) == "id" && !inHash()) {
           pin(arg);
+        } else {
+          distinguish(arg);
         }
       }
       return true;

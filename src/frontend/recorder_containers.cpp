@@ -48,7 +48,7 @@ bool Recorder::isContainer(PyObject* object) const {
 bool Recorder::slotIsKnown(PyObject* object, const char* const* names) {
   PyTypeObject* type = Py_TYPE(object);
   if (isTensor(object) || operations_.isValueType(type) || operations_.isIterator(type)) return true;
-  if (isAtom(object) || isNamed(object)) return true;
+  if (isAtom(object) || isNamed(object) || PyType_IsSubtype(type, &Py_GenericAliasType)) return true;
   if (type == &PyMethod_Type || type == &PyGen_Type || type == &PySuper_Type || PyExceptionInstance_Check(object))
     return true;
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return false;
@@ -56,7 +56,7 @@ bool Recorder::slotIsKnown(PyObject* object, const char* const* names) {
     Ref name = Ref::steal(PyUnicode_InternFromString(*names));
     PyObject* found = lookUp(type, name.get());
     if (!found || PyFunction_Check(found) || found == Py_None) continue;
-    if (operations_.ofCall(found) == Behaviour::Identity) pin(object);
+    if (operations_.ofCall(found) == Behaviour::Identity) distinguish(object);
     if (operations_.ofCall(found) == Behaviour::Unknown && Py_TYPE(found) != &PyClassMethod_Type) return false;
   }
   return true;
@@ -138,8 +138,10 @@ bool Recorder::lookup(PyObject* container, PyObject* key) {
   if (!isAtom(key) && !isNamed(key)) {
     if (isContainer(key)) {
       if (!realize(key, true)) return false;
-    } else {
+    } else if (place != kInside) {
       pin(key);
+    } else {
+      distinguish(key);
     }
   }
   if (place == kInside) return true;
@@ -303,7 +305,7 @@ bool Recorder::compares(int, PyObject* left, PyObject* right) {
   for (PyObject* each : {left, right}) {
     if (!slotIsKnown(each, kCompare)) return stop(std::string("compares a ") + Py_TYPE(each)->tp_name);
     if (!operand(each, true)) return false;
-    if (Py_TYPE(each)->tp_richcompare == PyBaseObject_Type.tp_richcompare) pin(each);
+    if (Py_TYPE(each)->tp_richcompare == PyBaseObject_Type.tp_richcompare) distinguish(each);
   }
   return true;
 }
@@ -317,7 +319,10 @@ bool Recorder::contains(PyObject* container, PyObject* item) {
   PyObject* own = lookUp(Py_TYPE(container), name);
   if (own && PyFunction_Check(own)) return true;
   if (PyDict_Check(container)) return lookup(container, item);
-  if (isContainer(container)) return realize(container, true) && operand(item, true);
+  if (isContainer(container)) {
+    distinguish(item);
+    return realize(container, true) && operand(item, true);
+  }
   return true;
 }
 
