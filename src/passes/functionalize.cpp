@@ -448,11 +448,16 @@ class Functionalizer {
 
   // out= gave an empty tensor the memory it needs: another tensor from here on.
   void adopt(Value* result, Value* updated, Node* position) {
+    if (!ops::sameSizes(updated->tensor()->sizes(), result->tensor()->sizes())) {
+      throw NotFunctional{"its result is recorded in other sizes than it has"};
+    }
     if (!sameMemory(*updated->tensor(), *result->tensor())) {
       Value* made = uninitialized(position, *result->tensor());
       ops::Builder build(graph_, position->region(), position, position->location());
-      updated = build.call("aten::copy", {Arg::value(made), Arg::value(updated), Arg::boolean(false)});
-      if (!sameMemory(*updated->tensor(), *result->tensor())) throw NotFunctional{"its layout cannot be kept"};
+      updated = build.tryCall("aten::copy", {Arg::value(made), Arg::value(updated), Arg::boolean(false)});
+      if (!updated || !sameMemory(*updated->tensor(), *result->tensor())) {
+        throw NotFunctional{"its layout cannot be kept"};
+      }
     }
     memory_.makeRoot(updated);
     graph_.replaceAllUses(result, updated);
