@@ -102,6 +102,10 @@ void reshapeAlias(const Infer& in, TensorSpec& view, size_t first) {
   for (Int size : view.sizes) {
     if (size < Int(0)) refuse("a size is negative");
   }
+  // PyTorch takes the stride that a row-major tensor has there.
+  for (Int stride : view.strides) {
+    if (stride < Int(0)) unsupported("a stride is negative");
+  }
 }
 
 void expand(const Infer& in, TensorSpec& view, size_t first) {

@@ -17,6 +17,7 @@ void requireReal(const TensorType& self) {
 // A pair of limits for each dimension.
 void requireRange(const Infer& in, size_t argument, size_t dims) {
   if (!in.given(argument)) return;
+  if (!in.arg(argument).isList()) unsupported("a histogram's range is not known");
   std::span<const Arg> limits = in.arg(argument).toList();
   if (limits.size() != 2 * dims) refuse("a histogram's range: two limits for each dimension");
   for (size_t i = 0; i < limits.size(); i += 2) {

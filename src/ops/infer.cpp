@@ -183,17 +183,34 @@ std::string_view Infer::string(size_t i) const {
   return args_[i].toString();
 }
 
+namespace {
+
+// A graph may compute what it gives for such an argument: then it is not known here.
+void requireKnown(const Arg& arg, Arg::Kind kind) {
+  if (arg.kind() != kind) unsupported("a dtype, device, layout or memory format is not known");
+}
+
+}  // namespace
+
 std::optional<DType> Infer::dtype(size_t i) const {
-  return given(i) ? std::optional(args_[i].toDType()) : std::nullopt;
+  if (!given(i)) return std::nullopt;
+  requireKnown(args_[i], Arg::Kind::DType);
+  return args_[i].toDType();
 }
 std::optional<Device> Infer::device(size_t i) const {
-  return given(i) ? std::optional(args_[i].toDevice()) : std::nullopt;
+  if (!given(i)) return std::nullopt;
+  requireKnown(args_[i], Arg::Kind::Device);
+  return args_[i].toDevice();
 }
 std::optional<Layout> Infer::layout(size_t i) const {
-  return given(i) ? std::optional(args_[i].toLayout()) : std::nullopt;
+  if (!given(i)) return std::nullopt;
+  requireKnown(args_[i], Arg::Kind::Layout);
+  return args_[i].toLayout();
 }
 std::optional<MemoryFormat> Infer::memoryFormat(size_t i) const {
-  return given(i) ? std::optional(args_[i].toMemoryFormat()) : std::nullopt;
+  if (!given(i)) return std::nullopt;
+  requireKnown(args_[i], Arg::Kind::MemoryFormat);
+  return args_[i].toMemoryFormat();
 }
 
 TensorSpec Infer::viewOf(const TensorType& base) const {
@@ -266,6 +283,17 @@ void finishOut(const Operator& op, Infer& in, ir::Context& context, Inferred& ou
   }
 }
 
+// Most arguments that lead to these are refused by rules, with better words.
+void requireSound(const Type* type) {
+  const TensorType* tensor = ir::asTensor(type);
+  if (!tensor) return;
+  auto negative = [](const Int& number) { return number.isConst() && number.constant() < 0; };
+  for (size_t i = 0; i < 2 * size_t{tensor->rank}; ++i) {
+    if (negative(tensor->dims[i])) refuse("a result would have a negative size or stride");
+  }
+  if (negative(tensor->offset)) refuse("a result would begin in front of its memory");
+}
+
 }  // namespace
 
 Inferred infer(const Operator& op, ir::Context& context, std::span<const Arg> args) {
@@ -277,6 +305,7 @@ Inferred infer(const Operator& op, ir::Context& context, std::span<const Arg> ar
       if (op.variant == Variant::Inplace) finishInplace(op, in, out);
       if (op.variant == Variant::Out) finishOut(op, in, context, out);
     }
+    for (const Type* result : out.results) requireSound(result);
   } catch (RefusalException& e) {
     out.refusal = std::move(e.refusal);
   } catch (const sym::Undecided& e) {

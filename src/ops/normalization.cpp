@@ -29,8 +29,11 @@ DType statisticsDType(const TensorType& input, std::initializer_list<const Tenso
 }
 
 bool wanted(const Infer& in, size_t maskArgument, size_t i) {
-  std::span<const Arg> mask = in.given(maskArgument) ? in.arg(maskArgument).toList() : std::span<const Arg>();
+  bool given = in.given(maskArgument);
+  if (given && !in.arg(maskArgument).isList()) unsupported("a mask of gradients is not known");
+  std::span<const Arg> mask = given ? in.arg(maskArgument).toList() : std::span<const Arg>();
   if (i >= mask.size()) refuse("a mask of gradients is too short");
+  if (mask[i].kind() != Arg::Kind::Bool) unsupported("a mask of gradients is not known");
   return mask[i].toBool();
 }
 

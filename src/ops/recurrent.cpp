@@ -63,6 +63,7 @@ void lstmCellBackward(Infer& in) {
     for (int i = 0; i < 3; ++i) noResult(in);
     return;
   }
+  if (workspace.rank != 2) refuse("a fused cell takes matrices");
   in.contiguous(workspace.sizes(), workspace);
   in.contiguous(cx.sizes(), cx);
   in.boolean(5) ? in.contiguous(Dims{workspace.size(1)}, workspace) : noResult(in);

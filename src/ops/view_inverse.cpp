@@ -16,6 +16,17 @@ using ir::Value;
 
 namespace {
 
+// Refusals here end in invertView and repeatView.
+int64_t numberOf(const Arg& arg) {
+  if (arg.kind() != Arg::Kind::Int) unsupported("a dimension is not known");
+  return arg.toInt();
+}
+
+bool hasValues(const Arg& arg) {
+  if (!arg.isList()) return arg.isValue();
+  return std::any_of(arg.toList().begin(), arg.toList().end(), hasValues);
+}
+
 struct View {
   const Node& node;
   size_t index;
@@ -25,7 +36,7 @@ struct View {
   const Arg& arg(size_t i) const { return node.arg(i); }
   const TensorType& type() const { return *node.result(index)->tensor(); }
   const TensorType& baseType() const { return *base->tensor(); }
-  int64_t number(size_t i) const { return node.arg(i).toInt(); }
+  int64_t number(size_t i) const { return numberOf(node.arg(i)); }
   // A dimension of the base.
   size_t dim(size_t i) const { return static_cast<size_t>(wrapDim(number(i), baseType().rank)); }
 };
@@ -75,6 +86,11 @@ Int pieceStart(const View& v, size_t dim) {
 
 Args pieceArgs(const View& v) {
   size_t dim = v.dim(2);
+  if (dim >= v.baseType().rank) refuse("a single number has no pieces");
+  for (size_t i = 0; i <= v.index; ++i) {
+    const TensorType* piece = v.node.result(i)->tensor();
+    if (!piece || piece->rank != v.baseType().rank) refuse("a piece has other dimensions than the tensor it is of");
+  }
   Int start = pieceStart(v, dim);
   return {v.arg(2), Arg::symInt(start), Arg::symInt(start + v.type().size(dim)), Arg::integer(1)};
 }
@@ -148,7 +164,7 @@ Value* permute(Builder& build, const View& v) {
   std::span<const Arg> order = v.arg(1).toList();
   Args back(order.size());
   for (size_t i = 0; i < order.size(); ++i) {
-    int64_t from = wrapDim(order[i].toInt(), static_cast<int64_t>(order.size()));
+    int64_t from = wrapDim(numberOf(order[i]), static_cast<int64_t>(order.size()));
     back[static_cast<size_t>(from)] = Arg::integer(static_cast<int64_t>(i));
   }
   return build.tryCall("aten::permute", {Arg::value(v.updated), Arg::list(back)});
@@ -307,6 +323,8 @@ bool hasViewInverse(const Operator& op) { return entryOf(&op); }
 Sharing sharing(const Node& node, size_t index) {
   const Operator* op = of(&node);
   if (!op || op->writes || !(op->variant == Variant::View || op->has(kMayAlias))) return Sharing::None;
+  // A number in the place of a tensor has no memory.
+  if (!node.arg(0).isValue() || index >= node.resultCount() || !node.result(index)->tensor()) return Sharing::None;
   const Entry* entry = entryOf(op);
   return entry && entry->share ? entry->share(node, index) : Sharing::Base;
 }
@@ -315,7 +333,13 @@ Value* repeatView(Builder& build, const Node& view, size_t index, Value* base) {
   View v{view, index, base};
   const Entry* entry = entryOf(view.op());
   if (sharing(view, index) == Sharing::Storage) return repeatAsStrided(build, v);
-  if (entry && entry->repeat) return entry->repeat(build, v);
+  if (entry && entry->repeat) {
+    try {
+      return entry->repeat(build, v);
+    } catch (const RefusalException&) {  // its arguments do not tell what it is, its type does
+      return repeatAsStrided(build, v);
+    }
+  }
   if (view.resultCount() != 1) return repeatAsStrided(build, v);
   Args args(view.args());
   args[0] = Arg::value(base);
@@ -327,8 +351,12 @@ Value* invertView(Builder& build, const Node& view, size_t index, Value* base, V
   const Entry* entry = entryOf(view.op());
   bool byPlace = !entry || sharing(view, index) == Sharing::Storage;
   // A dimension that is a value of the graph: only the types tell what it is.
-  for (const Arg& arg : view.args().subspan(1)) byPlace |= arg.isValue();
-  return byPlace ? scatterInStorage(build, v) : entry->inverse(build, v);
+  for (const Arg& arg : view.args().subspan(1)) byPlace |= hasValues(arg);
+  try {
+    return byPlace ? scatterInStorage(build, v) : entry->inverse(build, v);
+  } catch (const RefusalException&) {
+    return nullptr;
+  }
 }
 
 bool mayOverlap(const Node& view, size_t index) {

@@ -1,6 +1,7 @@
 // Makes a recorded program functional: operators that write become operators that return the new contents, and what was
 // written to an input is copied into it at the end. docs/functionalize.md says what is kept and what cannot be done;
 // functionalize_memory.h how memory is followed.
+#include <algorithm>
 #include <vector>
 
 #include "ops/functional_form.h"
@@ -98,6 +99,9 @@ class Functionalizer {
     recorded_.clear();
     for (const ir::Use& use : node->operands()) recorded_.push_back(use.value);
     if (!writes(*node)) return visitValue(node);
+    if (op->cost == ops::Cost::View && (node->resultCount() != 1 || !node->result()->tensor())) {
+      throw NotFunctional{"its result is not recorded as a tensor"};
+    }
     if (inEpilogue_ && keep(node)) return;
     if (const ops::Operator* view = ops::viewForm(*op)) return visitMetadata(node, *view);
     if (op->cost == ops::Cost::View) return visitStorage(node, *op);
@@ -260,10 +264,12 @@ class Functionalizer {
       if (memory_.inputOf(recorded)) throw NotFunctional{"an input would see other memory"};
       if (recorded_.size() == 1) return becomeRoot(node);
       Value* source = recorded_[1];
+      if (!source->tensor()) throw NotFunctional{"the memory it would see is not that of a tensor"};
       if (!sameMemory(*source->tensor(), *node->result()->tensor()))
         throw NotFunctional{"the bits of the tensors differ"};
       ops::Builder build(graph_, node->region(), node, node->location());
-      Value* view = build.call("aten::alias", {Arg::value(memory_.contents(source, node))});
+      Value* view = build.tryCall("aten::alias", {Arg::value(memory_.contents(source, node))});
+      if (!view) throw NotFunctional{"inference refuses the view that it becomes"};
       memory_.makeView(view->def(), 0, source);
       replace(node, 0, view);
       return graph_.erase(node);
@@ -325,7 +331,7 @@ class Functionalizer {
   void findTargets(const Node& node, const ops::Operator& op) {
     targets_.clear();
     fresh_.clear();
-    SmallVec<size_t, 4> firstOf(node.args().size(), 0);
+    SmallVec<size_t, 4> firstOf(node.args().size() + 1, 0);
     for (size_t i = 0; i < node.args().size(); ++i) {
       firstOf[i] = targets_.size();
       if (!(op.writes >> i & 1)) continue;
@@ -334,6 +340,7 @@ class Functionalizer {
         targets_.push_back({value});
       }
     }
+    firstOf[node.args().size()] = targets_.size();
     size_t at = 0;
     for (size_t r = 0; r < op.parsed.returns.size(); ++r) {
       bool list = op.parsed.returns[r].type.list;
@@ -342,9 +349,13 @@ class Functionalizer {
         const auto alias = op.resultAlias[r];
         if (alias < 0) {
           fresh_.push_back(node.result(at));
-        } else {
-          targets_[firstOf[static_cast<size_t>(alias)] + k].result = node.result(at);
+          continue;
         }
+        size_t target = firstOf[static_cast<size_t>(alias)] + k;
+        if (target >= firstOf[static_cast<size_t>(alias) + 1] || !node.result(at)->tensor()) {
+          throw NotFunctional{"a result is not recorded as the tensor that it writes"};
+        }
+        targets_[target].result = node.result(at);
       }
     }
   }
@@ -415,6 +426,7 @@ class Functionalizer {
       } else if (op.isRandom() || i > 0) {
         throw NotFunctional{"what it writes cannot be carried back to the tensor's memory"};
       } else {
+        discard(functional, node);
         return false;
       }
     }
@@ -429,9 +441,27 @@ class Functionalizer {
     return true;
   }
 
+  // What was made of a functional form that does not serve after all; views made anew on the way stay.
+  void discard(Node* functional, const Node* end) {
+    std::vector<Node*> made = {functional};
+    for (Node* node = functional->next(); node != end; node = node->next()) {
+      bool follows = std::any_of(node->operands().begin(), node->operands().end(), [&](const ir::Use& use) {
+        return std::find(made.begin(), made.end(), use.value->def()) != made.end();
+      });
+      if (follows) made.push_back(node);
+    }
+    while (!made.empty()) {
+      graph_.erase(made.back());
+      made.pop_back();
+    }
+  }
+
   // Whether what the functional form computes is, element by element, what the operator would write.
   bool fitsTargets(const ops::Operator& op, std::span<const ir::Type* const> results) const {
     if (results.size() != fresh_.size() + targets_.size()) return false;
+    for (size_t i = 0; i < fresh_.size(); ++i) {
+      if (fresh_[i]->tensor() && !ir::asTensor(results[i])) return false;
+    }
     for (size_t i = 0; i < targets_.size(); ++i) {
       const ir::TensorType* computed = ir::asTensor(results[fresh_.size() + i]);
       const ir::TensorType& target = *(targets_[i].resized() ? targets_[i].result : targets_[i].tensor)->tensor();
@@ -544,6 +574,7 @@ std::string reasonAt(const Node* node, const std::string& reason) {
 
 Failure functionalize(ir::Graph& graph) {
   ir::Graph::Checkpoint before = graph.checkpoint();
+  sym::Context::Checkpoint known = graph.context().symbols().checkpoint();
   Functionalizer pass(graph);
   Failure failure;
   try {
@@ -555,7 +586,12 @@ Failure functionalize(ir::Graph& graph) {
   } catch (const sym::Overflow& overflow) {
     failure = reasonAt(pass.at(), overflow.what());
   }
-  failure ? graph.rollback(before) : graph.commit(before);
+  if (!failure) {
+    graph.commit(before);
+    return failure;
+  }
+  graph.rollback(before);
+  graph.context().symbols().rollback(known);
   return failure;
 }
 
