@@ -133,7 +133,7 @@ def compile(
         ahead, foreign = False, _foreign(backend, options)
     if isinstance(model, (_C.Compiled, CompiledModule)):
         return model
-    compiled = _C.compile(model, fullgraph, ahead, foreign, _LIMIT)
+    compiled = _C.compile(model, fullgraph, ahead, foreign, _LIMIT, dynamic)
     if isinstance(model, torch.nn.Module):
         module = CompiledModule(model, compiled)
         module.__dict__["_settings"] = {"fullgraph": fullgraph, "backend": backend}

@@ -8,6 +8,7 @@
 
 #include "capture/tape.h"
 #include "capture/trace.h"
+#include "frontend/dynamic.h"
 #include "frontend/execute.h"
 #include "python/host.h"
 #include "watch/loop.h"
@@ -24,15 +25,6 @@ namespace {
 std::set<Compiled*>& living() {
   static std::set<Compiled*>& all = *new std::set<Compiled*>;  // saker.reset() forgets what they recorded
   return all;
-}
-
-void raiseNotWhole(const Stop& stop) {
-  py::object type = py::module_::import("saker.errors").attr("CaptureError");
-  py::object error = type("Unsupported",
-                          "the function cannot be captured whole: " + stop.why +
-                              "; move this out of the function, or compile without fullgraph=True",
-                          "", stop.file.empty() ? py::object(py::none()) : py::object(py::str(stop.file)), stop.line);
-  PyErr_SetObject(type.ptr(), error.ptr());
 }
 
 }  // namespace
@@ -76,7 +68,37 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
     if (!warnLimit()) return nullptr;
     return plain(args, nargsf, names);
   }
+  if (PyObject* result = captureDynamic(now, call)) return result;
+  if (PyErr_Occurred()) return nullptr;
   return capture(now, args, nargsf, names);
+}
+
+PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& call) {
+  if (options_.dynamic == Options::Dynamic::Never) return nullptr;
+  std::vector<StandIn> sizes = markedSizes(call);
+  if (sizes.empty() && options_.dynamic == Options::Dynamic::Always) sizes = allSizes(call);
+  for (size_t i = 0; sizes.empty() && i < versions_.size(); ++i) sizes = changedSizes(*versions_[i], call);
+  if (sizes.empty()) return nullptr;
+  std::string why;
+  std::unique_ptr<Version> version = frontend::captureDynamic(function_.get(), before, call, sizes, why);
+  if (!version) {
+    reports_.push_back({"static", why, "", 0});
+    return nullptr;
+  }
+  std::vector<PyObject*> found;
+  if (!version->fits(before, call, found)) return nullptr;
+  if (!options_.backend.is_none()) {
+    std::vector<at::Tensor> examples;
+    for (uint32_t place : version->inputs) examples.push_back(THPVariable_Unpack(found[place]));
+    version->executor = makeExecutor(version->program, examples, {false, options_.backend});
+  }
+  if (!versions_.empty()) ++counts().recompiles;
+  ++counts().graphs;
+  counts().operators += version->program->graph->liveNodes();
+  counts().guards += version->guards.size();
+  reports_.push_back({"captured", "sizes changed", "", 0});
+  versions_.insert(versions_.begin(), std::move(version));
+  return versions_[0]->run(found);
 }
 
 bool Compiled::warnLimit() {
@@ -95,14 +117,14 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   auto version = std::make_unique<Version>();
   version->ambient = before;
   tracing::Tape tape(python::pythonHost());
-  Recorder recorder(tape, function_.get(), call);
+  Recorder recorder(tape, function_.get(), call, /*raising=*/options_.fullgraph);
   PyObject* result = nullptr;
   {
     tracing::TapeScope scope(&tape);
     result = watch::run(recorder, function_.get(), args, nargsf, names);
   }
   counts().frames += recorder.frames();
-  if (!recorder.stopped() && tape.spoiled()) recorder.stop(*tape.spoiled());
+  if (!recorder.stopped() && tape.spoiled()) recorder.stop(*tape.spoiled(), /*quiet=*/true);
   std::string why;
   if (recorder.stopped()) {
     why = recorder.stopped()->why;
@@ -127,7 +149,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   if (!why.empty() && result && options_.fullgraph) {
     Py_DECREF(result);
     Stop stop = recorder.stopped() ? *recorder.stopped() : Stop{why, "", 0};
-    raiseNotWhole(stop);
+    raiseStop(stop);
     return nullptr;
   }
   version->eager = why;
@@ -138,7 +160,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
 }
 
 std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result) {
-  Cookbook book(recorder, tape);
+  Cookbook book(recorder, [&](const at::Tensor& tensor) { return tape.made(tensor); });
   std::optional<uint32_t> returned = book.write(result);
   if (!returned) return book.refusal();
   version.result = *returned;
@@ -257,12 +279,15 @@ PyTypeObject* compiledType() {
   return made;
 }
 
-py::object make(const py::object& function, bool fullgraph, bool ahead, const py::object& backend, size_t limit) {
+py::object make(const py::object& function, bool fullgraph, bool ahead, const py::object& backend, size_t limit,
+                const py::object& dynamic) {
+  using Dynamic = Options::Dynamic;
+  Dynamic sizes = dynamic.is_none() ? Dynamic::WhenChanged : py::cast<bool>(dynamic) ? Dynamic::Always : Dynamic::Never;
   Object* object = PyObject_GC_New(Object, compiledType());
   object->vectorcall = vectorcall;
   object->dict = nullptr;
   object->weak = nullptr;
-  object->compiled = new Compiled(function.ptr(), {fullgraph, ahead, backend, limit});
+  object->compiled = new Compiled(function.ptr(), {fullgraph, ahead, backend, sizes, limit});
   PyObject_GC_Track(object);
   return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(object));
 }
@@ -305,7 +330,7 @@ bool isCompiled(PyObject* object) { return Py_IS_TYPE(object, compiledType()); }
 void bindFrontend(py::module_& module) {
   module.attr("Compiled") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(compiledType()));
   module.def("compile", &make, py::arg("function"), py::arg("fullgraph"), py::arg("ahead"), py::arg("backend"),
-             py::arg("limit"));
+             py::arg("limit"), py::arg("dynamic"));
   module.def("compiled_versions", &versionsOf);
   module.def("compiled_reports", &reportsOf);
   module.def("compiled_forget", [](const py::object& object) { unwrap(object).forget(); });

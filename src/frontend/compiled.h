@@ -24,7 +24,8 @@ struct Options {
   bool fullgraph = false;
   bool ahead = true;   // through ahead-of-time autograd; else the recording itself runs
   py::object backend;  // (program, example inputs) -> callable; or None
-  size_t limit = 8;    // versions of one function
+  enum class Dynamic : uint8_t { Never, WhenChanged, Always } dynamic = Dynamic::WhenChanged;
+  size_t limit = 8;  // versions of one function
 };
 
 bool isCompiled(PyObject* object);
@@ -52,6 +53,8 @@ class Compiled {
  private:
   PyObject* plain(PyObject* const* args, size_t nargsf, PyObject* names);
   PyObject* capture(const Ambient& before, PyObject* const* args, size_t nargsf, PyObject* names);
+  // A version with symbolic sizes, where that can be; its result, or nullptr and no error set.
+  PyObject* captureDynamic(const Ambient& before, const CallArguments& call);
   // Nothing, or why the call cannot be done again.
   std::string finish(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result);
   bool warnLimit();

@@ -71,7 +71,8 @@ Executor backend(const std::shared_ptr<runtime::Program>& program, const std::ve
 Executor makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs,
                       const ExecutorOptions& options) {
   if (!options.backend.is_none()) return backend(program, inputs, options.backend);
-  if (!options.ahead) return recording(program);
+  // Without gradients there is nothing to do ahead of time: the recording is what would run.
+  if (!options.ahead || !program->differentiable) return recording(program);
   try {
     return aheadOfTime(program, inputs);
   } catch (const tracing::CaptureError&) {

@@ -22,10 +22,23 @@ TensorShape::TensorShape(const at::Tensor& tensor)
 bool TensorShape::fits(const at::Tensor& tensor) const {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   if (impl.key_set() != keys || impl.dtype() != c10::scalarTypeToTypeMeta(dtype)) return false;
-  if (impl.has_symbolic_sizes_strides() || impl.sizes() != c10::IntArrayRef(sizes)) return false;
+  if (impl.has_symbolic_sizes_strides()) return false;
   if (tensor.requires_grad() != requiresGrad || tensor.is_leaf() != leaf) return false;
+  if (!dynamic.empty()) return fitsDynamic(impl);
+  if (impl.sizes() != c10::IntArrayRef(sizes)) return false;
   if (tensor.layout() != c10::kStrided) return tensor.device() == device;
   return impl.strides() == c10::IntArrayRef(strides) && impl.storage_offset() == offset && impl.device() == device;
+}
+
+bool TensorShape::fitsDynamic(const c10::TensorImpl& impl) const {
+  if (impl.sizes().size() != sizes.size() || impl.storage_offset() != offset || impl.device() != device) return false;
+  size_t next = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    bool any = next < dynamic.size() && dynamic[next] == i;
+    next += any;
+    if (any ? impl.sizes()[i] < 2 : impl.sizes()[i] != sizes[i]) return false;
+  }
+  return true;
 }
 
 namespace {
@@ -259,6 +272,19 @@ bool Guards::check(const CallArguments& call, std::vector<PyObject*>& found) {
     return false;
   }
   return checkTypes();
+}
+
+std::vector<Guards::Argument> Guards::tensorArguments() const {
+  std::vector<size_t> indexOf(places, SIZE_MAX);
+  std::vector<Argument> out;
+  for (const Instruction& at : instructions) {
+    if (at.op == Op::Positional) indexOf[at.place] = static_cast<size_t>(at.number);
+    if (at.op == Op::Keyword) indexOf[at.place] = positional + static_cast<size_t>(at.number);
+    if (at.op == Op::Tensor && indexOf[at.place] != SIZE_MAX) {
+      out.push_back({indexOf[at.place], &tensors[static_cast<size_t>(at.number)]});
+    }
+  }
+  return out;
 }
 
 std::string Guards::expression(uint32_t place) const {

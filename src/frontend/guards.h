@@ -22,10 +22,14 @@ struct TensorShape {
   bool requiresGrad, leaf, inference;
   int64_t offset;
   c10::DimVector sizes, strides;
+  std::vector<size_t> dynamic;  // dimensions of any size above 1; strides are then for the program to judge
 
   explicit TensorShape(const at::Tensor& tensor);
   bool fits(const at::Tensor& tensor) const;
   std::string difference(const at::Tensor& tensor) const;
+
+ private:
+  bool fitsDynamic(const c10::TensorImpl& impl) const;
 };
 
 enum class Op : uint8_t {
@@ -105,6 +109,12 @@ class Guards {
   // The reason of the last failure, in words.
   std::string failure() const;
   size_t size() const { return instructions.size() + types.size(); }
+  // The arguments of the call that are tensors, by place of their checks: what is loaded at once.
+  struct Argument {
+    size_t index;  // among the values of the call
+    const TensorShape* shape;
+  };
+  std::vector<Argument> tensorArguments() const;
   // Where a place is, as a Python expression.
   std::string expression(uint32_t place) const;
   std::vector<std::string> texts() const;

@@ -73,8 +73,7 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
     if (dict && PyDict_GET_SIZE(dict) > 0)
       return refuse("a new tensor with attributes of Python leaves the call, which cannot be made again");
     const at::Tensor& tensor = THPVariable_Unpack(object);
-    if (!tape_.made(tensor))
-      return refuse("a tensor that no operator made leaves the call, which cannot be made again");
+    if (!made_(tensor)) return refuse("a tensor that no operator made leaves the call, which cannot be made again");
     auto number = static_cast<uint32_t>(outputs.size());
     outputs.push_back(tensor);
     Ref cls = plain ? Ref() : Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object)));

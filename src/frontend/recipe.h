@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -40,7 +41,9 @@ struct Recipe {
 // Reads recipes off the objects as they are at the end of a call.
 class Cookbook {
  public:
-  Cookbook(const Recorder& recorder, const tracing::Tape& tape) : recorder_(recorder), tape_(tape) {}
+  // `made`: has an operator of the call made this tensor?
+  using Made = std::function<bool(const at::Tensor& tensor)>;
+  Cookbook(const Recorder& recorder, Made made) : recorder_(recorder), made_(std::move(made)) {}
 
   // The number of a recipe; nothing where there is none, and refusal() says why.
   std::optional<uint32_t> write(PyObject* object);
@@ -59,7 +62,7 @@ class Cookbook {
   std::optional<uint32_t> refuse(std::string why);
 
   const Recorder& recorder_;
-  const tracing::Tape& tape_;
+  Made made_;
   std::unordered_map<PyObject*, uint32_t> known_;
   std::unordered_map<const c10::TensorImpl*, uint32_t> tensors_;
   std::vector<Ref> kept_;

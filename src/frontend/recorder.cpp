@@ -51,13 +51,15 @@ bool isNamed(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   return PyType_Check(object) || type == &PyFunction_Type || PyCFunction_Check(object) || PyModule_Check(object) ||
          type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type ||
-         type == &PyMemberDescr_Type || type == &PyClassMethodDescr_Type || type == &PyProperty_Type ||
-         type == &PyStaticMethod_Type || type == &PyClassMethod_Type || PyType_IsSubtype(type, &Py_GenericAliasType) ||
-         isEnumMember(object) || isOperator(object);
+         type == &PyMemberDescr_Type || type == &PyInstanceMethod_Type || type == &PyClassMethodDescr_Type ||
+         type == &PyProperty_Type || type == &PyStaticMethod_Type || type == &PyClassMethod_Type ||
+         PyType_IsSubtype(type, &Py_GenericAliasType) || isEnumMember(object) || isOperator(object);
 }
 
-Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments& call)
-    : tape_(tape), operations_(Operations::table()) {
+Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments& call, bool raising,
+                   std::span<const StandIn> standIns)
+    : tape_(tape), operations_(Operations::table()), raising_(raising), speculative_(!standIns.empty()) {
+  for (const StandIn& each : standIns) standIns_.emplace(call.values[each.index], &each);
   guards_.positional = call.positional;
   tellCompiling(true);
   fixed(callable);
@@ -81,7 +83,7 @@ Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments&
   }
 }
 
-bool Recorder::stop(std::string why) {
+bool Recorder::stop(std::string why, bool quiet) {
   if (stopped_) return false;
   stopped_.emplace();
   stopped_->why = std::move(why);
@@ -90,8 +92,9 @@ bool Recorder::stop(std::string why) {
     stopped_->file = textOf(place.code->co_filename);
     stopped_->line = place.line;
   }
-  tracing::leaveTape();
+  if (!speculative_) tracing::leaveTape();
   tellCompiling(false);
+  if (raising_ && !quiet && !PyErr_Occurred()) raiseStop(*stopped_);
   return false;
 }
 
@@ -115,8 +118,21 @@ void Recorder::tellCompiling(bool on) {
 // Something on the tape may have made it useless: go on without watching.
 void Recorder::check() {
   if (stopped_ || !tape_.spoiled()) return;
-  stop(*tape_.spoiled());
+  stop(*tape_.spoiled(), /*quiet=*/true);
   watch::stop();
+}
+
+void raiseStop(const Stop& stop) {
+  Ref module = Ref::steal(PyImport_ImportModule("saker.errors"));
+  Ref type = module ? Ref::steal(PyObject_GetAttrString(module.get(), "CaptureError")) : Ref();
+  if (!type) return;
+  std::string text = "the function cannot be captured whole: it " + stop.why +
+                     "; move this out of the function, or compile without fullgraph=True";
+  Ref error = Ref::steal(
+      stop.file.empty()
+          ? PyObject_CallFunction(type.get(), "sssOi", "Unsupported", text.c_str(), "", Py_None, 0)
+          : PyObject_CallFunction(type.get(), "ssssi", "Unsupported", text.c_str(), "", stop.file.c_str(), stop.line));
+  if (error) PyErr_SetObject(type.get(), error.get());
 }
 
 // --- places ---
@@ -159,7 +175,9 @@ void Recorder::noteFixed(PyObject* object) {
 void Recorder::describe(uint32_t place, PyObject* object) {
   if (isTensor(object)) {
     const at::Tensor& tensor = THPVariable_Unpack(object);
-    guards_.tensors.emplace_back(tensor);
+    auto standIn = standIns_.find(object);
+    guards_.tensors.emplace_back(standIn == standIns_.end() ? tensor : standIn->second->real);
+    if (standIn != standIns_.end()) guards_.tensors.back().dynamic = standIn->second->dims;
     checkIs(Op::Tensor, place, nullptr, static_cast<int64_t>(guards_.tensors.size() - 1));
     tensors_.emplace(tensor.unsafeGetTensorImpl(), place);
   }
@@ -231,6 +249,18 @@ void Recorder::distinguish(PyObject* object) {
 
 // --- frames and names ---
 
+// Python's import system, and the arithmetic of sizes that are symbols, whose nodes note what they are asked.
+bool Recorder::skips(PyCodeObject* code) {
+  auto [found, isNew] = skipped_.try_emplace(code, false);
+  if (isNew) {
+    kept_.push_back(Ref::borrow(reinterpret_cast<PyObject*>(code)));
+    std::string file = textOf(code->co_filename), name = textOf(code->co_qualname);
+    bool symbols = file.ends_with("torch/__init__.py") && name.starts_with("Sym");
+    found->second = file.starts_with("<frozen importlib") || symbols || file.ends_with("fx/experimental/sym_node.py");
+  }
+  return found->second;
+}
+
 bool Recorder::enters(PyObject* function, PyCodeObject*) {
   if (stopped_) return false;
   ++frames_;
@@ -280,8 +310,7 @@ bool Recorder::writesGlobal(PyObject* globals, PyObject* name, PyObject* value) 
   static PyObject* const remove = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__delitem__");
   fixed(globals);
   written_.emplace(globals, name);
-  value ? effect(set, {globals, name, value}) : effect(remove, {globals, name});
-  return true;
+  return value ? effect(set, {globals, name, value}) : effect(remove, {globals, name});
 }
 
 bool Recorder::readsCell(PyObject* cell, PyObject* value) {
@@ -298,6 +327,7 @@ bool Recorder::readsCell(PyObject* cell, PyObject* value) {
 bool Recorder::writesCell(PyObject* cell, PyObject* value) {
   if (placeOf(cell) == kInside) return true;
   if (!value) return stop("deletes a variable of an enclosing function");
+  if (speculative_) return stop("writes to a variable of an enclosing function");
   written_.emplace(cell, nullptr);
   effects_.push_back({{}, {Ref::borrow(cell), Ref::borrow(value)}, {}});
   return true;
@@ -313,12 +343,14 @@ bool Recorder::readsName(PyObject* locals, PyObject* globals, PyObject* builtins
   return value ? readsGlobal(globals, builtins, name, value) : true;
 }
 
-void Recorder::effect(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
+bool Recorder::effect(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
+  if (speculative_) return stop("changes something outside");
   Effect made;
   made.callable = Ref::borrow(callable);
   for (PyObject* arg : args) made.arguments.push_back(Ref::borrow(arg));
   made.names = Ref::borrow(names);
   effects_.push_back(std::move(made));
+  return true;
 }
 
 bool Recorder::imports(PyObject*, PyObject*, PyObject*) { return true; }

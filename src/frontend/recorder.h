@@ -36,9 +36,19 @@ struct Stop {
   int line = 0;
 };
 
+// An argument that is given as a stand-in of symbolic sizes, and what it stands for.
+struct StandIn {
+  size_t index;  // among the values of the call
+  at::Tensor real;
+  std::vector<size_t> dims;
+};
+
 class Recorder final : public watch::Observer {
  public:
-  Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments& call);
+  // With `raising`, what stops the recording raises: a CaptureError, or, with stand-ins, whatever unwinds the call.
+  // A call with stand-ins runs nothing: it is undone by forgetting it, so it must change nothing outside.
+  Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments& call, bool raising = false,
+           std::span<const StandIn> standIns = {});
   ~Recorder() override { tellCompiling(false); }
 
   const std::optional<Stop>& stopped() const { return stopped_; }
@@ -53,8 +63,9 @@ class Recorder final : public watch::Observer {
   size_t frames() const { return frames_; }
   bool balanced() const { return contextSets_ == 0; }
   // No event comes any more; why, if it is for a reason.
-  bool stop(std::string why);
+  bool stop(std::string why, bool quiet = false);
 
+  bool skips(PyCodeObject* code) override;
   bool enters(PyObject* function, PyCodeObject* code) override;
   void left(PyCodeObject* code, PyObject* value) override;
   void madeFunction(PyObject* function) override;
@@ -134,7 +145,7 @@ class Recorder final : public watch::Observer {
   bool classAttribute(PyTypeObject* type, PyObject* name);
   bool superAttribute(PyObject* object, PyObject* name);
   bool descriptorRead(PyObject* owner, PyObject* name, PyObject* descriptor, uint32_t place);
-  void effect(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names = nullptr);
+  bool effect(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names = nullptr);
   // Does the type define this operator in Python, or is it C code that is known?
   bool slotIsKnown(PyObject* object, const char* const* names);
   bool operand(PyObject* object, bool deep);
@@ -148,10 +159,12 @@ class Recorder final : public watch::Observer {
   std::vector<PyObject*> objects_;  // by place, borrowed
   std::vector<Ref> kept_;           // outside objects keep their addresses while the table stands
   std::unordered_map<PyObject*, uint32_t> places_;
+  std::unordered_map<PyObject*, const StandIn*> standIns_;
   std::unordered_map<const c10::TensorImpl*, uint32_t> tensors_;
   std::unordered_map<uint64_t, uint32_t> reads_;  // by parent, step and key
   std::unordered_map<PyTypeObject*, size_t> types_;
   std::unordered_set<uint64_t> lookups_;
+  std::unordered_map<PyCodeObject*, bool> skipped_;
   std::unordered_set<PyObject*> madeFunctions_, realized_, entered_;
   std::set<std::pair<PyObject*, PyObject*>> written_;
   std::unordered_map<PyObject*, Ref> before_;  // containers that were written: as they were
@@ -161,7 +174,12 @@ class Recorder final : public watch::Observer {
   size_t frames_ = 0;
   int contextSets_ = 0;
   Ref wasCompiling_;
+  bool raising_;
+  bool speculative_;
 };
+
+// Sets the error that a call which must be captured whole ends with.
+void raiseStop(const Stop& stop);
 
 // What kind of object this is to a guard.
 bool isAtom(PyObject* object);    // a number, a string: its value is all there is

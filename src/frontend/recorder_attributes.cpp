@@ -238,8 +238,7 @@ bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
     PyObject* dict = PyModule_GetDict(owner);
     fixed(dict);
     written_.emplace(dict, name);
-    effect(setItem, {dict, name, value});
-    return true;
+    return effect(setItem, {dict, name, value});
   }
   PyObject* descriptor = lookUp(type, name);
   if (descriptor && isData(descriptor)) {
@@ -262,8 +261,7 @@ bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
   if (placeOf(owner) == kInside) return true;
   written_.emplace(owner, name);
   if (PyObject* dict = instanceDict(owner)) written_.emplace(dict, name);
-  value ? effect(plainSet, {owner, name, value}) : effect(plainDelete, {owner, name});
-  return true;
+  return value ? effect(plainSet, {owner, name, value}) : effect(plainDelete, {owner, name});
 }
 
 }  // namespace saker::frontend

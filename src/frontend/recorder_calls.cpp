@@ -160,6 +160,8 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
   }
   if (PyType_Check(callable)) return callsType(reinterpret_cast<PyTypeObject*>(callable), args, arguments.names);
   if (PyCFunction_Check(callable)) {
+    // Sizes that are symbols compute with nodes of C++, which note what they are asked.
+    if (!args.empty() && std::string_view(Py_TYPE(args[0])->tp_name).ends_with("_SymNode")) return true;
     if (inOperatorWrapper()) return behaves(Behaviour::Tensor, callable, args, arguments.names);
     // What tensors call that do without __torch_function__: (class, function, types, args, kwargs).
     if (nameOf(callable) == "_disabled_torch_function_impl" && args.size() >= 4) {
@@ -320,8 +322,7 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
         if (!realize(arg, true)) return false;
         if (!isAtom(arg)) return stop("prints an object that is no number and no string");
       }
-      effect(callable, args, names);
-      return true;
+      return effect(callable, args, names);
     case Behaviour::ContextGet: {
       if (args.empty()) return true;
       PyObject* value = nullptr;
@@ -392,8 +393,7 @@ bool Recorder::mutates(PyObject* callable, const Values& args, PyObject* names) 
     if (!unbound) return stop("changes a container by " + name);
     method = unbound.get();
   }
-  effect(method, args, names);
-  return true;
+  return effect(method, args, names);
 }
 
 }  // namespace saker::frontend

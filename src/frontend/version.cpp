@@ -5,6 +5,8 @@
 
 #include <unordered_map>
 
+#include "runtime/interpreter.h"
+
 namespace saker::frontend {
 
 std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors) {
@@ -19,10 +21,35 @@ std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors) {
 
 bool Version::fits(const Ambient& now, const CallArguments& call, std::vector<PyObject*>& found) {
   if (!(ambient == now) || !guards.check(call, found)) return false;
-  if (!writes) return true;
+  if (!writes && !dynamic) return true;
   std::vector<at::Tensor> tensors;
   for (uint32_t place : inputs) tensors.push_back(THPVariable_Unpack(found[place]));
-  return sharedMemory(tensors) == memory;
+  if (writes && !memory.empty() && sharedMemory(tensors) != memory) return false;
+  return !dynamic || sizesFit(tensors);
+}
+
+bool Version::sizesFit(const std::vector<at::Tensor>& tensors) const {
+  std::vector<at::Tensor> bound;
+  for (const runtime::Source& source : program->sources) {
+    bound.push_back(source.kind == runtime::Source::Kind::Argument ? tensors[source.argument] : source.tensor);
+  }
+  try {
+    sym::Assignment symbols = runtime::bindSymbols(*program->graph, bound);
+    for (const sym::Guard& guard : program->context->symbols().guards()) {
+      std::optional<bool> holds = sym::evaluateBool(guard.condition, symbols);
+      if (!holds || !*holds) return false;
+    }
+    for (size_t i = 0; i < bound.size(); ++i) {
+      const ir::TensorType& type = *program->graph->top()->parameters()[i]->tensor();
+      if (!type.symbolic) continue;
+      runtime::Geometry told = runtime::geometryOf(type, symbols);
+      if (bound[i].sizes() != c10::IntArrayRef(told.sizes) || bound[i].strides() != c10::IntArrayRef(told.strides))
+        return false;
+    }
+  } catch (const std::exception&) {
+    return false;
+  }
+  return true;
 }
 
 PyObject* Version::run(const std::vector<PyObject*>& found) {

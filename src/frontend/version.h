@@ -32,6 +32,7 @@ class Version {
   std::vector<uint32_t> inputs;  // places of the program's arguments
   std::vector<uint32_t> memory;  // by input: the first one that shares its memory
   bool writes = false;
+  bool dynamic = false;  // some sizes of the inputs are symbols
   Executor executor;
   // Made when it is first run, where the first call has changed what its inputs look like.
   std::function<Executor(const std::vector<at::Tensor>& inputs)> late;
@@ -41,6 +42,8 @@ class Version {
 
   // True: everything holds; `found` has what is at each place.
   bool fits(const Ambient& now, const CallArguments& call, std::vector<PyObject*>& found);
+  // Do the sizes of the inputs meet what the program asks of them?
+  bool sizesFit(const std::vector<at::Tensor>& tensors) const;
   // A new reference, or nullptr with an error set.
   PyObject* run(const std::vector<PyObject*>& found);
 };

@@ -242,6 +242,8 @@ Flow interpret(Machine& m, const Instruction* code, bool throwing) {
         return Flow::Unknown;
     }
   outcome:
+    // Who stops with an exception set wants it raised in place of the instruction.
+    if (flow == Flow::Stop && PyErr_Occurred() != nullptr) flow = Flow::Error;
     if (flow == Flow::Error || flow == Flow::Reraise) {
       if (flow == Flow::Error) {
         saker_frame_raised(&m.frame, m.index());
@@ -301,6 +303,11 @@ bool tellEntry(Session& session, struct _PyInterpreterFrame* raw) {
 }  // namespace
 
 PyObject* execute(Session& session, PyThreadState* thread, struct _PyInterpreterFrame* raw, bool throwing) {
+  if (session.observer->skips(saker_raw_code(raw))) {
+    const Unwatched unwatched;
+    const Unhooked unhooked;
+    return saker_frame_pass(thread, raw, throwing ? 1 : 0, nextHook());
+  }
   const Instruction* code = decoded(saker_raw_code(raw));
   if (code == nullptr || !tellEntry(session, raw)) {
     session.stop();

@@ -3,9 +3,10 @@
 //
 // Events named in the present tense come before the operation. They return false to stop watching: the instruction is
 // then not executed by the loop, its frame and every frame below the root goes on in CPython's own interpreter, and no
-// further event comes. Events named in the past tense come after the operation has succeeded. Whatever an operation
-// calls back (a property, __getattr__, __add__, a generator that is iterated) is watched frame by frame in between.
-// References are borrowed.
+// further event comes. With an exception set, that exception is raised in place of the instruction (but not by enters
+// and resumes). Events named in the past tense come after the operation has succeeded. Whatever an operation calls back
+// (a property, __getattr__, __add__, a generator that is iterated) is watched frame by frame in between. References are
+// borrowed.
 #pragma once
 
 #include <Python.h>
@@ -45,6 +46,12 @@ class Observer {
  public:
   virtual ~Observer() = default;
 
+  // Is a frame of this code not worth watching? It and all that it calls then runs in CPython's interpreter, and
+  // watching goes on behind it.
+  virtual bool skips(PyCodeObject* code) {
+    (void)code;
+    return false;
+  }
   // A frame is entered: a call of a function, or the first step of a generator's body. `function` may be nullptr.
   virtual bool enters(PyObject* function, PyCodeObject* code) = 0;
   // It is left with a value, or with an exception that is set (value is nullptr).

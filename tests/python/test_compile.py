@@ -233,3 +233,67 @@ def test_backend_gets_a_graph_module() -> None:
         torch.testing.assert_close(compiled(x, y), (x @ y).relu())
     assert len(seen) == 1
     assert isinstance(seen[0][0], torch.fx.GraphModule)
+
+
+def test_sizes_become_symbols_when_they_change() -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> Any:
+        rows = x.shape[0]
+        z = x.reshape(rows * 2, -1) @ y
+        if rows > 100:
+            z = z + 1
+        return z.relu(), z.sum()
+
+    compiled = saker.compile(fn)
+    before = saker.stats()["graphs"]
+    for rows in (4, 6, 8, 10, 200, 6, 300):
+        x = torch.randn(rows, 4, requires_grad=True)
+        y = torch.randn(2, 3)
+        got, expected = compiled(x, y), fn(x, y)
+        torch.testing.assert_close(got, expected, rtol=0, atol=0)
+        torch.testing.assert_close(torch.autograd.grad(got[0].sum(), x), torch.autograd.grad(expected[0].sum(), x))
+    assert saker.stats()["graphs"] == before + 3  # for 4 rows, for any number, for more than 100
+
+
+@pytest.mark.parametrize("dynamic", [True, False, None])
+def test_dynamic_modules(dynamic: bool | None) -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU())
+    reference = copy.deepcopy(module)
+    compiled = saker.compile(module, dynamic=dynamic)
+    before = saker.stats()["graphs"]
+    for rows in (3, 4, 5, 1, 6):
+        for each in (module, reference):
+            each.train(rows != 1)
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(compiled(x), reference(x))
+    torch.testing.assert_close(dict(module.named_buffers()), dict(reference.named_buffers()))
+    assert saker.stats()["graphs"] - before == {True: 2, None: 3, False: 5}[dynamic]
+
+
+def test_a_speculative_call_changes_nothing() -> None:
+    seen: list[int] = []
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        if x.shape[0] > 5:
+            seen.append(x.shape[0])
+        return y
+
+    compiled = saker.compile(fn)
+    for rows in (2, 3, 7, 8):
+        compiled(torch.ones(rows))
+    assert seen == [7, 8]
+
+
+def test_what_cannot_be_whole_raises_at_its_line() -> None:
+    import time
+
+    done = []
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        y = x + time.time()
+        done.append(y)
+        return y
+
+    with pytest.raises(saker.CaptureError, match=r"time\.time"):
+        saker.compile(fn, fullgraph=True)(torch.ones(2))
+    assert done == []

@@ -1,0 +1,179 @@
+#include "frontend/dynamic.h"
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "capture/capture.h"
+#include "capture/trace_tensor.h"
+#include "frontend/execute.h"
+#include "python/host.h"
+#include "runtime/interpreter.h"
+#include "watch/loop.h"
+
+namespace saker::frontend {
+
+namespace {
+
+// Has the trace refused something? The program may have caught the error and gone another way.
+thread_local bool refused = false;
+
+std::exception_ptr refuse(const ops::Refusal& refusal, const std::string& op, const ir::Location* location) {
+  refused = true;
+  return python::pythonHost().error(refusal, op, location);
+}
+
+std::string pendingError() {
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  Ref text = Ref::steal(value ? PyObject_Str(value) : nullptr);
+  const char* data = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  std::string out = data ? data : "it raised an exception or changed something";
+  PyErr_Restore(type, value, trace);
+  return out;
+}
+
+size_t valuesOf(const CallArguments& call) {
+  return call.positional + (call.names ? static_cast<size_t>(PyTuple_GET_SIZE(call.names)) : 0);
+}
+
+bool isOrdinary(const at::Tensor& tensor) {
+  return tensor.layout() == c10::kStrided && tensor.has_storage() && !tensor.is_inference() &&
+         !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
+         !tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
+}
+
+// Tensors that the trace met elsewhere are inputs like the others.
+bool closedToArguments(runtime::Program& program, const Recorder& recorder, Version& version) {
+  for (size_t i = 0; i < program.sources.size(); ++i) {
+    runtime::Source& source = program.sources[i];
+    if (source.kind == runtime::Source::Kind::Flat) return false;
+    if (source.kind != runtime::Source::Kind::Closed || source.literal) continue;
+    uint32_t place = recorder.placeOfTensor(source.tensor);
+    if (place == kInside) return false;
+    source = {runtime::Source::Kind::Argument, program.arguments, {}, false};
+    program.sameAs.push_back(program.arguments++);
+    program.argumentWrites.push_back(program.closedWrites[i]);
+    program.closedWrites[i] = 0;
+    version.inputs.push_back(place);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& before, const CallArguments& call,
+                                        std::span<const StandIn> arguments, std::string& why) {
+  std::vector<at::Tensor> tensors;
+  std::vector<tracing::DynamicSize> sizes;
+  for (const StandIn& argument : arguments) {
+    for (size_t dim : argument.dims) sizes.push_back({tensors.size(), dim, ""});
+    tensors.push_back(argument.real);
+  }
+  tracing::Host host = python::pythonHost();
+  host.error = &refuse;
+  refused = false;
+  auto version = std::make_unique<Version>();
+  version->ambient = before;
+  try {
+    tracing::Capture capture(host, tensors, sizes);
+    std::vector<PyObject*> values(call.values, call.values + valuesOf(call));
+    std::vector<Ref> wrapped;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      wrapped.push_back(Ref::steal(THPVariable_Wrap(capture.arguments()[i])));
+      values[arguments[i].index] = wrapped.back().get();
+    }
+    tracing::Tape unused(host);
+    CallArguments given{values.data(), call.positional, call.names};
+    Recorder recorder(unused, function, given, /*raising=*/true, arguments);
+    Ref result = Ref::steal(watch::run(recorder, function, values.data(), call.positional, call.names));
+    if (!result || recorder.stopped() || refused || !(Ambient::now() == before) || !recorder.balanced() ||
+        !recorder.effects().empty()) {
+      why = recorder.stopped() ? recorder.stopped()->why : pendingError();
+      PyErr_Clear();
+      return nullptr;
+    }
+    auto made = [](const at::Tensor& tensor) { return tracing::traceTensor(*tensor.unsafeGetTensorImpl()) != nullptr; };
+    Cookbook book(recorder, made);
+    std::optional<uint32_t> returned = book.write(result.get());
+    if (!returned) {
+      why = book.refusal();
+      return nullptr;
+    }
+    version->result = *returned;
+    for (const StandIn& argument : arguments) version->inputs.push_back(recorder.placeOf(values[argument.index]));
+    std::vector<c10::IValue> outputs(book.outputs.begin(), book.outputs.end());
+    std::shared_ptr<runtime::Program> program = capture.finish(outputs);
+    if (!closedToArguments(*program, recorder, *version)) return nullptr;
+    for (uint32_t writes : program->argumentWrites) version->writes |= writes != 0;
+    version->recipes = std::move(book.recipes);
+    version->guards = recorder.takeGuards();
+    version->executor = makeExecutor(program, {}, {/*ahead=*/false, pybind11::none()});
+    version->program = std::move(program);
+    version->dynamic = true;
+    return version;
+  } catch (python_error&) {
+    why = pendingError();
+    PyErr_Clear();
+  } catch (const std::exception& error) {
+    why = error.what();
+    PyErr_Clear();
+  }
+  return nullptr;
+}
+
+std::vector<StandIn> changedSizes(const Version& version, const CallArguments& call) {
+  if (!version.eager.empty() || !version.effects.empty() || call.positional != version.guards.positional) return {};
+  std::vector<StandIn> out;
+  for (const Guards::Argument& argument : version.guards.tensorArguments()) {
+    if (argument.index >= valuesOf(call) || !isTensor(call.values[argument.index])) return {};
+    const at::Tensor& tensor = THPVariable_Unpack(call.values[argument.index]);
+    const TensorShape& shape = *argument.shape;
+    if (!isOrdinary(tensor) || tensor.dim() != static_cast<int64_t>(shape.sizes.size()) ||
+        tensor.scalar_type() != shape.dtype || tensor.requires_grad() != shape.requiresGrad) {
+      return {};
+    }
+    std::vector<size_t> dims;
+    for (size_t i = 0; i < shape.sizes.size(); ++i) {
+      bool was = std::find(shape.dynamic.begin(), shape.dynamic.end(), i) != shape.dynamic.end();
+      int64_t size = tensor.sizes()[i];
+      if (size >= 2 && (was || (shape.sizes[i] >= 2 && size != shape.sizes[i]))) dims.push_back(i);
+    }
+    if (!dims.empty()) out.push_back({argument.index, tensor, std::move(dims)});
+  }
+  return out;
+}
+
+std::vector<StandIn> allSizes(const CallArguments& call) {
+  std::vector<StandIn> out;
+  for (size_t i = 0; i < valuesOf(call); ++i) {
+    if (!isTensor(call.values[i])) continue;
+    const at::Tensor& tensor = THPVariable_Unpack(call.values[i]);
+    if (!isOrdinary(tensor)) return {};
+    std::vector<size_t> dims;
+    for (size_t d = 0; d < static_cast<size_t>(tensor.dim()); ++d) {
+      if (tensor.sizes()[d] >= 2) dims.push_back(d);
+    }
+    if (!dims.empty()) out.push_back({i, tensor, std::move(dims)});
+  }
+  return out;
+}
+
+std::vector<StandIn> markedSizes(const CallArguments& call) {
+  static PyObject* const name = PyUnicode_InternFromString("_dynamo_dynamic_indices");
+  std::vector<StandIn> out;
+  for (size_t i = 0; i < valuesOf(call); ++i) {
+    PyObject* dict = isTensor(call.values[i]) ? instanceDict(call.values[i]) : nullptr;
+    PyObject* marked = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+    if (!marked || !PyAnySet_Check(marked)) continue;
+    const at::Tensor& tensor = THPVariable_Unpack(call.values[i]);
+    std::vector<size_t> dims;
+    for (size_t d = 0; isOrdinary(tensor) && d < static_cast<size_t>(tensor.dim()); ++d) {
+      Ref number = Ref::steal(PyLong_FromSize_t(d));
+      if (PySet_Contains(marked, number.get()) == 1 && tensor.sizes()[d] >= 2) dims.push_back(d);
+    }
+    if (!dims.empty()) out.push_back({i, tensor, std::move(dims)});
+  }
+  return out;
+}
+
+}  // namespace saker::frontend
