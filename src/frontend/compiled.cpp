@@ -59,10 +59,10 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
     if (i > 0)
       std::rotate(versions_.begin(), versions_.begin() + static_cast<std::ptrdiff_t>(i),
                   versions_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-    Version& version = *versions_[0];
-    if (!version.eager.empty()) return plain(args, nargsf, names);
+    std::shared_ptr<Version> version = versions_[0];  // other threads may record while it runs
+    if (!version->eager.empty()) return plain(args, nargsf, names);
     ++counts().replays;
-    return version.run(found);
+    return version->run(found);
   }
   if (versions_.size() >= options_.limit) {
     if (!warnLimit()) return nullptr;
@@ -80,7 +80,7 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   for (size_t i = 0; sizes.empty() && i < versions_.size(); ++i) sizes = changedSizes(*versions_[i], call);
   if (sizes.empty()) return nullptr;
   std::string why;
-  std::unique_ptr<Version> version = frontend::captureDynamic(function_.get(), before, call, sizes, why);
+  std::shared_ptr<Version> version = frontend::captureDynamic(function_.get(), before, call, sizes, why);
   if (!version) {
     reports_.push_back({"static", why, "", 0});
     return nullptr;
@@ -97,8 +97,8 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   counts().operators += version->program->graph->liveNodes();
   counts().guards += version->guards.size();
   reports_.push_back({"captured", "sizes changed", "", 0});
-  versions_.insert(versions_.begin(), std::move(version));
-  return versions_[0]->run(found);
+  versions_.insert(versions_.begin(), version);
+  return version->run(found);
 }
 
 bool Compiled::warnLimit() {
@@ -114,7 +114,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   Report report;
   report.why = lastFailure_;
   CallArguments call{args, static_cast<size_t>(PyVectorcall_NARGS(nargsf)), names};
-  auto version = std::make_unique<Version>();
+  auto version = std::make_shared<Version>();
   version->ambient = before;
   tracing::Tape tape(python::pythonHost());
   Recorder recorder(tape, function_.get(), call, /*raising=*/options_.fullgraph);
@@ -232,12 +232,23 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObj
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(asObject(self)->dict);
-  if (asObject(self)->compiled) Py_VISIT(asObject(self)->compiled->function());
-  return 0;
+  Compiled* compiled = asObject(self)->compiled;
+  if (!compiled) return 0;
+  Py_VISIT(compiled->function());
+  int stop = 0;
+  auto each = [&](PyObject* object) {
+    if (object && stop == 0) stop = visit(object, arg);
+  };
+  for (const std::shared_ptr<Version>& version : compiled->versions()) version->eachObject(each);
+  return stop;
 }
 
 int clear(PyObject* self) {
   Py_CLEAR(asObject(self)->dict);
+  if (asObject(self)->compiled) {
+    asObject(self)->compiled->forget();
+    asObject(self)->compiled->setFunction(Py_None);
+  }
   return 0;
 }
 
@@ -299,7 +310,7 @@ Compiled& unwrap(const py::object& object) {
 
 py::list versionsOf(const py::object& object) {
   py::list out;
-  for (const std::unique_ptr<Version>& version : unwrap(object).versions()) {
+  for (const std::shared_ptr<Version>& version : unwrap(object).versions()) {
     py::dict each;
     each["eager"] = version->eager;
     each["guards"] = version->guards.texts();

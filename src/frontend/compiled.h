@@ -45,7 +45,7 @@ class Compiled {
 
   PyObject* call(PyObject* const* args, size_t nargsf, PyObject* names);
   void forget() { versions_.clear(); }
-  const std::vector<std::unique_ptr<Version>>& versions() const { return versions_; }
+  const std::vector<std::shared_ptr<Version>>& versions() const { return versions_; }
   const std::vector<Report>& reports() const { return reports_; }
   PyObject* function() const { return function_.get(); }
   void setFunction(PyObject* function) { function_ = Ref::borrow(function); }
@@ -61,7 +61,7 @@ class Compiled {
 
   Ref function_;
   Options options_;
-  std::vector<std::unique_ptr<Version>> versions_;
+  std::vector<std::shared_ptr<Version>> versions_;
   std::vector<Report> reports_;
   std::string lastFailure_;
   bool warned_ = false;

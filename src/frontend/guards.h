@@ -118,6 +118,21 @@ class Guards {
   // Where a place is, as a Python expression.
   std::string expression(uint32_t place) const;
   std::vector<std::string> texts() const;
+  // Every object that is held, for Python's garbage collector.
+  template <typename Visit>
+  void eachObject(Visit visit) const {
+    for (const Ref& name : keywords) visit(name.get());
+    for (const Instruction& at : instructions) visit(at.object.get());
+    for (const FunctionParts& parts : functions) {
+      visit(parts.defaults.get());
+      visit(parts.keywordDefaults.get());
+    }
+    for (const TypeLookups& lookups : types) {
+      visit(lookups.type.get());
+      for (const auto& [name, value] : lookups.names) visit(name.get());
+      for (const Ref& value : lookups.kept) visit(value.get());
+    }
+  }
 
  private:
   bool step(const Instruction& instruction, const CallArguments& call, std::vector<PyObject*>& found);

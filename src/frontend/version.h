@@ -42,6 +42,15 @@ class Version {
 
   // True: everything holds; `found` has what is at each place.
   bool fits(const Ambient& now, const CallArguments& call, std::vector<PyObject*>& found);
+  template <typename Visit>
+  void eachObject(Visit visit) const {
+    guards.eachObject(visit);
+    for (const Recipe& recipe : recipes) visit(recipe.object.get());
+    for (const DoneAgain& effect : effects) {
+      visit(effect.callable.get());
+      visit(effect.names.get());
+    }
+  }
   // Do the sizes of the inputs meet what the program asks of them?
   bool sizesFit(const std::vector<at::Tensor>& tensors) const;
   // A new reference, or nullptr with an error set.

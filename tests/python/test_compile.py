@@ -297,3 +297,17 @@ def test_what_cannot_be_whole_raises_at_its_line() -> None:
     with pytest.raises(saker.CaptureError, match=r"time\.time"):
         saker.compile(fn, fullgraph=True)(torch.ones(2))
     assert done == []
+
+
+def test_a_module_that_holds_its_compiled_forward_is_collected() -> None:
+    import gc
+    import weakref
+
+    module = torch.nn.Linear(3, 3)
+    module.forward = saker.compile(module.forward)
+    module(torch.ones(2, 3))
+    module(torch.ones(2, 3))
+    alive = weakref.ref(module)
+    del module
+    gc.collect()
+    assert alive() is None
