@@ -1,4 +1,5 @@
 // Calls, and the making of functions.
+#include "watch/errors.h"
 #include "watch/handlers.h"
 
 namespace saker::watch {
@@ -57,26 +58,32 @@ void keywordsError(PyObject* function, PyObject* keywords) {
   }
   if (!PyErr_ExceptionMatches(PyExc_KeyError)) return;
   // The merge says so of a key that comes twice: the error's only argument is the key.
-  PyObject* type = nullptr;
-  PyObject* value = nullptr;
-  PyObject* traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyObject* arguments = value;
-  if (value != nullptr && PyExceptionInstance_Check(value)) {
-    arguments = reinterpret_cast<PyBaseExceptionObject*>(value)->args;
-  }
-  if (arguments == nullptr || !PyTuple_Check(arguments) || PyTuple_GET_SIZE(arguments) != 1) {
-    PyErr_Restore(type, value, traceback);
+#if PY_VERSION_HEX >= 0x030c0000
+  Owned raised(takeRaised());
+  PyObject* arguments = reinterpret_cast<PyBaseExceptionObject*>(raised.get())->args;
+  const bool merged = arguments != nullptr && PyTuple_Check(arguments) && PyTuple_GET_SIZE(arguments) == 1;
+  if (!merged) {
+    setRaised(raised.release());
     return;
   }
-  const Owned text(_PyObject_FunctionStr(function));
-  if (text) {
-    PyErr_Format(PyExc_TypeError, "%U got multiple values for keyword argument '%S'", text.get(),
-                 PyTuple_GET_ITEM(arguments, 0));
+#else
+  // 3.11 looks at what was set before it is an instance; it is one already where another exception is being handled.
+  PyObject* type = nullptr;
+  PyObject* arguments = nullptr;
+  PyObject* traceback = nullptr;
+  PyErr_Fetch(&type, &arguments, &traceback);
+  if (arguments == nullptr || !PyTuple_Check(arguments) || PyTuple_GET_SIZE(arguments) != 1) {
+    PyErr_Restore(type, arguments, traceback);
+    return;
   }
-  Py_XDECREF(type);
-  Py_XDECREF(value);
-  Py_XDECREF(traceback);
+  const Owned ownedType(type);
+  const Owned ownedArguments(arguments);
+  const Owned ownedTraceback(traceback);
+#endif
+  const Owned text(_PyObject_FunctionStr(function));
+  if (!text) return;
+  PyErr_Format(PyExc_TypeError, "%U got multiple values for keyword argument '%S'", text.get(),
+               PyTuple_GET_ITEM(arguments, 0));
 }
 
 // Operands: function, self or nullptr, callable; then the arguments, those of keywords last.
