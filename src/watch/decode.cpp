@@ -2,6 +2,8 @@
 
 #include <new>
 
+#include "watch/frame.h"
+
 namespace saker::watch {
 
 namespace {
@@ -9,29 +11,22 @@ namespace {
 void drop(void* instructions) { delete[] static_cast<Instruction*>(instructions); }
 
 // Where code objects keep our instructions. The index belongs to the interpreter and is asked for once.
+Py_ssize_t extraIndex() {
 #if PY_VERSION_HEX >= 0x030c0000
-Py_ssize_t extraIndex() {
   static const Py_ssize_t index = PyUnstable_Eval_RequestCodeExtraIndex(drop);
-  return index;
-}
-int getExtra(PyCodeObject* code, void** extra) {
-  return PyUnstable_Code_GetExtra(reinterpret_cast<PyObject*>(code), extraIndex(), extra);
-}
-int setExtra(PyCodeObject* code, void* extra) {
-  return PyUnstable_Code_SetExtra(reinterpret_cast<PyObject*>(code), extraIndex(), extra);
-}
 #else
-Py_ssize_t extraIndex() {
   static const Py_ssize_t index = _PyEval_RequestCodeExtraIndex(drop);
+#endif
   return index;
 }
-int getExtra(PyCodeObject* code, void** extra) {
-  return _PyCode_GetExtra(reinterpret_cast<PyObject*>(code), extraIndex(), extra);
-}
+
 int setExtra(PyCodeObject* code, void* extra) {
+#if PY_VERSION_HEX >= 0x030c0000
+  return PyUnstable_Code_SetExtra(reinterpret_cast<PyObject*>(code), extraIndex(), extra);
+#else
   return _PyCode_SetExtra(reinterpret_cast<PyObject*>(code), extraIndex(), extra);
-}
 #endif
+}
 
 Instruction* decode(PyCodeObject* code) {
   // Not what runs: that is specialised and instrumented. This has the compiler's instructions at the same indexes.
@@ -42,9 +37,11 @@ Instruction* decode(PyCodeObject* code) {
   const int count = static_cast<int>(units.size() / 2);
   auto* instructions = new (std::nothrow) Instruction[static_cast<size_t>(count)];
   if (instructions != nullptr) {
+    for (int index = 0; index < count; ++index) instructions[index].index = index;
     for (int index = 0; index < count;) {
       const Unit unit = readUnit(units, index, cacheCounts);
       instructions[index] = translate(units, unit);
+      instructions[index].index = index + instructions[index].proper;
       index = unit.next;
     }
   }
@@ -69,9 +66,7 @@ Unit readUnit(std::span<const unsigned char> bytes, int index, const unsigned ch
 }
 
 const Instruction* decoded(PyCodeObject* code) {
-  void* known = nullptr;
-  if (getExtra(code, &known) < 0) PyErr_Clear();
-  if (known != nullptr) return static_cast<const Instruction*>(known);
+  if (void* known = saker_code_extra(code, extraIndex()); known != nullptr) return static_cast<Instruction*>(known);
   Instruction* made = decode(code);
   if (made == nullptr || setExtra(code, made) < 0) {
     PyErr_Clear();

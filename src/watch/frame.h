@@ -27,8 +27,11 @@ typedef struct SakerFrame {
   uint16_t* units;             /* the first unit of the code */
   SakerPosition* position;     /* the frame's instruction: the running one, or the one before the next */
   const volatile int* breaker; /* not zero: something is pending (signals, the GIL) */
-  uint64_t monitoring;         /* of 3.12: which version of the instrumentation the frame began with */
-  PyObject* generator;         /* whose frame this is, or NULL */
+#if PY_VERSION_HEX >= 0x030c0000
+  const uint64_t* instrumentation; /* its version now, and when the frame was entered */
+  uint64_t entered_with;
+#endif
+  PyObject* generator; /* whose frame this is, or NULL */
 } SakerFrame;
 
 /* Fills `frame` from the frame that a PEP 523 hook was given, links it as the thread's current one and takes a unit of
@@ -46,17 +49,26 @@ PyObject* saker_frame_pass(PyThreadState* thread, struct _PyInterpreterFrame* ra
                            _PyFrameEvalFunction next);
 
 /* Questions about a frame that was not entered yet. */
+enum {
+  SAKER_WATCHED, /* an ordinary frame */
+  SAKER_IDLE,    /* nothing of the program's runs: a generator function that makes its generator, the recursion limit */
+  SAKER_FINALIZER, /* the collector runs: this frame is a finalizer's */
+  SAKER_TRACED,    /* tracing, profiling or monitoring is on: CPython must run the frame */
+};
+int saker_raw_kind(PyThreadState* thread, struct _PyInterpreterFrame* raw);
 PyCodeObject* saker_raw_code(struct _PyInterpreterFrame* raw);
 PyObject* saker_raw_function(struct _PyInterpreterFrame* raw);
-int saker_raw_index(struct _PyInterpreterFrame* raw);            /* of the instruction before the next one */
-int saker_raw_makes_generator(struct _PyInterpreterFrame* raw);  /* the call of a generator function: only makes it */
 int saker_raw_starts_generator(struct _PyInterpreterFrame* raw); /* its first step */
-int saker_raw_traced(PyThreadState* thread, struct _PyInterpreterFrame* raw);
-int saker_thread_exhausted(PyThreadState* thread);  /* the recursion limit is reached */
-int saker_thread_collecting(PyThreadState* thread); /* the collector runs: this frame is a finalizer's */
 
-/* Is tracing, profiling or monitoring on, so that CPython must run the frame? */
+/* Has tracing, profiling or monitoring been switched on, so that CPython must run the frame? First a quick question. */
 int saker_frame_traced(const SakerFrame* frame);
+static inline int saker_frame_suspect(const SakerFrame* frame) {
+#if PY_VERSION_HEX >= 0x030c0000
+  return *frame->instrumentation != frame->entered_with || frame->code->_co_monitoring != NULL;
+#else
+  return frame->thread->cframe->use_tracing;
+#endif
+}
 PyObject* saker_frame_namespace(const SakerFrame* frame); /* the locals of a class body or of exec; may be NULL */
 int saker_frame_suspended(PyObject* generator);           /* waits in a yield */
 
@@ -72,7 +84,8 @@ void saker_frame_exhausted(const SakerFrame* frame,
 void saker_frame_unwound(const SakerFrame* frame, int index);
 
 PyObject* saker_lookup_special(PyObject* object, PyObject* name); /* on the type, bound; NULL without one */
-PyObject* saker_import_function(PyThreadState* thread);           /* the interpreter's own __import__, borrowed */
+void* saker_code_extra(PyCodeObject* code, Py_ssize_t index); /* what a code object keeps for us; NULL: nothing yet */
+PyObject* saker_import_function(PyThreadState* thread);       /* the interpreter's own __import__, borrowed */
 
 #ifdef __cplusplus
 }

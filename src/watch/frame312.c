@@ -56,7 +56,8 @@ PyObject** saker_frame_enter(PyThreadState* thread, _PyInterpreterFrame* raw, Sa
   frame->units = (uint16_t*)_PyCode_CODE(code);
   frame->position = (SakerPosition*)&raw->prev_instr;
   frame->breaker = (const volatile int*)&thread->interp->ceval.eval_breaker;
-  frame->monitoring = thread->interp->monitoring_version;
+  frame->instrumentation = &thread->interp->monitoring_version;
+  frame->entered_with = thread->interp->monitoring_version;
   frame->generator = raw->owner == FRAME_OWNED_BY_GENERATOR ? (PyObject*)_PyFrame_GetGenerator(raw) : NULL;
   PyObject** top = _PyFrame_GetStackPointer(raw);
   raw->stacktop = -1; /* running: the collector leaves the slots of a generator alone */
@@ -161,27 +162,20 @@ PyObject* saker_frame_pass(PyThreadState* thread, _PyInterpreterFrame* raw, int 
 
 PyCodeObject* saker_raw_code(_PyInterpreterFrame* raw) { return raw->f_code; }
 PyObject* saker_raw_function(_PyInterpreterFrame* raw) { return raw->f_funcobj; }
-int saker_raw_index(_PyInterpreterFrame* raw) { return _PyInterpreterFrame_LASTI(raw); }
 
-int saker_raw_makes_generator(_PyInterpreterFrame* raw) {
-  return raw->owner == FRAME_OWNED_BY_THREAD &&
-         (raw->f_code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
+int saker_raw_kind(PyThreadState* thread, _PyInterpreterFrame* raw) {
+  const int makes_generator = raw->owner == FRAME_OWNED_BY_THREAD &&
+                              (raw->f_code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
+  if (makes_generator || thread->py_recursion_remaining <= 0) return SAKER_IDLE;
+  if (thread->interp->gc.collecting) return SAKER_FINALIZER;
+  return monitored(thread, raw->f_code) ? SAKER_TRACED : SAKER_WATCHED;
 }
 
 int saker_raw_starts_generator(_PyInterpreterFrame* raw) {
   return raw->prev_instr < _PyCode_CODE(raw->f_code) + raw->f_code->_co_firsttraceable;
 }
 
-int saker_raw_traced(PyThreadState* thread, _PyInterpreterFrame* raw) { return monitored(thread, raw->f_code); }
-
-int saker_thread_exhausted(PyThreadState* thread) { return thread->py_recursion_remaining <= 0; }
-int saker_thread_collecting(PyThreadState* thread) { return thread->interp->gc.collecting; }
-
-/* A code object's own events do not move the version. */
-int saker_frame_traced(const SakerFrame* frame) {
-  if (frame->thread->interp->monitoring_version == frame->monitoring && frame->code->_co_monitoring == NULL) return 0;
-  return monitored(frame->thread, frame->code);
-}
+int saker_frame_traced(const SakerFrame* frame) { return monitored(frame->thread, frame->code); }
 
 PyObject* saker_frame_namespace(const SakerFrame* frame) { return frame->raw->f_locals; }
 int saker_frame_suspended(PyObject* generator) { return ((PyGenObject*)generator)->gi_frame_state == FRAME_SUSPENDED; }
@@ -277,6 +271,17 @@ int saker_frame_handled(const SakerFrame* frame, int handler) {
 void saker_frame_exhausted(const SakerFrame* frame, int index) { tell(frame, index, PY_MONITORING_EVENT_RAISE); }
 
 void saker_frame_unwound(const SakerFrame* frame, int index) { tell(frame, index, PY_MONITORING_EVENT_PY_UNWIND); }
+
+/* The way through the exported function is several times as long. */
+struct CodeExtra {
+  Py_ssize_t size;
+  void* extras[1];
+};
+
+void* saker_code_extra(PyCodeObject* code, Py_ssize_t index) {
+  const struct CodeExtra* extra = code->co_extra;
+  return extra == NULL || extra->size <= index ? NULL : extra->extras[index];
+}
 
 PyObject* saker_lookup_special(PyObject* object, PyObject* name) { return _PyObject_LookupSpecial(object, name); }
 PyObject* saker_import_function(PyThreadState* thread) { return thread->interp->imports.import_func; }

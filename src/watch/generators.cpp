@@ -43,13 +43,8 @@ Flow send(Machine& m) {
     m.top() = result;
     Py_DECREF(receiver);
   }
-  m.next = m.arg();
+  m.jump();
   return Flow::Next;
-}
-
-Flow yield(Machine& m) {
-  m.result = m.pop();
-  return Flow::Suspend;
 }
 
 // throw() on a generator that waits in a yield from, whose iterator answered with StopIteration: its value is the

@@ -75,6 +75,8 @@ Flow unpackStarred(Machine& m);
 // jumps.cpp
 Flow jumpIfTrue(Machine& m);
 Flow jumpIfFalse(Machine& m);
+Flow jumpIfNone(Machine& m);
+Flow jumpIfNotNone(Machine& m);
 Flow jumpIfTrueOrPop(Machine& m);
 Flow jumpIfFalseOrPop(Machine& m);
 
@@ -85,7 +87,6 @@ Flow forIter(Machine& m);
 // generators.cpp
 Flow getYieldFromIter(Machine& m);
 Flow send(Machine& m);
-Flow yield(Machine& m);
 Flow cleanupThrow(Machine& m);
 Flow stopIterationError(Machine& m);
 

@@ -1,7 +1,5 @@
 #include "watch/hook.h"
 
-#include <pthread.h>
-
 #include "watch/machine.h"
 #include "watch/session.h"
 
@@ -20,24 +18,6 @@ Hook& hook() {
   return state;
 }
 
-// C stack that must be left for what runs below a frame.
-constexpr size_t spareStack = size_t{256} << 10;
-
-// Where this thread's C stack ends, with something to spare.
-const char* stackLimit() {
-  static thread_local const char* const limit = [] {
-    pthread_attr_t attributes;
-    void* lowest = nullptr;
-    size_t size = 0;
-    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
-      pthread_attr_getstack(&attributes, &lowest, &size);
-      pthread_attr_destroy(&attributes);
-    }
-    return static_cast<const char*>(lowest) + spareStack;
-  }();
-  return limit;
-}
-
 PyObject* unseen(Session& session, const char* why, PyThreadState* thread, struct _PyInterpreterFrame* raw,
                  bool throwing) {
   session.observer->unseen(why);
@@ -48,21 +28,23 @@ PyObject* unseen(Session& session, const char* why, PyThreadState* thread, struc
 
 PyObject* onFrame(PyThreadState* thread, struct _PyInterpreterFrame* raw, int throwing) {
   Session* session = currentSession();
-  Machine* caller = session == nullptr ? nullptr : session->innermost;
-  if (caller != nullptr && caller->callee != nullptr && caller->callee == saker_raw_function(raw))
+  if (session == nullptr) return saker_frame_pass(thread, raw, throwing, nextHook());
+  Machine* caller = session->innermost;
+  if (caller != nullptr && caller->callee != nullptr && caller->callee == saker_raw_function(raw)) {
     caller->giveArguments();
-  // Making a generator executes nothing of the program's; its steps come here again.
-  if (session == nullptr || session->stopped || saker_raw_makes_generator(raw) || saker_thread_exhausted(thread)) {
-    return saker_frame_pass(thread, raw, throwing, nextHook());
   }
-  if (saker_thread_collecting(thread)) {  // a finalizer is not the program's
+  const int kind = session->stopped ? SAKER_IDLE : saker_raw_kind(thread, raw);
+  if (kind == SAKER_WATCHED) {
+    const char here = 0;
+    if (&here < session->stackLimit) return unseen(*session, "the C stack is nearly used up", thread, raw, throwing);
+    return execute(*session, thread, raw, throwing != 0);
+  }
+  if (kind == SAKER_TRACED) return unseen(*session, "tracing or monitoring is on", thread, raw, throwing);
+  if (kind == SAKER_FINALIZER) {  // not the program's
     const Unwatched unwatched;
     return saker_frame_pass(thread, raw, throwing, nextHook());
   }
-  if (saker_raw_traced(thread, raw)) return unseen(*session, "tracing or monitoring is on", thread, raw, throwing);
-  const char here = 0;
-  if (&here < stackLimit()) return unseen(*session, "the C stack is nearly used up", thread, raw, throwing);
-  return execute(*session, thread, raw, throwing != 0);
+  return saker_frame_pass(thread, raw, throwing, nextHook());
 }
 
 void install() {

@@ -48,6 +48,7 @@ struct Instruction {
   Op op = Op::Unsupported;
   uint8_t proper = 0;  // from the first prefix to the unit that CPython calls the instruction
   uint8_t length = 1;  // from the first prefix to the next instruction
+  int32_t index = 0;   // of that unit
   int32_t arg = 0;
   int32_t extra = 0;
 };

@@ -23,7 +23,7 @@ Flow forIter(Machine& m) {
     }
     m.observer().advanced(iterator, nullptr);
     m.drop();
-    m.next = m.arg();
+    m.jump();
     return Flow::Next;
   }
   m.observer().advanced(iterator, item);

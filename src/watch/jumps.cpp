@@ -1,4 +1,4 @@
-// Conditional jumps on truth. Those on None need no question and stand in the loop.
+// Conditional jumps.
 #include "watch/handlers.h"
 
 namespace saker::watch {
@@ -14,7 +14,7 @@ int ask(Machine& m, PyObject* value) {
 }
 
 Flow jump(Machine& m) {
-  m.next = m.arg();
+  m.jump();
   return m.at->extra != 0 ? m.poll() : Flow::Next;
 }
 
@@ -35,10 +35,18 @@ Flow jumpOrPop(Machine& m, int wanted) {
   return Flow::Next;
 }
 
+Flow jumpIfNone(Machine& m, bool wanted) {
+  const bool none = m.top() == Py_None;
+  m.drop();
+  return none == wanted ? jump(m) : Flow::Next;
+}
+
 }  // namespace
 
 Flow jumpIfTrue(Machine& m) { return jumpIf(m, 1); }
 Flow jumpIfFalse(Machine& m) { return jumpIf(m, 0); }
+Flow jumpIfNone(Machine& m) { return jumpIfNone(m, true); }
+Flow jumpIfNotNone(Machine& m) { return jumpIfNone(m, false); }
 Flow jumpIfTrueOrPop(Machine& m) { return jumpOrPop(m, 1); }
 Flow jumpIfFalseOrPop(Machine& m) { return jumpOrPop(m, 0); }
 

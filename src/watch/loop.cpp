@@ -10,255 +10,270 @@ namespace saker::watch {
 
 namespace {
 
-Flow copy(Machine& m) {
-  PyObject* value = m.top(m.arg());
-  Py_XINCREF(value);
-  m.push(value);
-  return Flow::Next;
-}
+Flow poll(Machine& m) { return m.poll(); }
 
-Flow jumpIfNone(Machine& m, bool wanted) {
-  const bool none = m.top() == Py_None;
-  m.drop();
-  if (none != wanted) return Flow::Next;
-  m.next = m.arg();
-  return m.at->extra != 0 ? m.poll() : Flow::Next;
+// An exception has come up, or goes on: to its handler in this frame. False: there is none, the frame is left by it.
+bool recover(Machine& m, Flow& flow) {
+  if (flow == Flow::Error) {
+    saker_frame_raised(&m.frame, m.index());
+  } else {
+    saker_frame_reraised(&m.frame, m.index());
+  }
+  m.result = nullptr;
+  flow = Flow::Next;
+  return unwind(m);
 }
 
 // Executes instructions until one of them leaves the frame, or wants it to be handed over. An exception goes to its
 // handler here if the frame has one.
-Flow interpret(Machine& m, const Instruction* code, bool throwing) {
-  PyObject** const slots = m.frame.slots;
+Flow interpret(Machine& m, bool throwing) {
   Flow flow = throwing ? Flow::Error : Flow::Next;
-  if (throwing) goto outcome;
+  if (throwing) {
+    if (!recover(m, flow)) return Flow::Leave;
+    if (m.disturbed()) {
+      m.at = m.next;
+      return Flow::Disturbed;
+    }
+  }
+  PyObject** const slots = m.frame.slots;
+  PyObject* const constants = m.frame.code->co_consts;
+  // The machine's own are up to date whenever a handler runs.
+  PyObject** sp = m.sp;
+  const Instruction* next = m.next;
+  const Instruction* at = nullptr;
+  const auto save = [&] {
+    m.sp = sp;
+    m.at = at;
+    m.next = next;
+  };
+  const auto run = [&](Flow (*handler)(Machine&)) {
+    save();
+    flow = handler(m);
+    sp = m.sp;
+    next = m.next;
+  };
   while (true) {
-    m.begin = m.next;
-    m.at = code + m.begin;
-    m.next = m.begin + m.at->length;
-    *m.frame.position = m.frame.units + m.begin + m.at->proper;
-    switch (m.at->op) {
+    at = next;
+    next = at + at->length;
+    *m.frame.position = m.frame.units + at->index;
+    switch (at->op) {
       // Nothing here can run other code, except by a destructor: on to the next instruction.
       case Op::Nop:
         continue;
       case Op::LoadConst:
-        m.push(newRef(m.constant(m.arg())));
+        *sp++ = newRef(PyTuple_GET_ITEM(constants, at->arg));
         continue;
       case Op::LoadFast: {
-        PyObject* value = slots[m.arg()];
-        if (value == nullptr) {
-          flow = unboundLocal(m);
+        PyObject* value = slots[at->arg];
+        if (value == nullptr) [[unlikely]] {
+          run(unboundLocal);
           break;
         }
-        m.push(newRef(value));
+        *sp++ = newRef(value);
         continue;
       }
       case Op::LoadFastAndClear:
-        m.push(std::exchange(slots[m.arg()], nullptr));
+        *sp++ = std::exchange(slots[at->arg], nullptr);
         continue;
       case Op::StoreFast: {
-        PyObject* before = std::exchange(slots[m.arg()], m.top());
-        m.pop();
+        PyObject* before = std::exchange(slots[at->arg], *--sp);
         Py_XDECREF(before);
         continue;
       }
       case Op::DeleteFast: {
-        if (slots[m.arg()] == nullptr) {
-          flow = unboundLocal(m);
+        PyObject* before = std::exchange(slots[at->arg], nullptr);
+        if (before == nullptr) {
+          run(unboundLocal);
           break;
         }
-        PyObject* before = std::exchange(slots[m.arg()], nullptr);
         Py_DECREF(before);
         continue;
       }
-      case Op::Pop:
-        m.drop();
+      case Op::PopTwo: {
+        PyObject* value = *--sp;
+        Py_DECREF(value);
+        [[fallthrough]];
+      }
+      case Op::Pop: {
+        PyObject* value = *--sp;
+        Py_DECREF(value);
         continue;
-      case Op::PopTwo:
-        m.drop(2);
-        continue;
+      }
       case Op::PopUnder: {
-        PyObject* value = m.pop();
-        PyObject* under = std::exchange(m.top(), value);
+        PyObject* value = *--sp;
+        PyObject* under = std::exchange(sp[-1], value);
         Py_DECREF(under);
         continue;
       }
       case Op::PushNull:
-        m.push(nullptr);
+        *sp++ = nullptr;
         continue;
-      case Op::Copy:
-        copy(m);
-        continue;
-      case Op::Swap:
-        std::swap(m.top(), m.top(m.arg()));
-        continue;
-      case Op::LoadAssertionError:
-        m.push(newRef(PyExc_AssertionError));
-        continue;
-      case Op::Is: {
-        const bool same = m.top() == m.top(2);
-        m.consume(2);
-        m.push(truth(same != (m.arg() != 0)));
+      case Op::Copy: {
+        PyObject* value = sp[-at->arg];
+        Py_XINCREF(value);
+        *sp++ = value;
         continue;
       }
-
-      case Op::Resume:
-        flow = m.arg() < 2 ? m.poll() : Flow::Next;
-        break;
-      case Op::Jump:
-        m.next = m.arg();
-        if (m.at->extra == 0) continue;
-        flow = m.poll();
-        break;
+      case Op::Swap:
+        std::swap(sp[-1], sp[-at->arg]);
+        continue;
+      case Op::LoadAssertionError:
+        *sp++ = newRef(PyExc_AssertionError);
+        continue;
+      case Op::Is: {
+        sp -= 2;
+        PyObject* left = sp[0];
+        PyObject* right = sp[1];
+        const bool same = left == right;
+        Py_DECREF(left);
+        Py_DECREF(right);
+        *sp++ = truth(same != (at->arg != 0));
+        continue;
+      }
       case Op::JumpIfTrue:
-        flow = jumpIfTrue(m);
+        if (sp[-1] == Py_False) {
+          --sp;
+          Py_DECREF(Py_False);
+          continue;
+        }
+        run(jumpIfTrue);
         break;
       case Op::JumpIfFalse:
-        flow = jumpIfFalse(m);
+        if (sp[-1] == Py_True) {
+          --sp;
+          Py_DECREF(Py_True);
+          continue;
+        }
+        run(jumpIfFalse);
         break;
-      case Op::JumpIfNone:
-        flow = jumpIfNone(m, true);
+      case Op::Jump:
+        next = m.code + at->arg;
+        if (at->extra == 0 || *m.frame.breaker == 0) continue;
+        run(poll);
         break;
-      case Op::JumpIfNotNone:
-        flow = jumpIfNone(m, false);
-        break;
-      case Op::JumpIfTrueOrPop:
-        flow = jumpIfTrueOrPop(m);
-        break;
-      case Op::JumpIfFalseOrPop:
-        flow = jumpIfFalseOrPop(m);
+      case Op::Resume:
+        if (at->arg >= 2 || *m.frame.breaker == 0) continue;
+        run(poll);
         break;
 
         // clang-format off
-      case Op::LoadGlobal: flow = loadGlobal(m); break;
-      case Op::StoreGlobal: flow = storeGlobal(m); break;
-      case Op::DeleteGlobal: flow = deleteGlobal(m); break;
-      case Op::LoadName: flow = loadName(m); break;
-      case Op::StoreName: flow = storeName(m); break;
-      case Op::DeleteName: flow = deleteName(m); break;
-      case Op::LoadNamespace: flow = loadNamespace(m); break;
-      case Op::LoadFromDictOrGlobals: flow = loadFromDictOrGlobals(m); break;
-      case Op::LoadFromDictOrCell: flow = loadFromDictOrCell(m); break;
-      case Op::LoadClassCell: flow = loadClassCell(m); break;
-      case Op::LoadBuildClass: flow = loadBuildClass(m); break;
-      case Op::SetupAnnotations: flow = setupAnnotations(m); break;
-      case Op::MakeCell: flow = makeCell(m); break;
-      case Op::CopyFreeVars: flow = copyFreeVars(m); break;
-      case Op::LoadCell: flow = loadCell(m); break;
-      case Op::StoreCell: flow = storeCell(m); break;
-      case Op::DeleteCell: flow = deleteCell(m); break;
-
-      case Op::LoadAttribute: flow = loadAttribute(m); break;
-      case Op::LoadMethod: flow = loadMethod(m); break;
-      case Op::LoadSuper: flow = loadSuper(m); break;
-      case Op::StoreAttribute: flow = storeAttribute(m); break;
-      case Op::DeleteAttribute: flow = deleteAttribute(m); break;
-
-      case Op::UnaryNegative: flow = unaryNegative(m); break;
-      case Op::UnaryPositive: flow = unaryPositive(m); break;
-      case Op::UnaryInvert: flow = unaryInvert(m); break;
-      case Op::UnaryNot: flow = unaryNot(m); break;
-      case Op::BinaryOp: flow = binaryOp(m); break;
-      case Op::Compare: flow = compare(m); break;
-      case Op::Contains: flow = contains(m); break;
-      case Op::FormatValue: flow = formatValue(m); break;
-
-      case Op::LoadItem: flow = loadItem(m); break;
-      case Op::StoreItem: flow = storeItem(m); break;
-      case Op::DeleteItem: flow = deleteItem(m); break;
-      case Op::LoadSlice: flow = loadSlice(m); break;
-      case Op::StoreSlice: flow = storeSlice(m); break;
-      case Op::BuildTuple: flow = buildTuple(m); break;
-      case Op::BuildList: flow = buildList(m); break;
-      case Op::BuildSet: flow = buildSet(m); break;
-      case Op::BuildMap: flow = buildMap(m); break;
-      case Op::BuildConstKeyMap: flow = buildConstKeyMap(m); break;
-      case Op::BuildString: flow = buildString(m); break;
-      case Op::BuildSlice: flow = buildSlice(m); break;
-      case Op::ListToTuple: flow = listToTuple(m); break;
-      case Op::ListAppend: flow = listAppend(m); break;
-      case Op::SetAdd: flow = setAdd(m); break;
-      case Op::MapAdd: flow = mapAdd(m); break;
-      case Op::ListExtend: flow = listExtend(m); break;
-      case Op::SetUpdate: flow = setUpdate(m); break;
-      case Op::DictUpdate: flow = dictUpdate(m); break;
-      case Op::DictMerge: flow = dictMerge(m); break;
-      case Op::Unpack: flow = unpack(m); break;
-      case Op::UnpackStarred: flow = unpackStarred(m); break;
-
-      case Op::GetIter: flow = getIter(m); break;
-      case Op::ForIter: flow = forIter(m); break;
-      case Op::GetYieldFromIter: flow = getYieldFromIter(m); break;
-      case Op::Send: flow = send(m); break;
-      case Op::GetAwaitable: flow = getAwaitable(m); break;
-      case Op::GetAsyncIter: flow = getAsyncIter(m); break;
-      case Op::GetAsyncNext: flow = getAsyncNext(m); break;
-      case Op::EndAsyncFor: flow = endAsyncFor(m); break;
-      case Op::WrapAsyncValue: flow = wrapAsyncValue(m); break;
-      case Op::CleanupThrow: flow = cleanupThrow(m); break;
-      case Op::StopIterationError: flow = stopIterationError(m); break;
-
-      case Op::Call: flow = call(m); break;
-      case Op::CallSpread: flow = callSpread(m); break;
-      case Op::MakeFunction: flow = makeFunction(m); break;
-      case Op::PrintExpression: flow = printExpression(m); break;
-
-      case Op::ImportName: flow = importName(m); break;
-      case Op::ImportFrom: flow = importFrom(m); break;
-      case Op::ImportStar: flow = importStar(m); break;
-
-      case Op::EnterWith: flow = enterWith(m); break;
-      case Op::EnterAsyncWith: flow = enterAsyncWith(m); break;
-      case Op::ExitWith: flow = exitWith(m); break;
-
-      case Op::PushException: flow = pushException(m); break;
-      case Op::PopException: flow = popException(m); break;
-      case Op::MatchException: flow = matchException(m); break;
-      case Op::MatchExceptionGroup: flow = matchExceptionGroup(m); break;
-      case Op::PrepareReraise: flow = prepareReraise(m); break;
-      case Op::Raise: flow = raise(m); break;
-      case Op::Reraise: flow = reraise(m); break;
-
-      case Op::GetLength: flow = getLength(m); break;
-      case Op::MatchMapping: flow = matchMapping(m); break;
-      case Op::MatchSequence: flow = matchSequence(m); break;
-      case Op::MatchKeys: flow = matchKeys(m); break;
-      case Op::MatchClass: flow = matchClass(m); break;
+      case Op::JumpIfNone: run(jumpIfNone); break;
+      case Op::JumpIfNotNone: run(jumpIfNotNone); break;
+      case Op::JumpIfTrueOrPop: run(jumpIfTrueOrPop); break;
+      case Op::JumpIfFalseOrPop: run(jumpIfFalseOrPop); break;
+      case Op::LoadGlobal: run(loadGlobal); break;
+      case Op::StoreGlobal: run(storeGlobal); break;
+      case Op::DeleteGlobal: run(deleteGlobal); break;
+      case Op::LoadName: run(loadName); break;
+      case Op::StoreName: run(storeName); break;
+      case Op::DeleteName: run(deleteName); break;
+      case Op::LoadNamespace: run(loadNamespace); break;
+      case Op::LoadFromDictOrGlobals: run(loadFromDictOrGlobals); break;
+      case Op::LoadFromDictOrCell: run(loadFromDictOrCell); break;
+      case Op::LoadClassCell: run(loadClassCell); break;
+      case Op::LoadBuildClass: run(loadBuildClass); break;
+      case Op::SetupAnnotations: run(setupAnnotations); break;
+      case Op::MakeCell: run(makeCell); break;
+      case Op::CopyFreeVars: run(copyFreeVars); break;
+      case Op::LoadCell: run(loadCell); break;
+      case Op::StoreCell: run(storeCell); break;
+      case Op::DeleteCell: run(deleteCell); break;
+      case Op::LoadAttribute: run(loadAttribute); break;
+      case Op::LoadMethod: run(loadMethod); break;
+      case Op::LoadSuper: run(loadSuper); break;
+      case Op::StoreAttribute: run(storeAttribute); break;
+      case Op::DeleteAttribute: run(deleteAttribute); break;
+      case Op::UnaryNegative: run(unaryNegative); break;
+      case Op::UnaryPositive: run(unaryPositive); break;
+      case Op::UnaryInvert: run(unaryInvert); break;
+      case Op::UnaryNot: run(unaryNot); break;
+      case Op::BinaryOp: run(binaryOp); break;
+      case Op::Compare: run(compare); break;
+      case Op::Contains: run(contains); break;
+      case Op::FormatValue: run(formatValue); break;
+      case Op::LoadItem: run(loadItem); break;
+      case Op::StoreItem: run(storeItem); break;
+      case Op::DeleteItem: run(deleteItem); break;
+      case Op::LoadSlice: run(loadSlice); break;
+      case Op::StoreSlice: run(storeSlice); break;
+      case Op::BuildTuple: run(buildTuple); break;
+      case Op::BuildList: run(buildList); break;
+      case Op::BuildSet: run(buildSet); break;
+      case Op::BuildMap: run(buildMap); break;
+      case Op::BuildConstKeyMap: run(buildConstKeyMap); break;
+      case Op::BuildString: run(buildString); break;
+      case Op::BuildSlice: run(buildSlice); break;
+      case Op::ListToTuple: run(listToTuple); break;
+      case Op::ListAppend: run(listAppend); break;
+      case Op::SetAdd: run(setAdd); break;
+      case Op::MapAdd: run(mapAdd); break;
+      case Op::ListExtend: run(listExtend); break;
+      case Op::SetUpdate: run(setUpdate); break;
+      case Op::DictUpdate: run(dictUpdate); break;
+      case Op::DictMerge: run(dictMerge); break;
+      case Op::Unpack: run(unpack); break;
+      case Op::UnpackStarred: run(unpackStarred); break;
+      case Op::GetIter: run(getIter); break;
+      case Op::ForIter: run(forIter); break;
+      case Op::GetYieldFromIter: run(getYieldFromIter); break;
+      case Op::Send: run(send); break;
+      case Op::GetAwaitable: run(getAwaitable); break;
+      case Op::GetAsyncIter: run(getAsyncIter); break;
+      case Op::GetAsyncNext: run(getAsyncNext); break;
+      case Op::EndAsyncFor: run(endAsyncFor); break;
+      case Op::WrapAsyncValue: run(wrapAsyncValue); break;
+      case Op::CleanupThrow: run(cleanupThrow); break;
+      case Op::StopIterationError: run(stopIterationError); break;
+      case Op::Call: run(call); break;
+      case Op::CallSpread: run(callSpread); break;
+      case Op::MakeFunction: run(makeFunction); break;
+      case Op::PrintExpression: run(printExpression); break;
+      case Op::ImportName: run(importName); break;
+      case Op::ImportFrom: run(importFrom); break;
+      case Op::ImportStar: run(importStar); break;
+      case Op::EnterWith: run(enterWith); break;
+      case Op::EnterAsyncWith: run(enterAsyncWith); break;
+      case Op::ExitWith: run(exitWith); break;
+      case Op::PushException: run(pushException); break;
+      case Op::PopException: run(popException); break;
+      case Op::MatchException: run(matchException); break;
+      case Op::MatchExceptionGroup: run(matchExceptionGroup); break;
+      case Op::PrepareReraise: run(prepareReraise); break;
+      case Op::Raise: run(raise); break;
+      case Op::Reraise: run(reraise); break;
+      case Op::GetLength: run(getLength); break;
+      case Op::MatchMapping: run(matchMapping); break;
+      case Op::MatchSequence: run(matchSequence); break;
+      case Op::MatchKeys: run(matchKeys); break;
+      case Op::MatchClass: run(matchClass); break;
       // clang-format on
 
       // Destructors of the last instructions may have switched tracing on, which sees returns and yields.
       case Op::Return:
-        if (m.disturbed()) return Flow::Disturbed;
-        m.result = m.pop();
-        return Flow::Leave;
       case Op::ReturnConst:
-        if (m.disturbed()) return Flow::Disturbed;
-        m.result = newRef(m.constant(m.arg()));
-        return Flow::Leave;
       case Op::Yield:
+        save();
         if (m.disturbed()) return Flow::Disturbed;
+        if (at->op == Op::ReturnConst) {
+          m.result = newRef(PyTuple_GET_ITEM(constants, at->arg));
+          return Flow::Leave;
+        }
         m.result = m.pop();
-        return Flow::Suspend;
+        return at->op == Op::Yield ? Flow::Suspend : Flow::Leave;
       case Op::Unsupported:
+        save();
         return Flow::Unknown;
     }
-  outcome:
     // Who stops with an exception set wants it raised in place of the instruction.
     if (flow == Flow::Stop && PyErr_Occurred() != nullptr) flow = Flow::Error;
-    if (flow == Flow::Error || flow == Flow::Reraise) {
-      if (flow == Flow::Error) {
-        saker_frame_raised(&m.frame, m.index());
-      } else {
-        saker_frame_reraised(&m.frame, m.index());
-      }
-      if (!unwind(m)) {
-        m.result = nullptr;
-        return Flow::Leave;
-      }
-      flow = Flow::Next;
+    if (flow == Flow::Error || flow == Flow::Reraise) [[unlikely]] {
+      if (!recover(m, flow)) return Flow::Leave;
+      sp = m.sp;
+      next = m.next;
     }
     if (flow != Flow::Next) return flow;
     if (m.disturbed()) [[unlikely]] {
-      m.begin = m.next;
+      m.at = next;
       return Flow::Disturbed;
     }
   }
@@ -270,7 +285,7 @@ PyObject* handOver(Machine& m, Flow why) {
   if (why == Flow::Stop || session.stopped) {
     session.stop();
     session.innermost = m.outer;
-    return saker_frame_hand_over(&m.frame, m.sp, m.begin);
+    return saker_frame_hand_over(&m.frame, m.sp, m.at->index - m.at->proper);
   }
   m.observer().unseen(why == Flow::Unknown ? "an instruction that the loop does not know"
                                            : "tracing or monitoring is on");
@@ -281,7 +296,7 @@ PyObject* handOver(Machine& m, Flow why) {
     const Unwatched unwatched;
     const Unhooked unhooked;
     session.innermost = m.outer;
-    result = saker_frame_hand_over(&m.frame, m.sp, m.begin);
+    result = saker_frame_hand_over(&m.frame, m.sp, m.at->index - m.at->proper);
   }
   auto* left = reinterpret_cast<PyCodeObject*>(code.get());
   if (generator && saker_frame_suspended(generator.get())) {
@@ -315,10 +330,10 @@ PyObject* execute(Session& session, PyThreadState* thread, struct _PyInterpreter
   }
   Machine m(session);
   m.sp = saker_frame_enter(thread, raw, &m.frame);
-  m.begin = static_cast<int>(*m.frame.position - m.frame.units);  // for an exception thrown into a generator
-  m.at = code + (throwing ? m.begin : 0);
-  m.next = m.begin + 1;
-  const Flow flow = interpret(m, code, throwing);
+  m.code = code;
+  m.next = code + (*m.frame.position - m.frame.units + 1);
+  m.at = throwing ? m.next - 1 : m.next;  // an exception comes up where the generator waits
+  const Flow flow = interpret(m, throwing);
   switch (flow) {
     case Flow::Leave:
       m.observer().left(m.frame.code, m.result);

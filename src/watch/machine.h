@@ -14,7 +14,7 @@ enum class Flow : uint8_t {
   Next,       // to instruction `next`
   Error,      // an exception was raised here
   Reraise,    // an exception goes on its way: no new entry in its traceback
-  Disturbed,  // CPython must go on at instruction `begin`: tracing is on, or the session was stopped below
+  Disturbed,  // CPython must go on at the next instruction: tracing is on, or the session was stopped below
   Stop,       // the observer does not want to see more; nothing has been done yet
   Unknown,    // the loop cannot execute this instruction; nothing has been done yet
   Leave,      // the frame is left with `result`
@@ -24,9 +24,9 @@ enum class Flow : uint8_t {
 struct Machine {
   SakerFrame frame;
   PyObject** sp = nullptr;  // one above the top of the value stack
-  const Instruction* at = nullptr;
-  int begin = 0;  // index of the running instruction
-  int next = 0;   // and of the one to follow
+  const Instruction* code = nullptr;
+  const Instruction* at = nullptr;    // the running instruction
+  const Instruction* next = nullptr;  // and the one to follow
   PyObject* result = nullptr;
   PyObject* callee = nullptr;  // the Python function that is being called, until its frame is entered
   PyObject** given = nullptr;  // its arguments on the stack
@@ -40,7 +40,8 @@ struct Machine {
 
   Observer& observer() const { return *session.observer; }
   int arg() const { return at->arg; }
-  int index() const { return begin + at->proper; }
+  int index() const { return at->index; }
+  void jump() { next = code + at->arg; }
   PyObject* name(int index) const { return PyTuple_GET_ITEM(frame.code->co_names, index); }
   PyObject* name() const { return name(at->arg); }
   PyObject* constant(int index) const { return PyTuple_GET_ITEM(frame.code->co_consts, index); }
@@ -82,7 +83,7 @@ struct Machine {
   }
 
   // Has a call made it necessary to hand the frame over? The observer has stopped, or tracing is on.
-  bool disturbed() const { return session.stopped || saker_frame_traced(&frame); }
+  bool disturbed() const { return session.stopped || (saker_frame_suspect(&frame) && saker_frame_traced(&frame)); }
   // Signals, the GIL. What signal handlers do is not the program's.
   Flow poll() {
     if (*frame.breaker == 0) [[likely]]

@@ -44,6 +44,22 @@ constexpr binaryfunc binaryFunctions[2 * operatorCount] = {
     PyNumber_InPlaceXor,
 };
 
+// Two ints or two floats have the last word on their operators: no need to ask both types in turn.
+binaryfunc numberFunction(int op, PyObject* left, PyObject* right) {
+  PyTypeObject* type = Py_TYPE(left);
+  if (type != Py_TYPE(right) || (type != &PyLong_Type && type != &PyFloat_Type)) return nullptr;
+  switch (static_cast<Binary>(op % operatorCount)) {  // in place they do the same
+    case Binary::Add:
+      return type->tp_as_number->nb_add;
+    case Binary::Subtract:
+      return type->tp_as_number->nb_subtract;
+    case Binary::Multiply:
+      return type->tp_as_number->nb_multiply;
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
 Flow unaryNegative(Machine& m) { return unary(m, Unary::Negative, PyNumber_Negative); }
@@ -63,14 +79,21 @@ Flow binaryOp(Machine& m) {
   const bool inplace = m.arg() >= operatorCount;
   const auto op = static_cast<Binary>(inplace ? m.arg() - operatorCount : m.arg());
   if (!m.observer().binary(op, inplace, left, right)) return Flow::Stop;
-  PyObject* result = binaryFunctions[m.arg()](left, right);
+  binaryfunc function = numberFunction(m.arg(), left, right);
+  if (function == nullptr) function = binaryFunctions[m.arg()];
+  PyObject* result = function(left, right);
   if (result != nullptr) m.observer().binaryDone(op, inplace, left, right, result);
   return m.replace(2, result);
 }
 
 Flow compare(Machine& m) {
-  if (!m.observer().compares(m.arg(), m.top(2), m.top())) return Flow::Stop;
-  return m.replace(2, PyObject_RichCompare(m.top(2), m.top(), m.arg()));
+  PyObject* left = m.top(2);
+  PyObject* right = m.top();
+  if (!m.observer().compares(m.arg(), left, right)) return Flow::Stop;
+  PyTypeObject* type = Py_TYPE(left);
+  const bool numbers = type == Py_TYPE(right) && (type == &PyLong_Type || type == &PyFloat_Type);
+  PyObject* result = numbers ? type->tp_richcompare(left, right, m.arg()) : PyObject_RichCompare(left, right, m.arg());
+  return m.replace(2, result);
 }
 
 Flow contains(Machine& m) {

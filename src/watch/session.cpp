@@ -1,5 +1,7 @@
 #include "watch/session.h"
 
+#include <pthread.h>
+
 #include "watch/hook.h"
 #include "watch/loop.h"
 #include "watch/machine.h"
@@ -58,6 +60,24 @@ Observer& deaf() {
   return observer;
 }
 
+// C stack that must be left for what runs below a frame.
+constexpr size_t spareStack = size_t{256} << 10;
+
+// Where this thread's C stack ends, with something to spare.
+const char* stackLimit() {
+  static thread_local const char* const limit = [] {
+    pthread_attr_t attributes;
+    void* lowest = nullptr;
+    size_t size = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+      pthread_attr_getstack(&attributes, &lowest, &size);
+      pthread_attr_destroy(&attributes);
+    }
+    return static_cast<const char*>(lowest) + spareStack;
+  }();
+  return limit;
+}
+
 // For the time of a watched call.
 class Scope {
  public:
@@ -95,6 +115,7 @@ void Session::stop() {
 
 PyObject* run(Observer& observer, PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* names) {
   Session session(observer);
+  session.stackLimit = stackLimit();
   const Scope scope(session);
   return PyObject_Vectorcall(callable, args, nargsf, names);
 }

@@ -13,8 +13,9 @@ struct Session {
 
   Observer* observer;  // one that hears nothing and refuses everything, once the session is stopped
   bool stopped = false;
-  Machine* innermost = nullptr;  // the watched frame that runs
-  bool hooked = false;           // holds a use of the hook
+  Machine* innermost = nullptr;      // the watched frame that runs
+  const char* stackLimit = nullptr;  // where C stack gets scarce
+  bool hooked = false;               // holds a use of the hook
 
   void stop();
 };

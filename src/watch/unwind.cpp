@@ -50,7 +50,7 @@ bool unwind(Machine& m) {
     }
     if (saker_frame_handled(&m.frame, handler.target) < 0) continue;
     m.push(takeRaised());
-    m.next = handler.target;
+    m.next = m.code + handler.target;
     return true;
   }
   m.drain(m.frame.bottom);
