@@ -47,8 +47,9 @@ Flow loadSuper(Machine& m) {
   PyObject* value = nullptr;
   if (bound) {
     m.observer().called(super, told, bound.get());
-    if (!m.observer().readsAttribute(bound.get(), m.name())) m.session.stop();  // super was called: finish unwatched
-    value = PyObject_GetAttr(bound.get(), m.name());
+    if (m.observer().readsAttribute(bound.get(), m.name()) || m.finishUnwatched()) {
+      value = PyObject_GetAttr(bound.get(), m.name());
+    }
     if (value != nullptr) m.observer().readAttribute(bound.get(), m.name(), value);
   }
   m.consume(3);

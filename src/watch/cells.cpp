@@ -29,9 +29,8 @@ PyObject* nameOrCell(Machine& m, PyObject* names) {
     raiseUnbound(m.frame.code, m.arg());
     return nullptr;
   }
-  Py_INCREF(value);
-  if (!m.observer().readsCell(cell, value)) m.session.stop();  // the namespace was asked already: finish unwatched
-  return value;
+  if (!m.observer().readsCell(cell, value) && !m.finishUnwatched()) return nullptr;
+  return newRef(value);
 }
 
 bool tellsName(Machine& m, PyObject* names) {

@@ -25,7 +25,7 @@ Flow enter(Machine& m, PyObject* enterName, PyObject* exitName, const char* noEn
   m.top() = exit;
   Py_DECREF(manager);
   const Arguments none;
-  if (!m.observer().calls(enter.get(), none)) m.session.stop();  // both were looked up: finish unwatched
+  if (!m.observer().calls(enter.get(), none) && !m.finishUnwatched()) return Flow::Error;
   PyObject* result = PyObject_CallNoArgs(enter.get());
   if (result == nullptr) return Flow::Error;
   m.observer().called(enter.get(), none, result);

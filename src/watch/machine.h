@@ -82,6 +82,14 @@ struct Machine {
     for (PyObject** argument = given; argument < sp; ++argument) Py_CLEAR(*argument);
   }
 
+  // An observer has refused an instruction that has begun already and cannot be handed over: it is finished unwatched.
+  // False: an exception is set, to be raised in its place.
+  bool finishUnwatched() {
+    if (PyErr_Occurred() != nullptr) return false;
+    session.stop();
+    return true;
+  }
+
   // Has a call made it necessary to hand the frame over? The observer has stopped, or tracing is on.
   bool disturbed() const { return session.stopped || (saker_frame_suspect(&frame) && saker_frame_traced(&frame)); }
   // Signals, the GIL. What signal handlers do is not the program's.

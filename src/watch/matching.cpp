@@ -20,7 +20,7 @@ bool appendAttribute(Machine& m, PyObject* subject, PyObject* type, PyObject* na
     }
     return false;
   }
-  if (!m.observer().readsAttribute(subject, name)) m.session.stop();  // the pattern was begun: finish unwatched
+  if (!m.observer().readsAttribute(subject, name) && !m.finishUnwatched()) return false;
   PyObject* value = nullptr;
   if (_PyObject_LookupAttr(subject, name, &value) <= 0) return false;
   const Owned owned(value);

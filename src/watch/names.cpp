@@ -154,7 +154,7 @@ Flow setupAnnotations(Machine& m) {
   if (PyErr_Occurred() != nullptr) return Flow::Error;
   const Owned made(PyDict_New());
   if (!made) return Flow::Error;
-  if (!tellsWrite(m, names, name, made.get())) m.session.stop();  // it was looked up already: finish unwatched
+  if (!tellsWrite(m, names, name, made.get()) && !m.finishUnwatched()) return Flow::Error;
   const int error =
       PyDict_CheckExact(names) ? PyDict_SetItem(names, name, made.get()) : PyObject_SetItem(names, name, made.get());
   return error != 0 ? Flow::Error : Flow::Next;
