@@ -20,17 +20,35 @@ void eachValue(const ir::Arg& arg, F&& f) {
   }
 }
 
-bool mustStay(const ir::Node& node) {
+// Of the node or one in its bodies.
+template <typename F>
+bool anyOf(const ir::Node& node, F&& property) {
   if (node.isReturn()) return false;
-  const ops::Operator* op = ops::of(&node);
-  if (!op || op->has(ops::kReadsState)) return true;
-  if (!op->isRemovable() && !(op->writes && ops::writesNothing(node))) return true;
+  if (property(node)) return true;
   for (const ir::Region* body : node.regions()) {
     for (const ir::Node* inner = body->first(); inner; inner = inner->next()) {
-      if (mustStay(*inner)) return true;
+      if (anyOf(*inner, property)) return true;
     }
   }
   return false;
+}
+
+// Does something that only the order of such nodes tells.
+bool hasTurn(const ir::Node& node) {
+  const ops::Operator* op = ops::of(&node);
+  return !op || op->has(ops::kReadsState) || op->isRandom() || op->has(ops::kEffect);
+}
+
+bool mustStay(const ir::Node& node) {
+  if (hasTurn(node)) return true;
+  const ops::Operator* op = ops::of(&node);
+  return !op->isRemovable() && !(op->writes && ops::writesNothing(node));
+}
+
+// Computed twice it may be two different things.
+bool isNondeterministic(const ir::Node& node) {
+  const ops::Operator* op = ops::of(&node);
+  return op && op->has(ops::kNondeterministic);
 }
 
 }  // namespace
@@ -52,12 +70,13 @@ JointGraph::JointGraph(ir::Graph& graph, const Joint& layout, std::optional<cons
     for (size_t i = 0; i < node->resultCount(); ++i) values_[node->result(i)->id()] = node->result(i);
   }
   for (std::optional<int64_t>& example : examples_.ints) example = example.value_or(kUnseenSize);
-  for (const ir::Node* node : nodes_) pinned_.push_back(mustStay(*node));
+  for (const ir::Node* node : nodes_) pinned_.push_back(anyOf(*node, mustStay));
   followMemory();
   followTangents();
   if (backwardStart) start_ = *backwardStart ? placeOf(*backwardStart) : nodes_.size();
   findForward();
   if (!error_) findBackward();
+  if (!error_) checkOrder();
 }
 
 bool JointGraph::isView(size_t node) const {
@@ -151,7 +170,8 @@ void JointGraph::findForward() {
 void JointGraph::findBackward() {
   inBackward_.resize(nodes_.size());
   for (size_t place = 0; place < nodes_.size(); ++place) {
-    inBackward_[place] = onTangents_[place] || (pinned_[place] && !inForward_[place]);
+    bool once = pinned_[place] || anyOf(*nodes_[place], isNondeterministic);
+    inBackward_[place] = onTangents_[place] || (once && !inForward_[place]);
     if (!inBackward_[place]) continue;
     eachWritten(nodes_[place], [&](const ir::Value* value) { backwardWrites_[find(value->id())] = true; });
   }
@@ -160,7 +180,8 @@ void JointGraph::findBackward() {
     auto check = [&](const ir::Value* value) {
       if (!backwardWrites(value)) return;
       if (forwardWrites(value)) error_ = "forward and backward write the same tensor, in " + node->op()->qualified;
-      if (values_[find(value->id())]->isParameter()) return;
+      bool ofPrimal = values_[find(value->id())]->isParameter();
+      if (ofPrimal && inForward_[place]) return;
       // The backward makes what it writes itself, so that it can be run again.
       if (inForward_[place]) error_ = "the backward writes a tensor of the forward, made by " + node->op()->qualified;
       inBackward_[place] = true;
@@ -171,6 +192,20 @@ void JointGraph::findBackward() {
       if (!input->isParameter() && inBackward_[definedAt(input)]) inBackward_[place] = true;
     });
     for (size_t i = 0; i < node->resultCount(); ++i) check(node->result(i));
+  }
+}
+
+void JointGraph::checkOrder() {
+  const ir::Node* before = nullptr;
+  for (size_t place = 0; place < nodes_.size(); ++place) {
+    if (!pinned_[place] || !anyOf(*nodes_[place], hasTurn)) continue;
+    if (inBackward_[place]) {
+      before = nodes_[place];
+    } else if (before) {
+      error_ = nodes_[place]->op()->qualified + " of the forward comes after " + before->op()->qualified +
+               " of the backward: they would change places";
+      return;
+    }
   }
 }
 

@@ -38,7 +38,8 @@ class JointGraph {
 
   // Forward results, effects of the forward and what they need. Every other node is free or in the backward.
   bool inForward(size_t node) const { return inForward_[node]; }
-  // Depends on tangents, is an effect, a write or random and comes after them, or depends on such a node.
+  // Depends on tangents; is an effect, a write or random and comes after them; may be computed only once and is not
+  // in the forward; touches what the backward writes; or depends on such a node.
   bool inBackward(size_t node) const { return inBackward_[node]; }
   // May not be moved among others of its kind: effects, writes, random operators, unknown operators.
   bool isPinned(size_t node) const { return pinned_[node]; }
@@ -94,6 +95,7 @@ class JointGraph {
   void followTangents();
   void findForward();
   void findBackward();
+  void checkOrder();
   std::vector<ir::Value*> returned(size_t from, size_t to) const;
   uint32_t find(uint32_t value) const;
   void unite(uint32_t a, uint32_t b);

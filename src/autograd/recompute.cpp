@@ -39,6 +39,7 @@ Ban classBan(const JointGraph& joint, size_t place) {
   joint.eachInput(node, [&](const ir::Value* input) {
     // Memory of its own that is written on the way holds something else later.
     readsWritten |= joint.forwardWrites(input) && !joint.mustCopy(input);
+    readsWritten |= joint.backwardWrites(input) && !joint.isView(place);
   });
   for (size_t i = 0; i < node->resultCount(); ++i) {
     readsWritten |= joint.forwardWrites(node->result(i)) && !joint.mustCopy(node->result(i));

@@ -193,6 +193,39 @@ graph @main(%x: f32[4], %dy: f32[4]) {
   EXPECT_EQ(count(*cut.backward, "aten::rand_like"), 1u);
 }
 
+// It is written only after it was read: by the forward, and by what no tangent is needed for.
+TEST_P(EachStrategy, TheBackwardWritesAPrimalAfterAllThatReadsIt) {
+  auto joint = read(R"(
+graph @main(%x: f32[4], %dy: f32[4]) {
+  %v: f32[4] = aten::alias(%x)
+  %y: f32[4] = aten::exp(%v)
+  %c: f32[4] = aten::cos(%x)
+  %s: f32[4] = aten::sin(%y)
+  %dx: f32[4] = aten::mul.Tensor(%s, %dy)
+  %w: f32[4] = aten::copy_(%x, %dx)
+  return %y, %c, %dx
+})");
+  Cut cut = cutAndCompare(*joint, {1, 1, 1}, options());
+  EXPECT_EQ(count(*cut.forward, "aten::copy_"), 0u);
+  EXPECT_EQ(savedNames(cut), "[x] y");
+}
+
+// What may give another result the second time is computed once.
+TEST_P(EachStrategy, NondeterministicOperatorsAreNotInBothHalves) {
+  auto joint = read(R"(
+graph @main(%x: f32[4, 4], %i: i64[4, 4], %dy: f32[4, 4]) {
+  %q: f32[4, 4] = aten::mm(%x, %x)
+  %y: f32[4, 4] = aten::sin(%q)
+  %r: f32[4, 4] = aten::scatter_add(%x, 0, %i, %x)
+  %s: f32[4, 4] = aten::mm(%r, %q)
+  %a: f32[4, 4] = aten::mul.Tensor(%dy, %r)
+  %dx: f32[4, 4] = aten::mm(%a, %s)
+  return %y, %dx, None
+})");
+  Cut cut = cutAndCompare(*joint, {2, 1, 1}, options());
+  EXPECT_EQ(count(*cut.forward, "aten::scatter_add") + count(*cut.backward, "aten::scatter_add"), 1u);
+}
+
 TEST_P(EachStrategy, EffectsAreOfTheForwardWhereNoTangentIsRead) {
   auto joint = read(R"(
 graph @main(%x: f32[4], %dy: f32[4]) {
@@ -253,6 +286,15 @@ graph @main(%x: f32[4], %dy: f32[4]) {
   return %y, %y
 })");
   EXPECT_EQ(errorOf(*joint, {1, 1, 1}), "a forward result depends on a tangent, through aten::mul.Tensor");
+  joint = read(R"(
+graph @main(%x: f32[4], %dy: f32[4]) {
+  %d: f32[4], %first: bool[4] = aten::native_dropout(%dy, 0.5, True)
+  %y: f32[4], %second: bool[4] = aten::native_dropout(%x, 0.5, True)
+  return %y, %d
+})");
+  EXPECT_EQ(errorOf(*joint, {1, 1, 1}),
+            "aten::native_dropout of the forward comes after aten::native_dropout of the backward: they would change "
+            "places");
   EXPECT_EQ(errorOf(*joint, {1, 2, 1}), "the joint graph has 2 parameters, not 1 primals and 2 tangents");
   EXPECT_EQ(errorOf(*joint, {1, 1, 3}), "the joint graph returns 2 values, fewer than the 3 forward results");
   EXPECT_EQ(errorOf(*joint, {1, 1, 0}), "");

@@ -1,5 +1,8 @@
 // What the minimum cut saves and computes again; random joint graphs.
 #include "autograd/partition.h"
+
+#include <algorithm>
+
 #include "ir/print.h"
 #include "ops/builder.h"
 #include "partition_check.h"
@@ -222,6 +225,9 @@ class RandomJoint {
       Value* now =
           random_.pick(std::vector<Value*>(forward.begin(), forward.begin() + 1 + random_.below(forward.size())));
       build.call("aten::copy_", {Arg::value(random_.pick(primals)), Arg::value(now), Arg::boolean(false)});
+    } else if (Value* primal = random_.pick(primals); random_.chance(20) && !isReturned(primal, returned)) {
+      Arg now = Arg::value(random_.pick(backward));
+      build.call("aten::copy_", {Arg::value(primal), now, Arg::boolean(false)});
     }
     for (size_t i = 0; i < layout.primals; ++i) {
       returned.push_back(random_.chance(10) ? Arg::none() : Arg::value(random_.pick(backward)));
@@ -231,6 +237,10 @@ class RandomJoint {
   }
 
  private:
+  static bool isReturned(const Value* value, const std::vector<Arg>& returned) {
+    return std::any_of(returned.begin(), returned.end(), [&](const Arg& arg) { return arg.toValue() == value; });
+  }
+
   void step(ops::Builder& build, const std::vector<Value*>& from, std::vector<Value*>& to) {
     Arg a = Arg::value(random_.pick(from)), b = Arg::value(random_.pick(from));
     switch (random_.below(10)) {
