@@ -211,6 +211,8 @@ bool Guards::step(const Instruction& at, const CallArguments& call, std::vector<
       return load(PyMethod_GET_FUNCTION(object));
     case Op::DictOf:
       return load(instanceDict(object));
+    case Op::Referent:
+      return load(PyWeakref_GET_OBJECT(object));
     case Op::ContextValue: {
       PyObject* value = nullptr;
       if (PyContextVar_Get(object, nullptr, &value) < 0) PyErr_Clear();
@@ -320,6 +322,8 @@ std::string Guards::expression(uint32_t place) const {
         return expression(at.parent) + ".__func__";
       case Op::DictOf:
         return expression(at.parent) + ".__dict__";
+      case Op::Referent:
+        return expression(at.parent) + "()";
       default:
         return expression(at.parent) + ".get()";
     }

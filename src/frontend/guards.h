@@ -46,6 +46,7 @@ enum class Op : uint8_t {
   MethodSelf,      // of a bound method
   MethodFunction,  // of a bound method
   DictOf,          // the dict of an instance
+  Referent,        // what a weak reference refers to, or None
   ContextValue,    // of a ContextVar
   // Checks.
   IsType,       // the type is exactly `object`

@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "capture/tape.h"
@@ -80,6 +81,8 @@ class Recorder final : public watch::Observer {
   bool readsSpecial(PyObject* owner, PyObject* name) override;
   bool calls(PyObject* callable, const watch::Arguments& arguments) override;
   void called(PyObject* callable, const watch::Arguments& arguments, PyObject* result) override;
+  bool hidden(PyObject* callable) override { return std::exchange(hiding_, nullptr) == callable; }
+  void hides(bool on) override;
   bool callsSpread(PyObject* callable, PyObject* args, PyObject* kwargsOrNull) override;
   void calledSpread(PyObject* callable, PyObject* args, PyObject* kwargsOrNull, PyObject* result) override;
   bool unary(watch::Unary op, PyObject* operand) override;
@@ -176,6 +179,8 @@ class Recorder final : public watch::Observer {
   Ref wasCompiling_;
   bool raising_;
   bool speculative_;
+  PyObject* hiding_ = nullptr;  // a call whose inside is not recorded
+  std::optional<tracing::TapeScope> untaped_;
 };
 
 // Sets the error that a call which must be captured whole ends with.

@@ -200,7 +200,11 @@ bool Recorder::attribute(PyObject* owner, PyObject* name) {
   }
   if (isNonData(descriptor)) {
     PyTypeObject* kind = Py_TYPE(descriptor);
-    if (isNamed(descriptor)) return true;  // a function, a method, a classmethod
+    if (isNamed(descriptor)) return true;                                     // a function, a method, a classmethod
+    if (std::string_view(kind->tp_name) == "functools._lru_cache_wrapper") {  // binds like a function
+      fixed(descriptor);
+      return true;
+    }
     static PyObject* const get = interned("__get__");
     PyObject* getter = lookUp(kind, get);
     if (getter && PyFunction_Check(getter)) {

@@ -64,6 +64,15 @@ void Recorder::calledSpread(PyObject* callable, PyObject*, PyObject*, PyObject* 
   gave(callable, result);
 }
 
+// What fills a cache is done once, not again: eager mode does not either.
+void Recorder::hides(bool on) {
+  if (on) {
+    untaped_.emplace(nullptr);
+  } else {
+    untaped_.reset();
+  }
+}
+
 // What a cache gives may be older than the call.
 void Recorder::gave(PyObject* callable, PyObject* result) {
   if (stopped_ || !isCached(callable)) return;
@@ -199,10 +208,18 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
   }
   if (typeName == "operator.attrgetter") return args.empty() || getsAttributes(callable, args[0]);
   if (isCached(callable)) {
+    bool lasting = true;  // a later call has the same arguments, and finds the result in the cache
     for (PyObject* arg : args) {
       if (isContainer(arg) ? !realize(arg, true) : false) return false;
       if (!isContainer(arg)) pin(arg);
+      lasting &= isAtom(arg) || isNamed(arg) || placeOf(arg) != kInside;
     }
+    if (lasting && !speculative_) hiding_ = callable;
+    return true;
+  }
+  if (PyWeakref_CheckRefExact(callable)) {
+    uint32_t place = placeOf(callable);
+    if (place != kInside) read(Op::Referent, place, nullptr, 0, PyWeakref_GET_OBJECT(callable));
     return true;
   }
   static PyObject* const callName = PyUnicode_InternFromString("__call__");

@@ -57,7 +57,10 @@ bool Recorder::slotIsKnown(PyObject* object, const char* const* names) {
     PyObject* found = lookUp(type, name.get());
     if (!found || PyFunction_Check(found) || found == Py_None) continue;
     if (operations_.ofCall(found) == Behaviour::Identity) distinguish(object);
-    if (operations_.ofCall(found) == Behaviour::Unknown && Py_TYPE(found) != &PyClassMethod_Type) return false;
+    if (operations_.ofCall(found) == Behaviour::Unknown && Py_TYPE(found) != &PyClassMethod_Type &&
+        Py_TYPE(found) != &PyClassMethodDescr_Type) {
+      return false;
+    }
   }
   return true;
 }
@@ -105,6 +108,10 @@ bool Recorder::realize(PyObject* object, bool deep, int depth) {
   if (depth > kDeepest || isAtom(object) || isNamed(object) || isTensor(object)) return true;
   if (!isContainer(object)) {
     if (isIterator(object) && placeOf(object) != kInside) return stop("uses an iterator that was made before the call");
+    if (PyWeakref_CheckRefExact(object)) return true;  // calling it is told
+    if (Py_IS_TYPE(object, &PyDictProxy_Type) && placeOf(object) != kInside) {
+      return stop("looks into a read-only view of a dict");
+    }
     if (Py_IS_TYPE(object, &PyMethod_Type) || (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return true;
     if (operations_.isValueType(Py_TYPE(object)) || operations_.isIterator(Py_TYPE(object)) || isIterator(object))
       return true;

@@ -1,6 +1,7 @@
 // Calls, and the making of functions.
 #include "watch/errors.h"
 #include "watch/handlers.h"
+#include "watch/loop.h"
 
 namespace saker::watch {
 
@@ -42,6 +43,24 @@ bool makeTuple(PyObject* function, PyObject*& slot) {
   slot = tuple;
   Py_DECREF(before);
   return true;
+}
+
+// A call whose inside is nobody's business.
+class Hidden {
+ public:
+  explicit Hidden(Observer& observer) : observer_(observer) { observer_.hides(true); }
+  ~Hidden() { observer_.hides(false); }
+  Hidden(const Hidden&) = delete;
+  Hidden& operator=(const Hidden&) = delete;
+
+ private:
+  Observer& observer_;
+  Pause pause_;
+};
+
+PyObject* callHidden(Machine& m, PyObject* callable, PyObject* const* arguments, size_t positional, PyObject* names) {
+  const Hidden hidden(m.observer());
+  return PyObject_Vectorcall(callable, arguments, positional | PY_VECTORCALL_ARGUMENTS_OFFSET, names);
 }
 
 }  // namespace
@@ -112,7 +131,9 @@ Flow call(Machine& m) {
     m.callee = callable;
     m.given = arguments;
   }
-  PyObject* result = PyObject_Vectorcall(callable, arguments, positional | PY_VECTORCALL_ARGUMENTS_OFFSET, names);
+  PyObject* result = !python && m.observer().hidden(callable)
+                         ? callHidden(m, callable, arguments, positional, names)
+                         : PyObject_Vectorcall(callable, arguments, positional | PY_VECTORCALL_ARGUMENTS_OFFSET, names);
   const bool given = python && m.callee == nullptr;
   m.callee = nullptr;
   if (result != nullptr) m.observer().called(callable, given ? Arguments{} : told, result);
