@@ -68,6 +68,7 @@ bench: build
 	@build/bench/partition_scale
 	@PYTHONPATH=python $(PYTHON) bench/bench_infer.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_capture.py
+	@PYTHONPATH=python $(PYTHON) bench/bench_compile.py
 
 lint: build
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check clang-format==19.1.7 clang-tidy==19.1.0.1 ruff==0.17.4

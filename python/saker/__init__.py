@@ -1,9 +1,9 @@
 """Saker: a compiler for PyTorch programs, in C++.
 
 >>> import saker
->>> graph = saker.capture(model, x)
->>> print(graph.text)
->>> y = graph(x)
+>>> fast = saker.compile(model)
+>>> y = fast(x)
+>>> print(saker.explain(model)(x))
 """
 
 import torch  # noqa: F401  (its libraries must be loaded before the extension)
@@ -15,14 +15,19 @@ from saker._C import SymbolSpace, parse, passes
 from saker._capture import capture
 from saker._compile import compile
 from saker._deferred import deferred
+from saker._explain import Explanation, explain
 from saker._graph import Graph
+from saker._logs import from_environment, set_logs
 from saker._stats import reset, stats
 from saker.errors import CaptureError, ParseError, Refusal, RunError
+
+from_environment()
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CaptureError",
+    "Explanation",
     "Graph",
     "ParseError",
     "Refusal",
@@ -35,9 +40,11 @@ __all__ = [
     "capture",
     "compile",
     "deferred",
+    "explain",
     "ops",
     "parse",
     "passes",
     "reset",
+    "set_logs",
     "stats",
 ]

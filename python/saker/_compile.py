@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from saker import _C
+from saker._stats import count
 
 # Versions of one function before it runs eagerly for what is new.
 _LIMIT = 8
@@ -20,8 +22,19 @@ def _foreign(backend: Callable, options: dict[str, Any] | None) -> Callable:
     def make(program: _C.Program, examples: list[torch.Tensor]) -> Callable:
         from saker._fx import to_fx
 
+        try:
+            module = to_fx(program)
+        except Exception as error:  # ours: the back end has not been asked yet
+            count("fallbacks")
+            warnings.warn(
+                f"saker: an internal failure in making a torch.fx graph ({error}); the recorded operators run without "
+                "the back end, with the same results. Please report this.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return lambda inputs: list(program.run(list(inputs)))
         keywords = {"options": options} if options else {}
-        compiled = backend(to_fx(program), examples, **keywords)
+        compiled = backend(module, examples, **keywords)
 
         def run(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
             if getattr(compiled, "_boxed_call", False):

@@ -10,6 +10,7 @@
 #include "capture/trace.h"
 #include "frontend/dynamic.h"
 #include "frontend/execute.h"
+#include "frontend/log.h"
 #include "python/host.h"
 #include "watch/loop.h"
 
@@ -62,6 +63,7 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
     std::shared_ptr<Version> version = versions_[0];  // other threads may record while it runs
     if (!version->eager.empty()) return plain(args, nargsf, names);
     ++counts().replays;
+    if (logs(Topic::Replays)) log(Topic::Replays, Operations::name(function_.get()));
     return version->run(found);
   }
   if (versions_.size() >= options_.limit) {
@@ -80,9 +82,13 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   for (size_t i = 0; sizes.empty() && i < versions_.size(); ++i) sizes = changedSizes(*versions_[i], call);
   if (sizes.empty()) return nullptr;
   std::string why;
+  Progress progress(Operations::name(function_.get()));
   std::shared_ptr<Version> version = frontend::captureDynamic(function_.get(), before, call, sizes, why);
   if (!version) {
-    reports_.push_back({"static", why, "", 0});
+    Report report;
+    report.outcome = "static";
+    report.why = why;
+    note(report, Version());
     return nullptr;
   }
   std::vector<PyObject*> found;
@@ -96,7 +102,13 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   ++counts().graphs;
   counts().operators += version->program->graph->liveNodes();
   counts().guards += version->guards.size();
-  reports_.push_back({"captured", "sizes changed", "", 0});
+  Report report;
+  report.outcome = "captured";
+  report.changed = versions_.empty() ? "" : lastFailure_;
+  report.operators = version->program->graph->liveNodes();
+  report.guards = version->guards.size();
+  report.compiling = progress.seconds();
+  note(report, *version);
   versions_.insert(versions_.begin(), version);
   return version->run(found);
 }
@@ -112,7 +124,8 @@ bool Compiled::warnLimit() {
 PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t nargsf, PyObject* names) {
   if (!versions_.empty()) ++counts().recompiles;
   Report report;
-  report.why = lastFailure_;
+  report.changed = versions_.empty() ? "" : lastFailure_;
+  Progress progress(Operations::name(function_.get()));
   CallArguments call{args, static_cast<size_t>(PyVectorcall_NARGS(nargsf)), names};
   auto version = std::make_shared<Version>();
   version->ambient = before;
@@ -124,6 +137,8 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     result = watch::run(recorder, function_.get(), args, nargsf, names);
   }
   counts().frames += recorder.frames();
+  report.frames = recorder.frames();
+  report.watching = progress.seconds();
   if (!recorder.stopped() && tape.spoiled()) recorder.stop(*tape.spoiled(), /*quiet=*/true);
   std::string why;
   if (recorder.stopped()) {
@@ -136,30 +151,62 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   } else if (!recorder.balanced()) {
     why = "it leaves a context variable changed";
   } else {
-    why = finish(*version, recorder, tape, result);
-    if (PyErr_Occurred()) PyErr_Clear();
+    progress.phase("compiling");
+    why = finishSafely(*version, recorder, tape, result, report);
+    report.compiling = progress.seconds() - report.watching;
+    Progress::tick();
   }
   report.outcome = why.empty() ? "captured" : "eager";
-  if (!why.empty()) report.why = why;
+  report.why = why;
   if (recorder.stopped()) {
     report.file = recorder.stopped()->file;
     report.line = recorder.stopped()->line;
   }
-  reports_.push_back(report);
-  if (!why.empty() && result && options_.fullgraph) {
+  if (report.file.empty() && !why.empty() && tape.spoiledAt()) {
+    report.file = tape.spoiledAt()->file;
+    report.line = tape.spoiledAt()->line;
+  }
+  report.guards = recorder.guards().size();
+  report.effects = recorder.effects().size();
+  report.operators = tape.operators();
+  version->eager = why;
+  version->guards = recorder.takeGuards();
+  note(report, *version);
+  if (!result) return nullptr;  // a later call may not raise
+  if (!why.empty() && options_.fullgraph && !report.internal) {
     Py_DECREF(result);
     Stop stop = recorder.stopped() ? *recorder.stopped() : Stop{why, "", 0};
     raiseStop(stop);
     return nullptr;
   }
-  version->eager = why;
-  version->guards = recorder.takeGuards();
   counts().guards += version->guards.size();
   versions_.insert(versions_.begin(), std::move(version));
   return result;
 }
 
+// Whatever goes wrong in compiling, the call has its result. The back end is the user's: its errors are raised.
+std::string Compiled::finishSafely(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result,
+                                   Report& report) {
+  try {
+    std::string why = finish(version, recorder, tape, result);
+    if (PyErr_Occurred()) PyErr_Clear();
+    return why;
+  } catch (const std::exception& error) {
+    if (!options_.backend.is_none()) {
+      Py_DECREF(result);
+      throw;
+    }
+    if (PyErr_Occurred()) PyErr_Clear();
+    report.internal = true;
+    version.executor = nullptr;
+    version.late = nullptr;
+    tellInternalFailure(error.what(), Operations::name(function_.get()));
+    return std::string("an internal failure: ") + error.what();
+  }
+}
+
 std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result) {
+  failIfAsked();
   Cookbook book(recorder, [&](const at::Tensor& tensor) { return tape.made(tensor); });
   std::optional<uint32_t> returned = book.write(result);
   if (!returned) return book.refusal();
@@ -303,38 +350,12 @@ py::object make(const py::object& function, bool fullgraph, bool ahead, const py
   return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(object));
 }
 
+}  // namespace
+
 Compiled& unwrap(const py::object& object) {
   if (!isCompiled(object.ptr())) throw py::type_error("not a compiled function");
   return *asObject(object.ptr())->compiled;
 }
-
-py::list versionsOf(const py::object& object) {
-  py::list out;
-  for (const std::shared_ptr<Version>& version : unwrap(object).versions()) {
-    py::dict each;
-    each["eager"] = version->eager;
-    each["guards"] = version->guards.texts();
-    each["effects"] = version->effects.size();
-    each["program"] = version->program;
-    out.append(each);
-  }
-  return out;
-}
-
-py::list reportsOf(const py::object& object) {
-  py::list out;
-  for (const Report& report : unwrap(object).reports()) {
-    py::dict each;
-    each["outcome"] = report.outcome;
-    each["why"] = report.why;
-    each["file"] = report.file;
-    each["line"] = report.line;
-    out.append(each);
-  }
-  return out;
-}
-
-}  // namespace
 
 bool isCompiled(PyObject* object) { return Py_IS_TYPE(object, compiledType()); }
 
@@ -342,8 +363,9 @@ void bindFrontend(py::module_& module) {
   module.attr("Compiled") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(compiledType()));
   module.def("compile", &make, py::arg("function"), py::arg("fullgraph"), py::arg("ahead"), py::arg("backend"),
              py::arg("limit"), py::arg("dynamic"));
-  module.def("compiled_versions", &versionsOf);
-  module.def("compiled_reports", &reportsOf);
+  module.def("compiled_function",
+             [](const py::object& object) { return py::reinterpret_borrow<py::object>(unwrap(object).function()); });
+  bindReports(module);
   module.def("compiled_forget", [](const py::object& object) { unwrap(object).forget(); });
   module.def("forget_all", [] {
     for (Compiled* each : living()) each->forget();

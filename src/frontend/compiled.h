@@ -30,13 +30,23 @@ struct Options {
 
 bool isCompiled(PyObject* object);
 
-// What happened to one call, for reports.
+// What happened to one call that was recorded, for reports.
 struct Report {
-  std::string outcome;  // "replayed", "captured", "eager"
-  std::string why;      // not replayable, or what failed before
+  std::string outcome;  // "captured", "eager", or "static": not with symbolic sizes
+  std::string why;      // it cannot be replayed; empty: it can
+  std::string changed;  // the guard that failed before; empty: the first call
   std::string file;
   int line = 0;
+  bool internal = false;  // the failure is Saker's own
+  size_t frames = 0, operators = 0, guards = 0, effects = 0;
+  double watching = 0, compiling = 0;  // seconds; the first with running the operators
 };
+
+// A failure of Saker's own in place of a compiled function: counted, told once for a function, never raised.
+void tellInternalFailure(const std::string& what, const std::string& where);
+// The next compiling fails, for tests of the above.
+void failNext(const std::string& text);
+void failIfAsked();
 
 class Compiled {
  public:
@@ -58,6 +68,8 @@ class Compiled {
   // Nothing, or why the call cannot be done again.
   std::string finish(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result);
   bool warnLimit();
+  std::string finishSafely(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result, Report& report);
+  void note(const Report& report, const Version& version);
 
   Ref function_;
   Options options_;
@@ -67,6 +79,8 @@ class Compiled {
   bool warned_ = false;
 };
 
+Compiled& unwrap(const py::object& object);
+void bindReports(py::module_& module);
 void bindFrontend(py::module_& module);
 
 }  // namespace saker::frontend

@@ -80,8 +80,8 @@ Executor makeExecutor(const std::shared_ptr<runtime::Program>& program, const st
   } catch (const python_error&) {
     PyErr_Clear();
   } catch (const py::error_already_set&) {
-  } catch (const std::exception&) {
-    ++counts().fallbacks;
+  } catch (const std::exception& error) {
+    tellInternalFailure(error.what(), "the gradients of a function ahead of time");
   }
   return recording(program);
 }

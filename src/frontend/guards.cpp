@@ -1,6 +1,7 @@
 #include "frontend/guards.h"
 
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <cmath>
 #include <cstring>
@@ -19,11 +20,28 @@ TensorShape::TensorShape(const at::Tensor& tensor)
   if (tensor.layout() == c10::kStrided) strides = c10::DimVector(tensor.strides().begin(), tensor.strides().end());
 }
 
+namespace {
+
+struct Differentiable {
+  bool requiresGrad, leaf;
+};
+
+// As the tensor says itself, without asking views for a history that they may have to make first.
+Differentiable differentiable(const at::Tensor& tensor) {
+  const torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  if (!meta) return {false, true};
+  if (meta->is_view_) return {tensor.requires_grad(), tensor.is_leaf()};
+  return {meta->requires_grad_ || meta->grad_fn_, !meta->grad_fn_};
+}
+
+}  // namespace
+
 bool TensorShape::fits(const at::Tensor& tensor) const {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   if (impl.key_set() != keys || impl.dtype() != c10::scalarTypeToTypeMeta(dtype)) return false;
   if (impl.has_symbolic_sizes_strides()) return false;
-  if (tensor.requires_grad() != requiresGrad || tensor.is_leaf() != leaf) return false;
+  Differentiable now = differentiable(tensor);
+  if (now.requiresGrad != requiresGrad || now.leaf != leaf) return false;
   if (!dynamic.empty()) return fitsDynamic(impl);
   if (impl.sizes() != c10::IntArrayRef(sizes)) return false;
   if (tensor.layout() != c10::kStrided) return tensor.device() == device;
@@ -267,13 +285,21 @@ bool Guards::check(const CallArguments& call, std::vector<PyObject*>& found) {
   for (size_t i = 0; i < named; ++i) {
     if (!sameValue(PyTuple_GET_ITEM(call.names, static_cast<Py_ssize_t>(i)), keywords[i].get())) return false;
   }
-  found.resize(places);
+  if (memo_.armed()) {
+    Memo::Answer answer = memo_.check(*this, call, found);
+    if (answer != Memo::Answer::Unknown) return answer == Memo::Answer::Holds && checkTypes();
+  }
+  found.assign(places, nullptr);
   for (const Instruction& instruction : instructions) {
     if (step(instruction, call, found)) continue;
     failed_ = &instruction;
     return false;
   }
-  return checkTypes();
+  if (!checkTypes()) return false;
+  // Where things keep changing, it does not pay to remember them.
+  constexpr uint32_t kOften = 16, kSeldom = 64;
+  if (++whole_ < kOften || whole_ % kSeldom == 0) memo_.arm(*this, found);
+  return true;
 }
 
 std::vector<Guards::Argument> Guards::tensorArguments() const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "frontend/memo.h"
 #include "frontend/ref.h"
 
 namespace saker::frontend {
@@ -136,11 +137,14 @@ class Guards {
   }
 
  private:
+  friend class Memo;
   bool step(const Instruction& instruction, const CallArguments& call, std::vector<PyObject*>& found);
   bool checkTypes();
   std::string text(const Instruction& instruction) const;
   const Instruction* failed_ = nullptr;
   std::string failedType_;
+  Memo memo_;
+  uint32_t whole_ = 0;  // checks of everything that succeeded
 };
 
 // The dict of an instance, or nullptr. Makes it where CPython keeps the attributes elsewhere.

@@ -6,6 +6,7 @@
 #include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "frontend/log.h"
 #include "watch/loop.h"
 
 namespace saker::frontend {
@@ -264,6 +265,7 @@ bool Recorder::skips(PyCodeObject* code) {
 bool Recorder::enters(PyObject* function, PyCodeObject*) {
   if (stopped_) return false;
   ++frames_;
+  Progress::tick();
   check();
   if (stopped_) return false;
   if (!function || !PyFunction_Check(function) || !entered_.insert(function).second || madeHere(function)) return true;

@@ -1,0 +1,168 @@
+"""``saker.explain``: what compiling a function makes of one call, as text and as HTML."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import html
+import linecache
+import re
+from collections.abc import Callable
+from typing import Any
+
+from saker import _C
+from saker._compile import CompiledModule, compile
+
+# How a reason begins or what it says, and what to do about it. The first that fits.
+_HINTS = [
+    (r"depends on data|_local_scalar_dense", "use torch.where or a mask in place of reading data; or read it outside"),
+    (r"prints an object", "print numbers and strings, or print after the call"),
+    (r"iterator that was made before", "pass a list, or make the iterator inside of the function"),
+    (r"it raised an exception", "a call that raises is not recorded"),
+    (r"an internal failure", "this is a bug of Saker's; the results are eager mode's"),
+    (r"^it leaves", "put the state back before the function returns, as a with statement does"),
+    (r"which cannot be made again", "return tensors, numbers, containers and plain objects"),
+    (r"did not get from anywhere", "pass the tensor as an argument, or keep it in an attribute or a variable"),
+    (r"changes a class", "set attributes of classes outside of the function"),
+    (r"which is not known|of a |looks into a|computes with a|iterates over a", "call this outside of the function"),
+]
+
+
+def _hint(why: str) -> str:
+    return next((hint for pattern, hint in _HINTS if re.search(pattern, why)), "move this out of the function")
+
+
+@dataclasses.dataclass
+class Break:
+    """Why a call was not captured, where, and what to do about it."""
+
+    reason: str
+    file: str
+    line: int
+    hint: str
+
+    @property
+    def source(self) -> str:
+        return linecache.getline(self.file, self.line).strip() if self.file else ""
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}:{self.line}" if self.file else ""
+
+
+@dataclasses.dataclass
+class Explanation:
+    """What ``saker.explain`` found out. Printing it shows all of it but the graphs and most guards."""
+
+    function: str
+    result: Any  # what the call returned
+    graphs: list[Any]  # one for each captured call: .text, and len() is the number of nodes
+    operators: dict[str, int]  # how often each is called, the most frequent first
+    breaks: list[Break]
+    guards: list[str]
+    effects: int  # writes and calls that a replay does besides the graph
+    frames: int  # Python frames that were watched
+    seconds: dict[str, float]  # by phase
+
+    @property
+    def captured(self) -> bool:
+        return not self.breaks
+
+    def _facts(self) -> list[tuple[str, str]]:
+        times = ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in self.seconds.items())
+        most = ", ".join(f"{name} x{count}" for name, count in list(self.operators.items())[:8])
+        return [
+            ("captured", "whole" if self.captured else "no: it runs eagerly"),
+            ("graphs", str(len(self.graphs))),
+            ("operators", f"{sum(self.operators.values())}" + (f" ({most})" if most else "")),
+            ("Python frames watched", str(self.frames)),
+            ("guards", str(len(self.guards))),
+            ("done again besides the graph", str(self.effects)),
+            ("time", times),
+        ]
+
+    def __str__(self) -> str:
+        lines = [f"saker.explain: {self.function}"]
+        lines += [f"  {name}: {text}" for name, text in self._facts()]
+        for each in self.breaks:
+            lines.append(f"  not captured: {each.reason}")
+            if each.where:
+                lines.append(f"    at {each.where}")
+            if each.source:
+                lines.append(f"      {each.source}")
+            lines.append(f"    what to do: {each.hint}")
+        shown = self.guards[:20]
+        if shown:
+            lines.append("  guards, in the order in which they are checked:")
+            lines += [f"    {guard}" for guard in shown]
+            if len(self.guards) > len(shown):
+                lines.append(f"    and {len(self.guards) - len(shown)} more in .guards")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        def row(*cells: str) -> str:
+            return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+        parts = [f"<b>saker.explain: {html.escape(self.function)}</b>"]
+        parts.append("<table>" + "".join(row(html.escape(a), html.escape(b)) for a, b in self._facts()) + "</table>")
+        if self.breaks:
+            cells = []
+            for each in self.breaks:
+                source = f"<code>{html.escape(each.source)}</code>"
+                cells.append(row(html.escape(each.reason), html.escape(each.where), source, html.escape(each.hint)))
+            head = "<tr><th>not captured</th><th>at</th><th>line</th><th>what to do</th></tr>"
+            parts.append(f"<table>{head}{''.join(cells)}</table>")
+        for title, texts in (("guards", self.guards), ("graphs", [graph.text for graph in self.graphs])):
+            body = html.escape("\n".join(texts))
+            parts.append(f"<details><summary>{len(texts)} {title}</summary><pre>{body}</pre></details>")
+        return "".join(parts)
+
+
+def _operators(graphs: list[Any]) -> dict[str, int]:
+    names: collections.Counter[str] = collections.Counter()
+    for graph in graphs:
+        names.update(re.findall(r"= ([a-z_]\w*\.\w[\w.]*)\(", graph.text))
+    return dict(names.most_common())
+
+
+def explain(fn: Callable, **options: Any) -> Callable[..., Explanation]:
+    """Calls ``fn`` once under ``saker.compile`` and tells what came of it.
+
+    >>> print(saker.explain(model)(x))
+
+    The call really happens, with everything it does. ``options`` are those of ``saker.compile``; what ``fn`` has been
+    compiled to before is not touched.
+    """
+    if isinstance(fn, CompiledModule):
+        fn = fn._orig_mod
+    elif isinstance(fn, _C.Compiled):
+        fn = _C.compiled_function(fn)
+
+    def run(*args: Any, **kwargs: Any) -> Explanation:
+        compiled = compile(fn, **{**options, "fullgraph": False})
+        inner = compiled._compiled if isinstance(compiled, CompiledModule) else compiled
+        result = compiled(*args, **kwargs)
+        reports = _C.compiled_reports(inner)
+        versions = _C.compiled_versions(inner)
+        graphs = [version["program"].graph for version in versions if version["program"] and not version["eager"]]
+        breaks = [
+            Break(report["why"], report["file"], report["line"], _hint(report["why"]))
+            for report in reports
+            if report["outcome"] == "eager"
+        ]
+        return Explanation(
+            function=getattr(fn, "__qualname__", type(fn).__name__),
+            result=result,
+            graphs=graphs,
+            operators=_operators(graphs),
+            breaks=breaks,
+            guards=[guard for version in versions for guard in version["guards"] if not version["eager"]],
+            effects=sum(version["effects"] for version in versions),
+            frames=sum(report["frames"] for report in reports),
+            seconds={
+                "running and recording": sum(report["watching"] for report in reports),
+                "compiling": sum(report["compiling"] for report in reports),
+            },
+        )
+
+    return run

@@ -1,0 +1,98 @@
+"""Whole models through saker.compile: captured whole, and equal to eager mode bit by bit in results, gradients, buffers
+and the random stream."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+import saker
+from zoo import MODELS, Case, causal_language_model
+
+torch.set_num_threads(1)
+
+
+def mixtral() -> Case:
+    from transformers import MixtralConfig
+
+    config = MixtralConfig(
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        num_local_experts=4,
+    )
+    return causal_language_model(config)
+
+
+CASES = {**MODELS, "mixtral": mixtral}
+STEPS = 3
+# Models that look at data, and the file in which they do.
+READS_DATA = {
+    ("whisper encoder", True): "modeling_whisper.py",  # a random number says whether to skip a layer
+    ("packed lstm", False): "",
+    ("packed lstm", True): "",
+}
+
+
+def case_of(name: str, training: bool) -> Case:
+    torch.manual_seed(0)
+    case = CASES[name]()
+    case.module.train(training)
+    return case
+
+
+def steps(case: Case, module: torch.nn.Module, call: Any, training: bool) -> list[dict[str, Any]]:
+    """All that each of some calls gives and leaves behind."""
+    out = []
+    for step in range(STEPS):
+        torch.manual_seed(step)
+        module.zero_grad()
+        with torch.set_grad_enabled(training):
+            loss = call(*case.inputs)
+        if training:
+            loss.backward()
+        out.append(
+            {
+                "loss": loss.detach(),
+                "gradients": {n: p.grad.clone() if p.grad is not None else None for n, p in module.named_parameters()},
+                "buffers": {n: b.clone() for n, b in module.named_buffers()},
+                "random": torch.get_rng_state(),
+            }
+        )
+    return out
+
+
+@pytest.mark.parametrize("backend", ["native", "eager"])
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+@pytest.mark.parametrize("name", CASES)
+def test_model_equals_eager(name: str, training: bool, backend: str) -> None:
+    case = case_of(name, training)
+    module = copy.deepcopy(case.module)
+    compiled = saker.compile(lambda *inputs: case.loss_of(module, *inputs), fullgraph=True, backend=backend)
+    if (name, training) in READS_DATA:
+        with pytest.raises(saker.CaptureError, match="depends on data") as raised:
+            compiled(*case.inputs)
+        assert raised.value.file.endswith(READS_DATA[name, training])
+        return
+    expected = steps(case, case.module, lambda *inputs: case.loss_of(case.module, *inputs), training)
+    before = saker.stats()
+    got = steps(case, module, compiled, training)
+    torch.testing.assert_close(got, expected, rtol=0, atol=0, equal_nan=True)
+    after = saker.stats()
+    assert after["replays"] - before["replays"] == STEPS - 1
+    assert after["fallbacks"] == before["fallbacks"]
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in READS_DATA}))
+def test_what_reads_data_runs_eagerly(name: str) -> None:
+    case = case_of(name, training=True)
+    module = copy.deepcopy(case.module)
+    expected = steps(case, case.module, lambda *inputs: case.loss_of(case.module, *inputs), True)
+    got = steps(case, module, saker.compile(lambda *inputs: case.loss_of(module, *inputs)), True)
+    torch.testing.assert_close(got, expected, rtol=0, atol=0, equal_nan=True)
