@@ -234,6 +234,8 @@ bool Tape::call(const Call& call) {
   scratch_.reset({});
   Converter converter(*this);
   bool gradMode = c10::GradMode::is_enabled();
+  // Done again, an operator with a gradient of its own is called where that is in sight.
+  if (!gradMode && !entry && host_.insideOwnGradient) gradMode = host_.insideOwnGradient();
   const ir::Location* location = host_.location ? host_.location(*context_) : nullptr;
   std::span<const ir::Arg> args;
   const ir::OpDef* def = nullptr;

@@ -257,7 +257,8 @@ bool Recorder::skips(PyCodeObject* code) {
     kept_.push_back(Ref::borrow(reinterpret_cast<PyObject*>(code)));
     std::string file = textOf(code->co_filename), name = textOf(code->co_qualname);
     bool symbols = file.ends_with("torch/__init__.py") && name.starts_with("Sym");
-    found->second = file.starts_with("<frozen importlib") || symbols || file.ends_with("fx/experimental/sym_node.py");
+    found->second = file.starts_with("<frozen importlib") || symbols ||
+                    file.find("torch/_library/") != std::string::npos || file.ends_with("fx/experimental/sym_node.py");
   }
   return found->second;
 }

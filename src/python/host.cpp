@@ -78,6 +78,27 @@ const ir::Location* location(ir::Context& context) {
   return found;
 }
 
+// Operators of torch.library with a gradient written in Python are called by frames of that file.
+bool insideOwnGradient() {
+  py::gil_scoped_acquire gil;
+  PyFrameObject* frame = PyEval_GetFrame();
+  Py_XINCREF(frame);
+  bool found = false;
+  while (frame && !found) {
+    PyCodeObject* code = PyFrame_GetCode(frame);
+    std::string_view file = text(code->co_filename);
+    found = file.ends_with("torch/_library/autograd.py");
+    bool library = found || file.find("torch/_library/") != std::string_view::npos || file.ends_with("torch/_ops.py") ||
+                   file.ends_with("torch/autograd/function.py");
+    Py_DECREF(code);
+    PyFrameObject* back = library ? PyFrame_GetBack(frame) : nullptr;
+    Py_DECREF(frame);
+    frame = back;
+  }
+  Py_XDECREF(frame);
+  return found;
+}
+
 std::exception_ptr error(const ops::Refusal& refusal, const std::string& op, const ir::Location* where) {
   py::gil_scoped_acquire gil;
   PyErr_Clear();  // what a kernel in Python may have left is in the refusal
@@ -119,6 +140,7 @@ tracing::Host pythonHost() {
   tracing::Host host;
   host.hooks = {&errorText, &unwrapPythonNode};
   host.location = &location;
+  host.insideOwnGradient = &insideOwnGradient;
   host.error = &error;
   host.rethrow = &rethrow;
   host.wait = &wait;

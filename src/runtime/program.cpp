@@ -100,18 +100,24 @@ std::vector<at::Tensor> bind(const Program& program, std::span<const at::Tensor>
   return bound;
 }
 
+// What tells whether two tensors share memory. Stand-ins of a trace have no data yet.
+const void* memoryOf(const at::Tensor& tensor) {
+  if (tensor.unsafeGetTensorImpl()->key_set().has(aten::kTraceKey)) return tensor.storage().unsafeGetStorageImpl();
+  return tensor.storage().data();
+}
+
 // A program that writes to an argument is only right if no other argument sees the same memory.
 void checkSharing(const Program& program, std::span<const at::Tensor> arguments) {
   std::vector<const void*> flats;
   for (const Source& source : program.sources) {
-    if (source.kind == Source::Kind::Flat) flats.push_back(arguments[source.argument].storage().data());
+    if (source.kind == Source::Kind::Flat) flats.push_back(memoryOf(arguments[source.argument]));
   }
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (program.argumentWrites[i] == 0 || !arguments[i].defined()) continue;
-    const void* memory = arguments[i].storage().data();
+    const void* memory = memoryOf(arguments[i]);
     if (!memory || std::find(flats.begin(), flats.end(), memory) != flats.end()) continue;
     for (size_t k = 0; k < arguments.size(); ++k) {
-      if (k != i && arguments[k].defined() && arguments[k].storage().data() == memory) {
+      if (k != i && arguments[k].defined() && memoryOf(arguments[k]) == memory) {
         throw RunError("arguments " + std::to_string(std::min(i, k)) + " and " + std::to_string(std::max(i, k)) +
                        " share memory that the function writes, which they did not when it was captured");
       }

@@ -40,6 +40,10 @@ READS_DATA = {
 }
 
 
+# Trained by the recording itself, under eager autograd, for a reason.
+NOT_AHEAD = {("lstm", True, "native"): "oneDNN's LSTM saves a workspace whose size only the kernel knows"}
+
+
 def case_of(name: str, training: bool) -> Case:
     torch.manual_seed(0)
     case = CASES[name]()
@@ -86,7 +90,8 @@ def test_model_equals_eager(name: str, training: bool, backend: str) -> None:
     torch.testing.assert_close(got, expected, rtol=0, atol=0, equal_nan=True)
     after = saker.stats()
     assert after["replays"] - before["replays"] == STEPS - 1
-    assert after["fallbacks"] == before["fallbacks"]
+    if (name, training, backend) not in NOT_AHEAD:
+        assert after["fallbacks"] == before["fallbacks"]
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in READS_DATA}))
