@@ -87,8 +87,23 @@ Py_ssize_t lengthOf(PyObject* object) {
   return length;
 }
 
+// An OrderedDict keeps an order of its own, which move_to_end changes and no version tells.
+bool hasOrder(PyObject* dict, PyObject* keys) {
+  Ref iterator = Ref::steal(PyODict_Type.tp_iter(dict));
+  for (Py_ssize_t i = 0; iterator && i < PyTuple_GET_SIZE(keys); ++i) {
+    Ref key = Ref::steal(Py_TYPE(iterator.get())->tp_iternext(iterator.get()));
+    PyObject* expected = PyTuple_GET_ITEM(keys, i);
+    if (!key || (key.get() != expected && !sameValue(key.get(), expected))) {
+      PyErr_Clear();
+      return false;
+    }
+  }
+  return true;
+}
+
 bool hasKeys(PyObject* dict, PyObject* keys) {
   if (PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) return false;
+  if (PyODict_Check(dict)) return hasOrder(dict, keys);
   Py_ssize_t position = 0, at = 0;
   PyObject *key = nullptr, *value = nullptr;
   while (PyDict_Next(dict, &position, &key, &value)) {

@@ -84,8 +84,8 @@ void Recorder::realizeElements(PyObject* object, uint32_t place) {
   auto changed = before_.find(object);
   PyObject* held = changed == before_.end() ? object : changed->second.get();
   if (PyDict_Check(held)) {
-    Ref keys = Ref::steal(PyDict_Keys(held));
-    Ref tuple = Ref::steal(PyList_AsTuple(keys.get()));
+    Ref order = Ref::steal(PyODict_Check(held) ? PyODict_Type.tp_iter(held) : PyDict_Keys(held));
+    Ref tuple = Ref::steal(PySequence_Tuple(order.get()));
     checkIs(Op::Keys, place, tuple.get());
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
       PyObject* key = PyTuple_GET_ITEM(tuple.get(), i);
@@ -188,7 +188,9 @@ bool Recorder::lookup(PyObject* container, PyObject* key) {
 bool Recorder::beforeWrite(PyObject* container) {
   if (before_.contains(container)) return true;
   PyObject* copy = nullptr;
-  if (PyDict_Check(container)) {
+  if (PyODict_Check(container)) {
+    copy = PyObject_CallOneArg(reinterpret_cast<PyObject*>(&PyODict_Type), container);
+  } else if (PyDict_Check(container)) {
     copy = PyDict_Copy(container);
   } else if (PyAnySet_Check(container)) {
     copy = PySet_New(container);
