@@ -2,6 +2,7 @@
 // free much memory for little time before others.
 #include <algorithm>
 
+#include "autograd/checkpoint.h"
 #include "autograd/knapsack.h"
 #include "autograd/min_cut.h"
 #include "autograd/recompute.h"
@@ -13,7 +14,20 @@ using Saved = std::vector<ir::Value*>;
 
 class Budget {
  public:
-  explicit Budget(const JointGraph& joint) : joint_(joint), bans_(findBans(joint)), costs_(savingCosts(joint)) {}
+  explicit Budget(const JointGraph& joint) : joint_(joint), bans_(findBans(joint)), costs_(savingCosts(joint)) {
+    unsavable_ = findUnsavable(joint, bans_);
+    forbid();
+  }
+
+  std::variant<Saved, std::string> asAsked() {
+    plainCosts();
+    std::vector<bool> banned(bans_.size());
+    for (size_t place = 0; place < bans_.size(); ++place) {
+      bool asked = checkpointOf(*joint_.nodes()[place]).recomputes() && bans_[place] == Ban::None;
+      banned[place] = joint_.inForward(place) && !asked && !joint_.isView(place);
+    }
+    return cut(banned);
+  }
 
   std::variant<Saved, std::string> within(double budget) {
     if (budget >= 1) return cut(from(Ban::Soft));
@@ -38,6 +52,12 @@ class Budget {
   }
   std::variant<Saved, std::string> cut(const std::vector<bool>& banned) const { return minCut(joint_, banned, costs_); }
 
+  void forbid() {
+    for (size_t i = 0; i < costs_.size(); ++i) {
+      if (unsavable_[i]) costs_[i] = -1;
+    }
+  }
+
   void plainCosts() {
     auto set = [&](const ir::Value* value) {
       bool free = value->isParameter() && !joint_.mustCopy(value);
@@ -47,6 +67,7 @@ class Budget {
     for (const ir::Node* node : joint_.nodes()) {
       for (size_t i = 0; i < node->resultCount(); ++i) set(node->result(i));
     }
+    forbid();
   }
 
   // Which heavy operators are kept. What the others need must be saved too, and they may share it, so what a choice
@@ -77,9 +98,12 @@ class Budget {
   const JointGraph& joint_;
   std::vector<Ban> bans_;
   std::vector<double> costs_;
+  std::vector<bool> unsavable_;  // by value id
 };
 
 }  // namespace
+
+std::variant<Saved, std::string> minCutAsAsked(const JointGraph& joint) { return Budget(joint).asAsked(); }
 
 std::variant<Saved, std::string> minCutWithin(const JointGraph& joint, double memoryBudget) {
   return Budget(joint).within(memoryBudget);

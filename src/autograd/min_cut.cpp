@@ -22,9 +22,12 @@ class Network {
       : joint_(joint), isBanned_(isBanned), computed_(joint.graph().valueLimit(), kNone), read_(computed_) {
     // Capacities are integers: as fine as fits.
     double total = 0;
-    for (double cost : costs) total += cost;
+    for (double cost : costs) total += std::max(cost, 0.0);
     scale_ = std::min(64.0, std::ldexp(1.0, 58) / std::max(total, 1.0));
-    for (double cost : costs) capacities_.push_back(cost > 0 ? std::max<int64_t>(1, std::llround(cost * scale_)) : 0);
+    for (double cost : costs) {
+      int64_t capacity = cost > 0 ? std::max<int64_t>(1, std::llround(cost * scale_)) : 0;
+      capacities_.push_back(cost < 0 ? MaxFlow::kUnlimited : capacity);
+    }
   }
 
   std::variant<std::vector<ir::Value*>, std::string> run() {

@@ -15,6 +15,9 @@ namespace saker::autograd {
 std::variant<std::vector<ir::Value*>, std::string> minCut(const JointGraph& joint, const std::vector<bool>& isBanned,
                                                           const std::vector<double>& savingCosts);
 
+// Computes again what the program asks for, and nothing else.
+std::variant<std::vector<ir::Value*>, std::string> minCutAsAsked(const JointGraph& joint);
+
 // At most this share (0 to 1) of the bytes between saving as little as possible and what is fastest.
 std::variant<std::vector<ir::Value*>, std::string> minCutWithin(const JointGraph& joint, double memoryBudget);
 

@@ -1,5 +1,6 @@
 #include "autograd/partition.h"
 
+#include "autograd/checkpoint.h"
 #include "autograd/imitated.h"
 #include "autograd/joint_graph.h"
 #include "autograd/min_cut.h"
@@ -58,6 +59,8 @@ std::variant<Cut, std::string> partition(const ir::Graph& joint, const Joint& la
   // Sizes become expressions, so that no tensor is saved for its size; what both halves compute becomes one value.
   passes::RunResult cleaned = passes::run(*graph, "fold,cse,dce");
   if (!cleaned.ok()) return *cleaned.error;
+  bool checkpoints = hasCheckpoints(*graph);
+  if (checkpoints) readStates(*graph);
   JointGraph first(*graph, layout);
   if (first.error()) return *first.error();
   const ir::Node* backwardStart = first.backwardStart();
@@ -65,12 +68,13 @@ std::variant<Cut, std::string> partition(const ir::Graph& joint, const Joint& la
   JointGraph analysed(*graph, layout, backwardStart);
   if (analysed.error()) return *analysed.error();
   std::vector<ir::Value*> saved = savedByDefault(analysed);
-  if (options.strategy == Strategy::MinCut) {
-    auto chosen = minCutWithin(analysed, options.memoryBudget);
+  if (options.strategy == Strategy::MinCut || checkpoints) {
+    auto chosen =
+        options.strategy == Strategy::MinCut ? minCutWithin(analysed, options.memoryBudget) : minCutAsAsked(analysed);
     if (std::string* error = std::get_if<std::string>(&chosen)) return *error;
     // Time counts in the choice too, so that it may save more bytes than the simple rule, which computes nothing again.
     std::vector<ir::Value*>& cut = std::get<std::vector<ir::Value*>>(chosen);
-    if (analysed.bytesOf(cut) <= analysed.bytesOf(saved)) saved = std::move(cut);
+    if (checkpoints || analysed.bytesOf(cut) <= analysed.bytesOf(saved)) saved = std::move(cut);
   }
   return split(analysed, std::move(saved));
 }

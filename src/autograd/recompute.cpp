@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/checkpoint.h"
+
 namespace saker::autograd {
 namespace {
 
@@ -33,7 +35,11 @@ bool fuses(const ir::Node* node) {
 Ban classBan(const JointGraph& joint, size_t place) {
   const ir::Node* node = joint.nodes()[place];
   const ops::Operator* op = ops::of(node);
-  if (!op || joint.isPinned(place) || !node->regions().empty()) return Ban::Never;
+  Checkpoint asked = checkpointOf(*node);
+  if (asked.kind == Checkpoint::Kind::Save) return Ban::Never;
+  // Random operators are among those that stay; they may be asked to draw the same again.
+  bool drawsAgain = op && asked.recomputes() && op->isRandom() && !op->writes && !op->has(ops::kEffect);
+  if (!op || (joint.isPinned(place) && !drawsAgain) || !node->regions().empty()) return Ban::Never;
   if (op->has(ops::kDynamicShape) || op->has(ops::kNondeterministic)) return Ban::Never;
   bool readsWritten = false;
   joint.eachInput(node, [&](const ir::Value* input) {
@@ -45,6 +51,7 @@ Ban classBan(const JointGraph& joint, size_t place) {
     readsWritten |= joint.forwardWrites(node->result(i)) && !joint.mustCopy(node->result(i));
   }
   if (readsWritten) return Ban::Never;
+  if (asked.recomputes()) return Ban::None;
   if (op->cost == Cost::Normalization) return Ban::Soft;
   return fuses(node) ? Ban::None : Ban::Heavy;
 }
@@ -58,12 +65,17 @@ class BanFinder {
       view_[place] = joint.isView(place);
       // What only the backward needs is computed once, wherever it is.
       if (joint.inForward(place)) bans_[place] = classBan(joint, place);
+      asked_.push_back(checkpointOf(*joint.nodes()[place]).recomputes());
+    }
+    std::vector<bool> leaving = findLeaving(joint);
+    for (size_t place = 0; place < size_; ++place) {
+      if (leaving[place] && !view_[place]) bans_[place] = Ban::Never;
     }
   }
 
   std::vector<Ban> run() {
     for (size_t place = 0; place < size_; ++place) {
-      if (!joint_.inForward(place) || bans_[place] != Ban::None || view_[place]) continue;
+      if (!joint_.inForward(place) || bans_[place] != Ban::None || view_[place] || asked_[place]) continue;
       if (isReduction(place) || isReadFromMemory(place)) bans_[place] = Ban::Soft;
     }
     banUsesFarApart();
@@ -123,6 +135,7 @@ class BanFinder {
       for (size_t i = 0; i < node->resultCount(); ++i) {
         joint_.eachUser(node->result(i), [&](size_t user) {
           if (user == size_ || !joint_.inForward(user) || user <= first) return;
+          if (asked_[user]) return;
           if (fuses_[place] && fuses_[user] && !view_[user] && bans_[user] == Ban::None) bans_[user] = Ban::Soft;
         });
       }
@@ -138,7 +151,7 @@ class BanFinder {
         if (!input->isParameter()) longest = std::max(longest, length[joint_.definedAt(input)]);
       });
       length[place] = longest + !view_[place];
-      if (length[place] <= kLongestChain || view_[place]) continue;
+      if (length[place] <= kLongestChain || view_[place] || asked_[place]) continue;
       bans_[place] = Ban::Soft;
       length[place] = 0;
     }
@@ -147,7 +160,7 @@ class BanFinder {
   const JointGraph& joint_;
   size_t size_;
   std::vector<Ban> bans_;
-  std::vector<bool> fuses_, view_;
+  std::vector<bool> fuses_, view_, asked_;
 };
 
 }  // namespace

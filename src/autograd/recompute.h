@@ -20,7 +20,7 @@ std::vector<Ban> findBans(const JointGraph& joint);
 
 // What saving a value counts in the choice, by value id: its bytes, more the farther it is from the backward, since
 // what is near is needed sooner and kept shorter, and double where nothing else makes it be written to memory. Primals
-// are free.
+// are free; what may not be saved costs less than nothing.
 std::vector<double> savingCosts(const JointGraph& joint);
 
 // An estimate of the time a node takes, in bytes moved.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autograd/checkpoint.h"
 #include "autograd/symbols.h"
 #include "ops/infer.h"
 #include "ops/view_inverse.h"
@@ -40,6 +41,14 @@ class Half {
     const ir::Type* type = ops::infer(*op, graph_->context(), args).results[0];
     return graph_->append(graph_->top(), op, args, {&type, 1})->result();
   }
+  // Draws as in the forward: from the state that the generator had there, which is put back afterwards.
+  void copyDrawing(const Node& from, const Value* state) {
+    const ir::Type* type = state->type();
+    Value* now = graph_->append(graph_->top(), state->def()->op(), {}, {&type, 1})->result();
+    setState(at(state));
+    copy(from);
+    setState(now);
+  }
   std::unique_ptr<ir::Graph> finish(std::span<const Arg> results, const ir::Location* location) {
     graph_->appendReturn(graph_->top(), results, location);
     return std::move(graph_);
@@ -56,6 +65,11 @@ class Half {
   }
 
  private:
+  void setState(Value* state) {
+    Arg args[] = {Arg::value(state)};
+    graph_->append(graph_->top(), ops::find("saker::set_rng_state"), args, {});
+  }
+
   void copyRegion(const ir::Region& from, ir::Region* to) {
     for (const Value* parameter : from.parameters()) {
       values_[parameter->id()] = graph_->addParameter(to, parameter->type(), parameter->name());
@@ -162,6 +176,10 @@ class Splitter {
         planned_[at] = true;
         backward_.push_back(node);
         checkOffsets(*node);
+        if (Value* state = drawnFrom(*node); state && !isSaved_[state->id()]) {
+          isSaved_[state->id()] = true;
+          saved_.push_back(state);
+        }
         continue;
       }
       stack.push_back({at, true});
@@ -176,6 +194,13 @@ class Splitter {
       });
       std::reverse(stack.begin() + static_cast<ptrdiff_t>(first), stack.end());
     }
+  }
+
+  // Of a random operator of the forward that is computed again: the state of the generator before it.
+  Value* drawnFrom(const Node& node) const {
+    const ops::Operator* op = ops::of(&node);
+    bool drawsAgain = op && op->isRandom() && joint_.inForward(joint_.placeOf(&node));
+    return drawsAgain ? stateBefore(node) : nullptr;
   }
 
   // Places counted from the start of a memory mean nothing in a copy that starts elsewhere.
@@ -230,6 +255,7 @@ class Splitter {
     for (size_t place = 0; place < joint_.nodes().size(); ++place) {
       if (!needed[place]) continue;
       const Node* node = joint_.nodes()[place];
+      if (isUnreadState(*node) && !isSaved_[node->result()->id()]) continue;
       half.copy(*node);
       for (size_t i = 0; i < node->resultCount(); ++i) copyIfWritten(node->result(i));
     }
@@ -258,7 +284,10 @@ class Splitter {
     for (const Value* parameter : joint_.graph().top()->parameters()) {
       if (joint_.isTangent(parameter)) half.addParameter(parameter);
     }
-    for (const Node* node : backward_) half.copy(*node);
+    for (const Node* node : backward_) {
+      const Value* state = drawnFrom(*node);
+      state ? half.copyDrawing(*node, state) : half.copy(*node);
+    }
     std::vector<Arg> results;
     for (size_t i = joint_.layout().forwardResults; i < end()->args().size(); ++i) {
       results.push_back(half.copyArg(end()->arg(i)));

@@ -163,6 +163,14 @@ struct Kind {
   uint32_t traits = kNone;
 };
 
+// Of the CPU: PyTorch fixes its size in bytes.
+void generatorState(Infer& in) {
+  constexpr int64_t kStateBytes = 5056;
+  in.contiguous(Dims{Int(kStateBytes)}, DType::UInt8, ir::Device{ir::DeviceType::CPU, -1});
+}
+
+void setsGenerator(Infer&) {}
+
 }  // namespace
 
 void addRandomFill(Rows& rows) {
@@ -218,6 +226,10 @@ void addRandomFill(Rows& rows) {
            kRandom | kFailsOnData);
   addForms(rows, "_standard_gamma_grad(Tensor self, Tensor output)", gradient<kFull>, copied);
   addForms(rows, "_dirichlet_grad(Tensor x, Tensor alpha, Tensor total)", gradient<kFull>, copied);
+  // The state of the default generator: read, set and seeded in the order of what draws from it.
+  rows.push_back({"saker::rng_state() -> Tensor", generatorState, Cost::Fill, kRandom});
+  rows.push_back({"saker::set_rng_state(Tensor state) -> ()", setsGenerator, Cost::Fill, kRandom | kFailsOnData});
+  rows.push_back({"saker::manual_seed(int seed) -> ()", setsGenerator, Cost::Fill, kRandom});
   rows.push_back({"aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)", dropout,
                   Cost::Pointwise, kRandom});
 }
