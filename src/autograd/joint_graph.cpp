@@ -149,12 +149,22 @@ void JointGraph::findForward() {
     if (isTangent(result)) error_ = "a forward result is a tangent";
     need(result);
   }
+  // Drawn or done by the backward, or following from that.
+  std::vector<bool> late(nodes_.size());
+  for (size_t place = start_; place < nodes_.size(); ++place) {
+    late[place] = pinned_[place] && anyOf(*nodes_[place], hasTurn);
+    eachInput(nodes_[place], [&](const ir::Value* input) {
+      if (!input->isParameter() && late[definedAt(input)]) late[place] = true;
+    });
+  }
   for (size_t place = nodes_.size(); place-- > 0;) {
     const ir::Node* node = nodes_[place];
     if (pinned_[place] && !onTangents_[place]) {
       // Behind the first use of a tangent there are effects of the backward, and the copies into primals.
       bool ofForward = place < start_;
-      eachWritten(node, [&](const ir::Value* value) { ofForward |= values_[find(value->id())]->isParameter(); });
+      eachWritten(node, [&](const ir::Value* value) {
+        ofForward |= !late[place] && values_[find(value->id())]->isParameter();
+      });
       if (ofForward) inForward_[place] = true;
     }
     if (!inForward_[place]) continue;

@@ -210,6 +210,20 @@ graph @main(%x: f32[4], %dy: f32[4]) {
   EXPECT_EQ(savedNames(cut), "[x] y");
 }
 
+TEST_P(EachStrategy, TheBackwardWritesItsRandomNumbersIntoAPrimal) {
+  auto joint = read(R"(
+graph @main(%x: f32[4], %dy: f32[4]) {
+  %y: f32[4] = aten::sin(%x)
+  %d: f32[4], %first: bool[4] = aten::native_dropout(%dy, 0.5, True)
+  %n: f32[4], %second: bool[4] = aten::native_dropout(%x, 0.5, True)
+  %w: f32[4] = aten::copy_(%x, %n)
+  return %y, %d
+})");
+  Cut cut = cutAndCompare(*joint, {1, 1, 1}, options());
+  EXPECT_EQ(count(*cut.forward, "aten::native_dropout"), 0u);
+  EXPECT_EQ(count(*cut.backward, "aten::copy_"), 1u);
+}
+
 // What may give another result the second time is computed once.
 TEST_P(EachStrategy, NondeterministicOperatorsAreNotInBothHalves) {
   auto joint = read(R"(
