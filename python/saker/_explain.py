@@ -15,7 +15,10 @@ from saker._compile import CompiledModule, compile
 
 # How a reason begins or what it says, and what to do about it. The first that fits.
 _HINTS = [
-    (r"depends on data|_local_scalar_dense", "use torch.where or a mask in place of reading data; or read it outside"),
+    (
+        r"depends on data|Tensor\w*\.(item|tolist|numpy|__\w+__),",
+        "use torch.where or a mask in place of reading data; or read it outside",
+    ),
     (r"prints an object", "print numbers and strings, or print after the call"),
     (r"iterator that was made before", "pass a list, or make the iterator inside of the function"),
     (r"it raised an exception", "a call that raises is not recorded"),
@@ -121,7 +124,7 @@ class Explanation:
 def _operators(graphs: list[Any]) -> dict[str, int]:
     names: collections.Counter[str] = collections.Counter()
     for graph in graphs:
-        names.update(re.findall(r"= ([a-z_]\w*\.\w[\w.]*)\(", graph.text))
+        names.update(re.findall(r"(?:= |^ *)(\w+::[\w.]+)\(", graph.text, re.MULTILINE))
     return dict(names.most_common())
 
 
