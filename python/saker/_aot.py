@@ -59,13 +59,18 @@ class _Compiled:
         generator = torch.get_rng_state()
         try:
             with doors, compiling():
-                self.native = _C.aot_compile(flat, tensors, options["min_cut"], options["budget"])
+                self.native, self.reason = _C.aot_compile(
+                    flat, tensors, options["min_cut"], options["budget"], _sizes(tensors) if options["dynamic"] else []
+                )
         finally:
             torch.set_rng_state(generator)
         self.made = made
-        count("graphs")
-        count("operators", len(self.native.forward))
-        self._use_compilers(options)
+        self.single = False
+        if self.native is not None:
+            self.single = made["spec"].is_leaf() and made["tensors"] == [0]
+            count("graphs")
+            count("operators", len(self.native.forward))
+            self._use_compilers(options)
 
     def _use_compilers(self, options: dict[str, Any]) -> None:
         forward = options["fw_compiler"] if self.native.training else options["inference_compiler"]
@@ -73,25 +78,39 @@ class _Compiled:
         self.native.set_executables(
             _LateExecutable(forward, self.native.forward_program()) if forward else None,
             _LateExecutable(backward, self.native.backward_program()) if backward else None,
+            (lambda program: _LateExecutable(backward, program)) if backward else None,
         )
 
-    def __call__(self, args: tuple, kwargs: dict[str, Any]) -> Any:
-        leaves, spec = pytree.tree_flatten((args, kwargs))
-        if spec != self.spec:
-            raise TypeError("the function was compiled for arguments of another structure")
-        returned = self.native([leaves[i] for i in self.places])
+    def results(self, returned: list[torch.Tensor | None]) -> Any:
+        """The function's results, of the tensors that come out of the graph."""
         results = list(self.made["constants"])
         for place, tensor in zip(self.made["tensors"], returned, strict=True):
             results[place] = tensor
         return pytree.tree_unflatten(results, self.made["spec"])
 
 
-def _options(
+def _sizes(tensors: list[torch.Tensor]) -> list[tuple[int, int, str]]:
+    """Every size of every tensor."""
+    return [(i, dim, "") for i, tensor in enumerate(tensors) for dim in range(tensor.dim())]
+
+
+def _callable(fn: Callable, options: dict[str, Any]) -> Callable:
+    """Calls what was compiled for a call; compiles where nothing was yet, or autograd is in another state."""
+    return _C.AotCallable(
+        fn,
+        lambda args, kwargs: _Compiled(fn, args, kwargs, options),
+        lambda args, kwargs: pytree.tree_flatten((args, kwargs)),
+        lambda: count("fallbacks"),
+    )
+
+
+def _options(  # noqa: PLR0917
     fw_compiler: Compiler | None,
     bw_compiler: Compiler | None,
     partition_fn: Callable | str,
     inference_compiler: Compiler | None,
     memory_budget: float,
+    dynamic: bool = False,
 ) -> dict[str, Any]:
     name = partition_fn if isinstance(partition_fn, str) else getattr(partition_fn, "__name__", "")
     return {
@@ -100,6 +119,7 @@ def _options(
         "inference_compiler": inference_compiler or fw_compiler,
         "min_cut": "min_cut" in name,
         "budget": memory_budget,
+        "dynamic": dynamic,
     }
 
 
@@ -113,25 +133,22 @@ def aot_function(  # noqa: PLR0917 (the order of PyTorch's)
     keep_inference_input_mutations: bool = False,
     inference_compiler: Compiler | None = None,
     *,
+    dynamic: bool = False,
     memory_budget: float = 1.0,
     **ignored: Any,
 ) -> Callable:
-    """``fn``, compiled on its first call; later calls run what was compiled then, without checks.
+    """``fn``, compiled on its first call; later calls run what was compiled then.
+
+    Arguments of other sizes, strides or dtypes raise ``saker.RunError``; with ``dynamic`` sizes may differ. It is
+    compiled again where autograd is in another state (grad mode, what requires grad or shares memory) or a constant
+    differs.
 
     Forward and backward are captured together and cut in two. A compiler is called with a ``torch.fx.GraphModule`` and
     example inputs and gives a callable; without one, Saker's own executor runs. ``partition_fn`` is "min_cut" or
     "default" (a function of PyTorch's with such a name counts as that).
     """
-    options = _options(fw_compiler, bw_compiler, partition_fn, inference_compiler, memory_budget)
-    compiled: list[_Compiled] = []
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if not compiled:
-            compiled.append(_Compiled(fn, args, kwargs, options))
-        return compiled[0](args, kwargs)
-
-    call.__wrapped__ = fn
-    return call
+    options = _options(fw_compiler, bw_compiler, partition_fn, inference_compiler, memory_budget, dynamic)
+    return _callable(fn, options)
 
 
 def aot_module(mod: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
@@ -177,10 +194,11 @@ def aot_module_simplified(  # noqa: PLR0917 (the order of PyTorch's)
         return torch.func.functional_call(mod, named, args)
 
     options = _options(fw_compiler, bw_compiler, partition_fn, inference_compiler, memory_budget)
-    compiled = _Compiled(functional, (named, *args), {}, options)
+    compiled = _callable(functional, options)
+    compiled.prepare(named, *args)
 
     def forward(*runtime_args: Any) -> Any:
-        return compiled((named, *runtime_args), {})
+        return compiled(named, *runtime_args)
 
     forward.zero_grad = mod.zero_grad
     forward.named_parameters = mod.named_parameters

@@ -1,264 +1,271 @@
 #include "aot/compiled.h"
 
-#include <ATen/ops/as_strided.h>
-#include <ATen/ops/empty_strided.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/SavedTensorHooks.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include "aot/replay.h"
+#include "aot/backward.h"
+#include "aot/check.h"
+#include "aot/sharing.h"
 #include "aten/autograd_node.h"
 #include "aten/trace_key.h"
+#include "runtime/interpreter.h"
 
 namespace saker::aot {
 
 namespace {
 
 using torch::autograd::SavedVariable;
-using torch::autograd::variable_list;
-
-// Runs a graph through ATen, below autograd.
-class GraphRun final : public runtime::Interpreter {
- public:
-  GraphRun(const ir::Graph& graph, const std::vector<c10::IValue>& objects, sym::Assignment symbols)
-      : Interpreter(graph, std::move(symbols)), objects_(objects) {}
-  c10::IValue opaque(const ir::OpaqueRef& reference) override { return objects_.at(reference.number); }
-
- private:
-  const std::vector<c10::IValue>& objects_;
-};
-
-std::vector<at::Tensor> interpret(const ir::Graph& graph, const std::vector<c10::IValue>& objects,
-                                  std::vector<at::Tensor> inputs) {
-  GraphRun run(graph, objects, runtime::bindSymbols(graph, inputs));
-  for (size_t i = 0; i < inputs.size(); ++i) run.set(graph.top()->parameters()[i], std::move(inputs[i]));
-  run.run();
-  std::vector<at::Tensor> results;
-  for (const ir::Arg& arg : graph.top()->terminator()->args()) {
-    c10::IValue value = run.returned(arg);
-    results.push_back(value.isTensor() ? std::move(value).toTensor() : at::Tensor());
-  }
-  return results;
-}
-
-// The compiled backward as a node of autograd's graph.
-class Backward final : public torch::autograd::Node {
- public:
-  explicit Backward(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
-
-  void save(std::vector<SavedVariable> saved, std::vector<SavedVariable> primals) {
-    saved_ = std::move(saved);
-    primals_ = std::move(primals);
-  }
-
-  variable_list apply(variable_list&& tangents) override {
-    std::lock_guard lock(mutex_);
-    for (size_t i = 0; i < tangents.size(); ++i) tangents[i] = asTold(i, tangents[i]);
-    return c10::GradMode::is_enabled() ? differentiably(std::move(tangents)) : compiled(std::move(tangents));
-  }
-
-  void release_variables() override {
-    std::lock_guard lock(mutex_);
-    for (SavedVariable& saved : saved_) saved.reset_data();
-    for (SavedVariable& primal : primals_) primal.reset_data();
-  }
-
-  std::string name() const override { return "SakerBackward"; }
-
- private:
-  // A tangent that is not given is zero; one of other strides is brought into those that the graph was made for.
-  at::Tensor asTold(size_t index, const at::Tensor& given) const {
-    const Joint& joint = plan_->joint;
-    const ir::TensorType& type = *joint.program->graph->top()->parameters()[joint.primals + index]->tensor();
-    const torch::autograd::InputMetadata& result = input_metadata(index);
-    at::Tensor tangent = given.defined() ? given : at::zeros_symint(result.shape_as_dim_vector(), result.options());
-    if (type.symbolic) return tangent.contiguous();
-    runtime::Geometry told = runtime::geometryOf(type, {});
-    if (tangent.strides() == c10::IntArrayRef(told.strides)) return tangent;
-    at::Tensor copy = at::empty_strided(told.sizes, told.strides, tangent.options());
-    // Not in place under autograd, which is to follow it in a double backward.
-    return c10::GradMode::is_enabled() ? tangent : copy.copy_(tangent);
-  }
-
-  variable_list compiled(variable_list tangents) {
-    std::vector<at::Tensor> inputs;
-    for (const SavedVariable& saved : saved_) inputs.push_back(saved.unpack(getptr()));
-    for (at::Tensor& tangent : tangents) inputs.push_back(std::move(tangent));
-    aten::BelowAutograd below;
-    return plan_->backward(std::move(inputs));
-  }
-
-  // The gradients once more, as functions of the arguments: the joint program runs under autograd.
-  variable_list differentiably(variable_list tangents) {
-    std::vector<at::Tensor> inputs;
-    for (const SavedVariable& primal : primals_) inputs.push_back(primal.unpack(getptr()));
-    for (at::Tensor& tangent : tangents) inputs.push_back(std::move(tangent));
-    std::vector<at::Tensor> all =
-        interpret(*plan_->joint.program->graph, plan_->joint.program->objects, std::move(inputs));
-    return variable_list(all.begin() + static_cast<std::ptrdiff_t>(plan_->joint.results), all.end());
-  }
-
-  std::shared_ptr<const Plan> plan_;
-  std::vector<SavedVariable> saved_;
-  std::vector<SavedVariable> primals_;
-};
 
 class Call {
  public:
-  Call(const std::shared_ptr<const Plan>& plan, std::span<const at::Tensor> arguments)
-      : plan_(plan), joint_(plan->joint), arguments_(arguments) {
-    const runtime::Program& program = *joint_.program;
-    for (size_t i = 0; i < joint_.primals; ++i) {
-      const runtime::Source& source = program.sources[i];
-      primals_.push_back(source.kind == runtime::Source::Kind::Closed ? source.tensor : arguments[source.argument]);
+  Call(const std::shared_ptr<const Plan>& plan, std::vector<at::Tensor> arguments)
+      : plan_(plan), joint_(plan->joint), tensors_(std::move(arguments)) {
+    if (tensors_.size() != joint_.arguments) {
+      throw runtime::RunError("the function was compiled for " + std::to_string(joint_.arguments) + " tensors, " +
+                              std::to_string(tensors_.size()) + " were given");
     }
+    tensors_.reserve(joint_.tensors);
+    for (size_t argument : joint_.bases) tensors_.push_back(autogradBase(tensors_[argument]));
+    tensors_.insert(tensors_.end(), joint_.closed.begin(), joint_.closed.end());
+    primals_.reserve(joint_.primals);
+    for (const Joint::Primal& source : joint_.sources) {
+      primals_.push_back(source.flat ? flat(tensors_[source.caller]) : tensors_[source.caller]);
+    }
+    symbols_ = checkPrimals(*plan_, primals_);
+    checkMembers(*plan_, tensors_);
+  }
+
+  // In eager mode autograd may refuse a write: then it is to be eager mode that raises.
+  bool mayRun() const {
+    for (size_t i = 0; i < joint_.historyOf.size(); ++i) {
+      if (joint_.historyOf[i] && refusesWrites(tensors_[i])) return false;
+    }
+    return true;
   }
 
   std::vector<at::Tensor> run() {
-    bool training =
-        joint_.training && c10::GradMode::is_enabled() &&
-        std::any_of(primals_.begin(), primals_.end(), [](const at::Tensor& t) { return t.requires_grad(); });
+    bool training = joint_.training && !c10::InferenceMode::is_enabled();
+    for (size_t i = 0; training && i < joint_.gradientOf.size(); ++i) {
+      if (tensors_[joint_.gradientOf[i]].requires_grad()) break;
+      training = i + 1 < joint_.gradientOf.size();
+    }
+    noteVersions();
     runForward(training);
-    applyChanges();
+    redo();
     std::vector<at::Tensor> outputs;
-    for (const Output& output : joint_.outputs) outputs.push_back(outputOf(output));
+    outputs.reserve(joint_.outputs.size());
+    for (const std::optional<size_t>& output : joint_.outputs) {
+      outputs.push_back(output ? tensors_[*output] : at::Tensor());
+    }
     return outputs;
   }
 
  private:
-  // A backward reads arguments as they were: those that the function writes are copied before.
-  void keepOriginals() {
-    originals_ = primals_;
-    for (const Change& change : joint_.changes) {
-      for (size_t i = 0; i < primals_.size(); ++i) {
-        if (primals_[i].is_same(arguments_[change.argument])) originals_[i] = primals_[i].clone();
-      }
+  // The memory of a tensor as one row of elements. It counts writes with the tensor.
+  static at::Tensor flat(const at::Tensor& tensor) {
+    at::Tensor row = tensor.detach();
+    const int64_t one = 1, count = static_cast<int64_t>(tensor.storage().nbytes() / tensor.itemsize());
+    row.unsafeGetTensorImpl()->set_allow_tensor_metadata_change(true);
+    row.unsafeGetTensorImpl()->set_sizes_and_strides(c10::IntArrayRef(count), c10::IntArrayRef(one), 0);
+    return row;
+  }
+
+  bool isCounted(size_t caller) const {
+    return joint_.versions[caller] != 0 && tensors_[caller].defined() && !tensors_[caller].is_inference();
+  }
+
+  void noteVersions() {
+    for (size_t i = 0; i < joint_.versions.size(); ++i) {
+      if (isCounted(i)) until_.emplace_back(i, tensors_[i]._version() + joint_.versions[i]);
     }
   }
 
   void runForward(bool training) {
+    if (training && joint_.random) rememberGenerator();
     std::vector<at::Tensor> returned;
     {
       c10::AutoGradMode mode(false);
       aten::BelowAutograd below;
-      returned = plan_->forward(primals_);
+      std::vector<at::Tensor> inputs;
+      if (training || joint_.writes.size()) {
+        inputs = primals_;
+      } else {
+        inputs = std::move(primals_);
+      }
+      if (plan_->detaches) {
+        for (at::Tensor& input : inputs) input = input.detach();
+      }
+      returned = plan_->forward(std::move(inputs), {});
+      for (size_t i = 0; i < joint_.results.size(); ++i) {
+        if (joint_.results[i].isInput) returned[i] = returned[i].clone();
+      }
     }
-    results_.assign(returned.begin(), returned.begin() + static_cast<std::ptrdiff_t>(joint_.results));
-    if (training) connect({returned.begin() + static_cast<std::ptrdiff_t>(joint_.results), returned.end()});
+    size_t results = joint_.results.size();
+    tensors_.resize(joint_.tensors);
+    for (size_t i = 0; i < results; ++i) tensors_[joint_.callers() + i] = returned[i];
+    if (training) connect({returned.begin() + static_cast<std::ptrdiff_t>(results), returned.end()});
   }
 
-  // Will the epilogue write to this memory?
-  bool isToBeWritten(const at::Tensor& tensor) const {
-    return std::any_of(joint_.changes.begin(), joint_.changes.end(), [&](const Change& change) {
-      return arguments_[change.argument].storage().unsafeGetStorageImpl() == tensor.storage().unsafeGetStorageImpl();
-    });
+  void rememberGenerator() {
+    at::Generator generator = at::globalContext().defaultGenerator(c10::kCPU);
+    std::lock_guard held(generator.mutex());
+    saved_.generator = generator.get_state();
   }
+
+  const at::Tensor& result(size_t index) const { return tensors_[joint_.callers() + index]; }
+
+  // --- for the backward ---
 
   void connect(const std::vector<at::Tensor>& saved) {
-    keepOriginals();
     auto node = aten::makeNode<Backward>(plan_);
     torch::autograd::edge_list edges;
-    for (size_t parameter : joint_.gradientOf) {
-      const at::Tensor& primal = primals_[parameter];
-      edges.push_back(primal.requires_grad() ? torch::autograd::impl::gradient_edge(primal) : torch::autograd::Edge());
+    edges.reserve(joint_.gradientOf.size());
+    for (size_t caller : joint_.gradientOf) {
+      const at::Tensor& tensor = tensors_[caller];
+      edges.push_back(tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor) : torch::autograd::Edge());
     }
     node->set_next_edges(std::move(edges));
-    for (size_t i = 0; i < results_.size(); ++i) {
-      if (!joint_.differentiable[i]) continue;
-      torch::autograd::set_history(results_[i], node);
+    for (size_t i = 0; i < joint_.results.size(); ++i) {
+      if (joint_.results[i].differentiable) torch::autograd::set_history(tensors_[joint_.callers() + i], node);
     }
-    node->save(pack(saved), packPrimals());
+    packPrimals();
+    pack(saved);
+    saved_.symbols = symbols_;
+    node->save(std::move(saved_));
   }
 
-  std::vector<SavedVariable> pack(const std::vector<at::Tensor>& saved) {
-    std::vector<SavedVariable> packed;
-    for (size_t i = 0; i < saved.size(); ++i) {
-      const std::optional<size_t>& primal = plan_->cut.saved[i].primal;
-      at::Tensor tensor = primal ? originals_[*primal] : saved[i];
-      if (!primal && isToBeWritten(tensor)) tensor = tensor.clone();
-      bool isOutput = !primal && tensor.grad_fn() != nullptr;
-      packed.emplace_back(tensor, isOutput);
+  // Will this memory be written when the graph has run?
+  bool isToBeWritten(const at::Tensor& tensor) const {
+    for (const Write& write : joint_.writes) {
+      if (sameStorage(tensors_[write.caller], tensor)) return true;
     }
-    return packed;
+    return false;
   }
 
-  std::vector<SavedVariable> packPrimals() {
-    std::vector<SavedVariable> packed;
-    for (const at::Tensor& original : originals_) packed.emplace_back(original, false);
-    return packed;
+  // A backward reads primals as they were: those that the function writes are copied before.
+  void packPrimals() {
+    std::vector<bool> read(joint_.primals);
+    for (size_t i = 0; i < plan_->savedTensors; ++i) {
+      if (plan_->cut.saved[i].primal) read[*plan_->cut.saved[i].primal] = true;
+    }
+    // Hooks of the user's see what the backward reads; the rest is kept for differentiating twice.
+    bool hooked = !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
+    for (size_t i = 0; i < joint_.primals; ++i) {
+      std::optional<WithoutHooks> without;
+      if (hooked && !read[i]) without.emplace();
+      bool changes =
+          joint_.versions[joint_.sources[i].caller] != 0 || (!joint_.writes.empty() && isToBeWritten(primals_[i]));
+      saved_.primals.emplace_back(changes ? primals_[i].clone() : primals_[i], false);
+    }
   }
 
-  // Writes what the function would have written, in the sight of autograd where that is so.
-  void applyChanges() {
-    for (const Change& change : joint_.changes) {
-      const at::Tensor& argument = arguments_[change.argument];
-      {
-        c10::AutoGradMode mode(change.visible && c10::GradMode::is_enabled());
-        argument.copy_(results_[change.result]);
+  void pack(const std::vector<at::Tensor>& saved) {
+    saved_.tensors.resize(plan_->savedTensors);
+    for (size_t i = 0; i < plan_->savedTensors; ++i) {
+      if (plan_->cut.saved[i].primal) continue;
+      at::Tensor tensor = saved[i];
+      bool isOutput = tensor.grad_fn() != nullptr;
+      if (!isOutput) tensor = shareVersion(std::move(tensor));
+      saved_.tensors[i] = SavedVariable(tensor, isOutput);
+    }
+    for (const sym::Node* number : plan_->savedNumbers) {
+      std::optional<int64_t> value = sym::evaluateInt(number, symbols_);
+      if (!value) throw runtime::RunError("the size " + sym::toString(number) + " has no value here");
+      saved_.numbers.push_back(*value);
+    }
+  }
+
+  // What lies in memory that the caller sees counts the writes to it.
+  at::Tensor shareVersion(at::Tensor tensor) const {
+    if (!tensor.has_storage()) return tensor;
+    if (!joint_.writes.empty() && isToBeWritten(tensor)) return tensor.clone();
+    auto share = [&](const at::Tensor& with) {
+      if (!with.defined() || with.is_inference() || !sameStorage(with, tensor)) return false;
+      if (!with.is_same(tensor)) {
+        tensor = tensor.detach();  // an object of our own
+        tensor.unsafeGetTensorImpl()->set_version_counter(with.unsafeGetTensorImpl()->version_counter());
       }
-      if (argument.is_inference()) continue;
-      for (uint32_t done = 1; done < change.versions; ++done) torch::autograd::impl::bump_version(argument);
+      return true;
+    };
+    for (size_t i = 0; i < joint_.callers() + joint_.results.size(); ++i) {
+      if (!share(tensors_[i])) continue;
+      return i < joint_.callers() && joint_.versions[i] != 0 ? tensor.clone() : tensor;
+    }
+    return tensor;
+  }
+
+  // --- what the caller sees ---
+
+  void redo() {
+    for (const Write& write : joint_.writes) {
+      if (!write.visible) writeHidden(write);
+    }
+    // Views from before a write are made before the counters move.
+    if (!plan_->early.empty()) plan_->early.run(tensors_, symbols_);
+    for (const Write& write : joint_.writes) {
+      if (!write.visible) continue;
+      c10::AutoGradMode mode(true);
+      tensors_[write.caller].copy_(result(write.result));
+    }
+    moveVersions();
+    if (!plan_->late.empty()) plan_->late.run(tensors_, symbols_);
+    for (size_t i = 0; i < joint_.historyOf.size(); ++i) {
+      if (joint_.historyOf[i]) tensors_[i].grad_fn();
     }
   }
 
-  at::Tensor outputOf(const Output& output) {
-    switch (output.kind) {
-      case Output::Kind::None:
-        return {};
-      case Output::Kind::Result:
-        return replay(output, results_[output.index], joint_);
-      case Output::Kind::Argument:
-        return replay(output, arguments_[output.index], joint_);
-      case Output::Kind::Closed:
-        return replay(output, primals_[output.index], joint_);
-    }
-    return {};
+  void writeHidden(const Write& write) {
+    aten::RunForReal below;
+    const at::Tensor& contents = result(write.result);
+    const at::Tensor& target = tensors_[write.caller];
+    (write.flat ? flat(target) : target).copy_(contents);
   }
 
-  const std::shared_ptr<const Plan>& plan_;
+  void moveVersions() {
+    auto moveTo = [](const at::Tensor& tensor, int64_t version) {
+      while (tensor._version() < version) torch::autograd::impl::bump_version(tensor);
+    };
+    for (auto [caller, version] : until_) moveTo(tensors_[caller], version);
+    for (size_t i = 0; i < joint_.results.size(); ++i) {
+      if (joint_.results[i].versions && !result(i).is_inference()) moveTo(result(i), joint_.results[i].versions);
+    }
+  }
+
+  const std::shared_ptr<const Plan> plan_;
   const Joint& joint_;
-  std::span<const at::Tensor> arguments_;
+  std::vector<at::Tensor> tensors_;  // by number
   std::vector<at::Tensor> primals_;
-  std::vector<at::Tensor> originals_;  // in training: the primals as they are before the call
-  std::vector<at::Tensor> results_;
+  sym::Assignment symbols_;
+  std::vector<std::pair<size_t, int64_t>> until_;  // tensors of the caller, and the version they get
+  Backward::Saved saved_;
 };
 
 }  // namespace
 
 CompiledFunction::CompiledFunction(Joint joint, const autograd::PartitionOptions& options)
-    : plan_(std::make_shared<Plan>()) {
-  plan_->joint = std::move(joint);
-  const Joint& given = plan_->joint;
-  const ir::Graph& whole = *given.program->graph;
-  if (given.training) {
-    autograd::Joint layout{given.primals, whole.top()->parameters().size() - given.primals, given.results};
-    auto cut = autograd::partition(whole, layout, options);
-    if (const auto* why = std::get_if<std::string>(&cut)) throw std::runtime_error(*why);
-    plan_->cut = std::move(std::get<autograd::Cut>(cut));
-  }
-  Plan* plan = plan_.get();
-  plan_->forward = [plan](std::vector<at::Tensor> inputs) {
-    const ir::Graph& graph = plan->joint.training ? *plan->cut.forward : *plan->joint.program->graph;
-    return interpret(graph, plan->joint.program->objects, std::move(inputs));
-  };
-  plan_->backward = [plan](std::vector<at::Tensor> inputs) {
-    return interpret(*plan->cut.backward, plan->joint.program->objects, std::move(inputs));
-  };
-}
+    : plan_(std::make_shared<Plan>(std::move(joint), options)) {}
 
-const ir::Graph& CompiledFunction::forwardGraph() const {
-  return training() ? *plan_->cut.forward : *plan_->joint.program->graph;
-}
-
-void CompiledFunction::setExecutables(Executable forward, Executable backward) {
+void CompiledFunction::setExecutables(Executable forward, Executable backward, Maker backwardMaker) {
+  plan_->foreign = forward || backward || backwardMaker;
   if (forward) plan_->forward = std::move(forward);
-  if (backward) plan_->backward = std::move(backward);
+  if (training()) plan_->setBackward(std::move(backward), std::move(backwardMaker));
 }
 
-std::vector<at::Tensor> CompiledFunction::operator()(std::span<const at::Tensor> arguments) const {
-  return Call(plan_, arguments).run();
+bool CompiledFunction::mayNeedEager() const {
+  const std::vector<bool>& history = plan_->joint.historyOf;
+  return std::find(history.begin(), history.end(), true) != history.end();
+}
+
+std::optional<std::vector<at::Tensor>> CompiledFunction::operator()(std::vector<at::Tensor> arguments) const {
+  Call call(plan_, std::move(arguments));
+  if (!call.mayRun()) return std::nullopt;
+  return call.run();
 }
 
 }  // namespace saker::aot

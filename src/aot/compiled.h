@@ -2,38 +2,33 @@
 // gradients, writes and aliases are those of eager mode.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <span>
+#include <optional>
 #include <vector>
 
-#include "aot/joint.h"
-#include "autograd/partition.h"
+#include "aot/plan.h"
 
 namespace saker::aot {
 
-// Runs a graph: tensors for its parameters, tensors back. What a back end makes of it, or the interpreter.
-using Executable = std::function<std::vector<at::Tensor>(std::vector<at::Tensor> inputs)>;
-
-struct Plan {
-  Joint joint;
-  autograd::Cut cut;  // in training
-  Executable forward;
-  Executable backward;
-};
-
 class CompiledFunction {
  public:
-  // Cuts the joint graph where there is a backward; the interpreter runs both until setExecutables().
+  // Cuts the joint graph where there is a backward; our own executor runs both until a back end is set. Throws
+  // NotAheadOfTime.
   CompiledFunction(Joint joint, const autograd::PartitionOptions& options);
 
-  std::vector<at::Tensor> operator()(std::span<const at::Tensor> arguments) const;
+  // Nothing: this call must be made in eager mode, and nothing was done yet. Throws runtime::RunError for arguments
+  // that the function was not compiled for; that autograd is in the state of the first call is for the caller to know.
+  std::optional<std::vector<at::Tensor>> operator()(std::vector<at::Tensor> arguments) const;
+
+  // May a call be one for eager mode?
+  bool mayNeedEager() const;
 
   bool training() const { return plan_->joint.training; }
-  const ir::Graph& forwardGraph() const;
+  const Joint& joint() const { return plan_->joint; }
+  const ir::Graph& forwardGraph() const { return plan_->forwardGraph(); }
   const ir::Graph& backwardGraph() const { return *plan_->cut.backward; }
   const std::vector<c10::IValue>& objects() const { return plan_->joint.program->objects; }
-  void setExecutables(Executable forward, Executable backward);
+  void setExecutables(Executable forward, Executable backward, Maker backwardMaker = nullptr);
 
  private:
   std::shared_ptr<Plan> plan_;

@@ -1,16 +1,21 @@
 #include "aot/joint.h"
 
+#include <ATen/ops/as_strided.h>
+#include <ATen/ops/expand.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
 
-#include "ir/clone.h"
-#include "ops/operator.h"
-#include "ops/view_inverse.h"
-#include "passes/pass.h"
+#include "aot/aliases.h"
+#include "aot/check.h"
+#include "aot/functional.h"
+#include "aot/sharing.h"
+#include "aot/user_code.h"
+#include "aten/trace_key.h"
+#include "capture/undo.h"
 
 namespace saker::aot {
 
@@ -19,165 +24,259 @@ namespace {
 using torch::autograd::Edge;
 using tracing::Trace;
 
-bool sameStorage(const at::Tensor& a, const at::Tensor& b) {
-  return a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl();
-}
-
 Edge edgeOf(const at::Tensor& tensor) {
   return tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor) : Edge();
 }
 
-// Running user's code ahead of time would run it once too often: hooks, and Functions written in Python.
-bool runsUserCode(torch::autograd::Node& node) {
-  if (std::string_view(typeid(node).name()).find("PyNode") != std::string_view::npos) return true;
-  return !node.pre_hooks().empty() || !node.tensor_pre_hooks().empty() || !node.post_hooks().empty();
-}
-
-bool reachesUserCode(const std::vector<Edge>& roots) {
-  std::unordered_set<const torch::autograd::Node*> seen;
-  std::vector<torch::autograd::Node*> work;
-  auto visit = [&](const Edge& edge) {
-    if (edge.function && seen.insert(edge.function.get()).second) work.push_back(edge.function.get());
-  };
-  for (const Edge& root : roots) visit(root);
-  while (!work.empty()) {
-    torch::autograd::Node* node = work.back();
-    work.pop_back();
-    if (runsUserCode(*node)) return true;
-    for (const Edge& next : node->next_edges()) visit(next);
-  }
-  return false;
+bool hasHooks(const at::Tensor& tensor) {
+  const torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  return meta && (!meta->hooks_.empty() || meta->retains_grad_);
 }
 
 class JointCapture {
  public:
   JointCapture(const tracing::Host& host, std::span<const at::Tensor> arguments,
                std::span<const tracing::DynamicSize> dynamic)
-      : host_(host), given_(arguments.begin(), arguments.end()), capture_(host, arguments, dynamic) {
-    standIns_ = capture_.arguments();
-    for (const at::Tensor& standIn : standIns_) {
-      edges_.push_back(standIn.defined() ? edgeOf(standIn) : Edge());
-      values_.push_back(standIn.defined() ? trace().valueOf(standIn) : nullptr);
-    }
+      : host_(host),
+        given_(arguments.begin(), arguments.end()),
+        shared_(findShared(arguments)),
+        captured_(captured()),
+        capture_(host, captured_, dynamic, memories_) {
+    makeStandIns();
   }
 
   Joint run(const Callee& callee) {
-    std::vector<at::Tensor> outputs = callee(standIns_);
-    for (const at::Tensor& output : outputs) noteFresh(output);
-    for (const at::Tensor& output : outputs) joint_.outputs.push_back(classify(output));
-    noteChanges();
-    joint_.results = results_.size();
+    WithoutHooks without;
+    std::vector<at::Tensor> outputs;
+    try {
+      outputs = callee({standIns_.begin(), standIns_.begin() + static_cast<std::ptrdiff_t>(given_.size())});
+    } catch (...) {
+      throw CallFailed(std::current_exception(), anythingWritten());
+    }
+    addClosed();
+    for (const at::Tensor& output : outputs) checkOutput(output);
+    Aliases aliases(trace());
+    for (size_t i = 0; i < standIns_.size(); ++i) {
+      if (standIns_[i].defined()) checkCaller(i, aliases);
+    }
+    aliases.find(outputs);
+    results_ = aliases.results;
+    contents_ = aliases.results;
+    for (const at::Tensor& result : results_) noteResult(result);
+    noteVisibleWrites(aliases);
+    joint_.forwardNodes = trace().graph().nodeLimit();
     differentiate();
-    std::vector<c10::IValue> returned(results_.begin(), results_.end());
+    std::vector<c10::IValue> returned(contents_.begin(), contents_.end());
     for (const at::Tensor& gradient : gradients_) returned.emplace_back(gradient);
-    std::vector<ir::Value*> tangents = tangents_;
-    std::shared_ptr<runtime::Program> recording = capture_.finish(returned);
-    finish(std::move(recording), tangents);
+    std::vector<const ir::Value*> tangents(tangents_.begin(), tangents_.end());
+    joint_.recording = capture_.finish(returned);
+    if (!joint_.recording->gradients.empty()) throw NotAheadOfTime("the function sets the .grad of a tensor");
+    makeFunctional(joint_, tangents);
+    aliases.finish(joint_);
     return std::move(joint_);
   }
 
  private:
   Trace& trace() { return capture_.trace(); }
 
-  [[noreturn]] void refuse(const std::string& why) { trace().raise({ops::Reason::Unsupported, why}); }
+  // --- what stands for what ---
 
-  // --- what outputs are ---
-
-  const ir::Value* rootOf(const at::Tensor& tensor) {
-    tracing::TraceStorage* storage = tracing::pendingStorage(*tensor.unsafeGetTensorImpl());
-    return storage ? storage->root() : nullptr;
-  }
-
-  bool isArgumentMemory(const at::Tensor& tensor) {
-    return std::any_of(standIns_.begin(), standIns_.end(),
-                       [&](const at::Tensor& s) { return s.defined() && sameStorage(s, tensor); });
-  }
-
-  void noteFresh(const at::Tensor& output) {
-    if (!output.defined() || isArgumentMemory(output)) return;
-    const ir::Value* root = rootOf(output);
-    if (root && trace().valueOf(output) == root) addResult(root, output);
-  }
-
-  size_t addResult(const ir::Value* root, const at::Tensor& tensor) {
-    auto [known, isNew] = resultOf_.emplace(root, results_.size());
-    if (isNew) results_.push_back(tensor);
-    return known->second;
-  }
-
-  // The tensor that an output is a view of, where that is no output itself.
-  at::Tensor baseOf(const at::Tensor& view, ir::Value* root) {
-    if (view.is_view()) {
-      at::Tensor base(view._base());
-      if (sameStorage(base, view) && trace().valueOf(base) == root) return base;
+  // Arguments that are views of one tensor and overlap are given as that tensor, behind the arguments.
+  std::vector<at::Tensor> captured() {
+    std::vector<at::Tensor> tensors = given_;
+    memories_ = shared_.memories;
+    for (size_t i = 0; i < given_.size(); ++i) {
+      if (shared_.baseOf[i]) tensors[i].reset();
     }
-    const c10::Storage storage = view.storage();
-    return trace().makeTensor(root, &storage);
+    for (size_t argument : shared_.bases) {
+      memories_.push_back(tensors.size());
+      tensors.push_back(autogradBase(given_[argument]));
+    }
+    return tensors;
   }
 
-  Output classify(const at::Tensor& output) {
-    Output found;
-    if (!output.defined()) return found;
-    ir::Value* value = trace().valueOf(output);
-    for (size_t i = 0; i < standIns_.size(); ++i) {
-      if (!standIns_[i].defined() || !sameStorage(output, standIns_[i])) continue;
-      found.kind = Output::Kind::Argument;
-      found.index = i;
-      if (!output.is_same(standIns_[i])) findSteps(found, value, values_[i]);
-      // Of arguments that share memory, the one that the chain of views leads to.
-      if (found.strided == nullptr) return found;
+  void makeStandIns() {
+    joint_.arguments = given_.size();
+    joint_.bases = shared_.bases;
+    standIns_ = capture_.arguments();
+    for (const at::Tensor& standIn : standIns_) {
+      edges_.push_back(standIn.defined() ? edgeOf(standIn) : Edge());
+      values_.push_back(standIn.defined() ? trace().valueOf(standIn) : nullptr);
     }
-    if (found.kind == Output::Kind::Argument) return found;
-    if (ir::Value* root = const_cast<ir::Value*>(rootOf(output))) {
-      found.kind = Output::Kind::Result;
-      auto known = resultOf_.find(root);
-      found.index = known != resultOf_.end() ? known->second : addResult(root, baseOf(output, root));
-      if (!results_[found.index].is_same(output)) findSteps(found, value, root);
-      return found;
+    for (size_t i = 0; i < given_.size(); ++i) {
+      if (shared_.baseOf[i]) makeMember(i, given_.size() + *shared_.baseOf[i]);
     }
-    found.kind = Output::Kind::Closed;
-    const ir::Value* base = value;
-    while (base->def()) base = base->def()->operand(0);
-    found.index = base->index();
-    if (base != value) findSteps(found, value, base);
-    return found;
+    noteMembers();
+    for (size_t i = 0; i < standIns_.size(); ++i) shareVersion(i);
+    for (const at::Tensor& standIn : standIns_) {
+      before_.push_back(standIn.defined() ? standIn.storage().unsafeGetStorageImpl() : nullptr);
+      requiredGrad_.push_back(standIn.defined() && standIn.requires_grad());
+    }
   }
 
-  void findSteps(Output& output, const ir::Value* from, const ir::Value* to) {
-    output.steps.clear();
-    output.strided = nullptr;
-    for (const ir::Value* at = from; at != to; at = at->def()->operand(0)) {
-      const ir::Node* node = at->def();
-      const ops::Operator* op = node ? ops::of(node) : nullptr;
-      if (!op || op->writes || ops::sharing(*node, at->index()) == ops::Sharing::None) {
-        output.steps.clear();
-        output.strided = from->tensor();
-        return;
-      }
-      output.steps.push_back({node, at->index(), trace().gradModes()[node->id()]});
+  const at::Tensor& real(size_t caller) const { return caller < given_.size() ? given_[caller] : captured_[caller]; }
+
+  void makeMember(size_t argument, size_t base) {
+    const at::Tensor& given = given_[argument];
+    if (given.is_same(real(base))) {
+      standIns_[argument] = standIns_[base];
+    } else if (size_t first = firstOf(argument); first != argument) {
+      standIns_[argument] = standIns_[first];
+    } else {
+      c10::InferenceMode normal(false);
+      c10::AutoGradMode mode(given.requires_grad());
+      standIns_[argument] = at::as_strided(standIns_[base], given.sizes(), given.strides(), given.storage_offset());
     }
-    std::reverse(output.steps.begin(), output.steps.end());
+    values_[argument] = trace().valueOf(standIns_[argument]);
   }
 
-  // --- what happens to arguments ---
-
-  void noteChanges() {
-    for (size_t i = 0; i < standIns_.size(); ++i) {
-      const at::Tensor& standIn = standIns_[i];
-      if (!standIn.defined() || firstOf(i) != i || standIn._version() == 0) continue;
-      if (trace().valueOf(standIn) != values_[i]) refuse("an argument is given other sizes or strides");
-      bool visible = standIn.requires_grad() && edgeOf(standIn) != edges_[i];
-      joint_.changes.push_back({i, static_cast<uint32_t>(standIn._version()), results_.size(), visible});
-      if (!visible) hidden_.insert(results_.size());
-      results_.push_back(standIn);
+  // Those that share memory lie in it in a way that the graph counts on.
+  void noteMembers() {
+    for (size_t i = 0; i < given_.size(); ++i) {
+      bool shares = false;
+      for (size_t k = 0; k < given_.size(); ++k) shares |= k != i && shared_.memories[k] == shared_.memories[i];
+      if (!shares || !given_[i].defined() || firstOf(i) != i) continue;
+      joint_.members.push_back({i, given_[i].sizes().vec(), given_[i].strides().vec(), given_[i].storage_offset()});
     }
   }
 
   size_t firstOf(size_t argument) const {
     for (size_t i = 0; i < argument; ++i) {
-      if (standIns_[i].defined() && standIns_[i].is_same(standIns_[argument])) return i;
+      if (given_[i].defined() && given_[i].is_same(given_[argument])) return i;
     }
     return argument;
+  }
+
+  // Tensors on one memory may count their writes together, overlapping or not.
+  void shareVersion(size_t caller) {
+    if (!standIns_[caller].defined() || standIns_[caller].is_inference()) return;
+    for (size_t i = 0; i < caller; ++i) {
+      if (!standIns_[i].defined() || !sameStorage(real(i), real(caller)) || !sharesVersion(real(i), real(caller)))
+        continue;
+      if (!standIns_[i].is_same(standIns_[caller]) && !sharesVersion(standIns_[i], standIns_[caller])) {
+        standIns_[caller].unsafeGetTensorImpl()->set_version_counter(
+            standIns_[i].unsafeGetTensorImpl()->version_counter());
+      }
+      return;
+    }
+  }
+
+  bool anythingWritten() {
+    for (const at::Tensor& standIn : standIns_) {
+      if (standIn.defined() && (standIn.is_inference() || standIn._version() != 0)) return true;
+    }
+    for (const tracing::Input& input : trace().inputs()) {
+      if (trace().undo().writesTo(input.tensor)) return true;
+    }
+    return false;
+  }
+
+  void addClosed() {
+    for (const tracing::Input& input : trace().inputs()) {
+      for (const at::Tensor& given : given_) {
+        if (given.defined() && sameStorage(given, input.tensor)) {
+          throw NotAheadOfTime("the function closes over memory of an argument");
+        }
+      }
+      joint_.closed.push_back(input.tensor);
+      standIns_.push_back(input.tensor);
+      values_.push_back(input.value);
+      edges_.push_back(edgeOf(input.tensor));
+      before_.push_back(input.storage.unsafeGetStorageImpl());
+      requiredGrad_.push_back(input.tensor.requires_grad());
+    }
+  }
+
+  // --- what happens to the caller's tensors ---
+
+  bool isClosed(size_t caller) const { return caller >= joint_.arguments + joint_.bases.size(); }
+
+  void checkOutput(const at::Tensor& output) {
+    if (!output.defined()) return;
+    if (output.layout() != c10::kStrided || !output.has_storage()) throw NotAheadOfTime("an output is not dense");
+    if (output.is_inference() && !c10::InferenceMode::is_enabled()) {
+      bool given = std::any_of(standIns_.begin(), standIns_.end(),
+                               [&](const at::Tensor& t) { return t.defined() && sameStorage(t, output); });
+      if (!given) throw NotAheadOfTime("an output is made in inference mode inside of the function");
+    }
+  }
+
+  void checkCaller(size_t caller, Aliases& aliases) {
+    const at::Tensor& standIn = standIns_[caller];
+    if (standIn.storage().unsafeGetStorageImpl() != before_[caller]) {
+      throw NotAheadOfTime("an argument comes to see other memory");
+    }
+    if (isClosed(caller)) {
+      joint_.versions.push_back(trace().undo().writesTo(standIn));
+    } else {
+      joint_.versions.push_back(standIn.is_inference() ? 0 : static_cast<uint32_t>(standIn._version()));
+      if (hasHooks(standIn)) throw NotAheadOfTime("the function registers a hook on an argument");
+    }
+    aliases.addCaller(caller, standIn, values_[caller]);
+    if (isClosed(caller)) {
+      if (joint_.versions.back() != 0 && standIn.requires_grad()) {
+        throw NotAheadOfTime("the function writes to a tensor that it closes over and that requires grad");
+      }
+    } else if (requiredGrad_[caller] && !standIn.requires_grad()) {
+      throw NotAheadOfTime("an argument does not require grad any more");
+    } else if (!requiredGrad_[caller] && !standIn.is_view() && standIn.requires_grad() && !standIn.grad_fn()) {
+      throw NotAheadOfTime("an argument comes to require grad");
+    }
+  }
+
+  void noteResult(const at::Tensor& result) {
+    Result noted;
+    noted.differentiable = result.requires_grad();
+    noted.versions = result.is_inference() ? 0 : static_cast<uint32_t>(result._version());
+    joint_.results.push_back(noted);
+  }
+
+  void noteVisibleWrites(Aliases& aliases) {
+    joint_.versions.resize(standIns_.size());
+    joint_.historyOf.resize(standIns_.size());
+    for (size_t i = 0; i < standIns_.size(); ++i) {
+      const at::Tensor& standIn = standIns_[i];
+      if (!standIn.defined() || isClosed(i)) continue;
+      if (i < given_.size() && shared_.baseOf[i]) {  // its base has the history
+        joint_.historyOf[i] = aliases.isReshaped(i) || isRebased(given_.size() + *shared_.baseOf[i]);
+        if (joint_.historyOf[i]) checkWritable(i);
+        continue;
+      }
+      if (i < given_.size() && firstOf(i) != i) continue;
+      bool visible = isRebased(i) && isWritten(i);
+      joint_.historyOf[i] = isRebased(i);
+      if (joint_.historyOf[i]) checkWritable(i);
+      if (!visible) continue;
+      joint_.writes.push_back({i, results_.size(), true, false});
+      results_.push_back(standIn);
+      contents_.push_back(contentsOf(standIn));
+      noteResult(standIn);
+      joint_.results.back().versions = 0;
+    }
+  }
+
+  bool isRebased(size_t caller) const {
+    const at::Tensor& standIn = standIns_[caller];
+    return standIn.requires_grad() && edgeOf(standIn) != edges_[caller];
+  }
+
+  // Other than by getting other strides.
+  bool isWritten(size_t caller) {
+    const at::Tensor& standIn = standIns_[caller];
+    uint32_t reshaped = 0;
+    for (const ir::Value* at = trace().valueOf(standIn); at != values_[caller]; at = at->def()->operand(0)) ++reshaped;
+    return static_cast<uint32_t>(standIn._version()) > reshaped;
+  }
+
+  // Where eager mode raises an error because of what an argument is to autograd, it is to be eager mode that does.
+  void checkWritable(size_t caller) {
+    if (refusesWrites(real(caller))) throw NotAheadOfTime("autograd does not let an argument be written");
+  }
+
+  // A view of all of it, so that the graph returns what is in it and not the tensor.
+  at::Tensor contentsOf(const at::Tensor& standIn) {
+    aten::BelowAutograd below;
+    return standIn.expand_symint(standIn.sym_sizes());
   }
 
   // --- the backward ---
@@ -187,44 +286,34 @@ class JointCapture {
     torch::autograd::variable_list tangents;
     std::vector<const ir::TensorType*> types;
     for (size_t i = 0; i < results_.size(); ++i) {
-      const at::Tensor& result = results_[i];
-      joint_.differentiable.push_back(result.requires_grad() && !hidden_.contains(i));
-      if (!joint_.differentiable.back()) continue;
-      roots.push_back(edgeOf(result));
-      types.push_back(trace().valueOf(result)->tensor());
+      if (!joint_.results[i].differentiable) continue;
+      roots.push_back(edgeOf(results_[i]));
+      types.push_back(trace().valueOf(results_[i])->tensor());
     }
-    std::vector<at::Tensor> sources;
     for (size_t i = 0; i < standIns_.size(); ++i) {
-      if (!edges_[i].function || firstOf(i) != i) continue;
+      if (!edges_[i].function || (i < given_.size() && (firstOf(i) != i || shared_.baseOf[i]))) continue;
+      if (isClosed(i) && std::find(wanted.begin(), wanted.end(), edges_[i]) != wanted.end()) continue;
+      if (isClosed(i) && !standIns_[i].is_leaf())
+        throw NotAheadOfTime("the function closes over a tensor with history");
       wanted.push_back(edges_[i]);
-      sources.push_back(standIns_[i]);
-    }
-    std::vector<const ir::Value*> parameters;
-    for (const at::Tensor& source : sources) parameters.push_back(values_[indexOf(source)]);
-    for (const tracing::Input& input : trace().inputs()) {
-      if (!input.tensor.requires_grad()) continue;
-      wanted.push_back(edgeOf(input.tensor));
-      parameters.push_back(input.value);
+      joint_.gradientOf.push_back(i);
     }
     joint_.training = !roots.empty() && !wanted.empty();
     if (!joint_.training) {
-      joint_.differentiable.assign(results_.size(), false);
+      joint_.gradientOf.clear();
+      for (Result& result : joint_.results) result.differentiable = false;
       return;
     }
-    if (reachesUserCode(roots)) refuse("the backward runs code of the user (hooks, or a Function written in Python)");
+    if (reachesUserCode(roots)) {
+      throw NotAheadOfTime("the backward runs code of the user (hooks, or a Function that the user wrote)");
+    }
+    joint_.reaches = reachability(roots, wanted);
     for (const ir::TensorType* type : types) {
+      c10::InferenceMode normal(false);
       tangents.push_back(capture_.addArgument(type));
       tangents_.push_back(trace().valueOf(tangents.back()));
     }
     runBackward(roots, tangents, wanted);
-    for (const ir::Value* parameter : parameters) joint_.gradientOf.push_back(parameter->index());
-  }
-
-  size_t indexOf(const at::Tensor& standIn) const {
-    for (size_t i = 0; i < standIns_.size(); ++i) {
-      if (standIns_[i].is_same(standIn)) return i;
-    }
-    return 0;
   }
 
   void runBackward(const std::vector<Edge>& roots, const torch::autograd::variable_list& tangents,
@@ -234,70 +323,29 @@ class JointCapture {
                                                                          /*create_graph=*/false,
                                                                          /*accumulate_grad=*/false, wanted);
     };
-    if (!host_.wait) return execute();
-    host_.wait([](void* call) { (*static_cast<decltype(execute)*>(call))(); }, &execute);
-  }
-
-  // --- the functional graph, tangents last ---
-
-  void finish(std::shared_ptr<runtime::Program> recording, const std::vector<ir::Value*>& tangents) {
-    joint_.recording = recording;
-    size_t count = recording->graph->top()->parameters().size();
-    std::vector<bool> isTangent(count);
-    for (const ir::Value* tangent : tangents) isTangent[tangent->index()] = true;
-    std::vector<size_t> order, newPlace(count);
-    for (bool last : {false, true}) {
-      for (size_t i = 0; i < count; ++i) {
-        if (isTangent[i] != last) continue;
-        newPlace[i] = order.size();
-        order.push_back(i);
-      }
-    }
-    joint_.primals = count - tangents.size();
-    auto program = std::make_shared<runtime::Program>();
-    program->context = recording->context;
-    program->graph = ir::clone(*recording->graph, order);
-    for (size_t place : order) program->sources.push_back(recording->sources[place]);
-    program->objects = recording->objects;
-    program->arguments = recording->arguments;
-    program->results = recording->results;
-    for (size_t& parameter : joint_.gradientOf) parameter = newPlace[parameter];
-    for (Output& output : joint_.outputs) {
-      if (output.kind == Output::Kind::Closed) output.index = newPlace[output.index];
-    }
-    passes::RunOptions options;
-    options.verify = false;
-    passes::RunResult ran = passes::run(*program->graph, "functionalize", options);
-    if (ran.error) throw std::runtime_error(*ran.error);
-    returnNewContents(*program->graph);
-    passes::run(*program->graph, "cse,dce", options);
-    joint_.program = std::move(program);
-  }
-
-  // Writes to arguments are not done by the graph: new contents are returned.
-  void returnNewContents(ir::Graph& graph) {
-    static const ops::Operator* copy = ops::find("aten::copy_");
-    ir::Node* end = graph.top()->terminator();
-    for (const Change& change : joint_.changes) {
-      const ir::Value* target = end->arg(change.result).toValue();
-      for (ir::Node* node = end->prev(); node; node = node->prev()) {
-        if (node->op() != copy || node->operand(0) != target) continue;
-        graph.setArg(end, change.result, node->arg(1));
-        if (!node->hasUsedResults()) graph.erase(node);
-        break;
-      }
+    try {
+      if (!host_.wait) return execute();
+      host_.wait([](void* call) { (*static_cast<decltype(execute)*>(call))(); }, &execute);
+    } catch (const std::exception& error) {
+      // In eager mode it is the backward that fails, not the call.
+      throw NotAheadOfTime(std::string("the backward cannot be captured: ") + error.what());
     }
   }
 
   const tracing::Host& host_;
   std::vector<at::Tensor> given_;
+  SharedArguments shared_;
+  std::vector<size_t> memories_;
+  std::vector<at::Tensor> captured_;  // arguments, and bases in the place of their views
   tracing::Capture capture_;
+  // By tensor of the caller, before the call: what stands for it, its edge, value, storage.
   std::vector<at::Tensor> standIns_;
-  std::vector<Edge> edges_;  // of the stand-ins before the call
+  std::vector<Edge> edges_;
   std::vector<ir::Value*> values_;
-  std::vector<at::Tensor> results_;
-  std::unordered_map<const ir::Value*, size_t> resultOf_;
-  std::unordered_set<size_t> hidden_;  // results that are writes which autograd does not see
+  std::vector<const c10::StorageImpl*> before_;
+  std::vector<bool> requiredGrad_;
+  std::vector<at::Tensor> results_;   // whose history counts
+  std::vector<at::Tensor> contents_;  // what the graph returns for them
   std::vector<ir::Value*> tangents_;
   torch::autograd::variable_list gradients_;
   Joint joint_;

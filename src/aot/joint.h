@@ -3,63 +3,111 @@
 // twice.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 #include "capture/capture.h"
-#include "runtime/interpreter.h"
 #include "runtime/program.h"
 
 namespace saker::aot {
 
-// One view operator of a chain, with the arguments it was recorded with; its operand is the tensor before.
-struct ViewStep {
-  const ir::Node* node;
-  size_t result;
-  bool gradMode;
+// The function cannot be compiled so that every call is as in eager mode: it is to be called as it is.
+struct NotAheadOfTime : std::runtime_error {
+  using std::runtime_error::runtime_error;
 };
 
-// What an output of the function is, seen from the outside.
-struct Output {
+// The function raised an error on stand-ins. Where it had written before, eager mode would have written too.
+struct CallFailed : std::runtime_error {
+  CallFailed(std::exception_ptr error, bool hadWritten)
+      : std::runtime_error("the function raised an error"), cause(std::move(error)), written(hadWritten) {}
+  std::exception_ptr cause;
+  bool written;
+};
+
+// Something done to a tensor that the caller sees, or to make one, after the graph has run. Tensors are numbered: those
+// the caller has, the results of the graph, then what steps make.
+struct Step {
   enum class Kind : uint8_t {
-    Result,    // a result of the graph, or a view of one that may itself be no output
-    Argument,  // an argument or a view of it
-    Closed,    // a tensor that the function closes over, or a view of it
-    None,
+    View,      // the operator of `node` on tensor `source` gives tensors from `target` on
+    Geometry,  // the operator of `node` gives tensor `source` other sizes or strides
+    Data,      // `target` is `source` without history and with a version counter of its own, as x.data is
   };
-  Kind kind = Kind::None;
-  size_t index = 0;                         // of the result, the argument, or the parameter
-  std::vector<ViewStep> steps;              // from there; none: it is that
-  const ir::TensorType* strided = nullptr;  // where no chain of views leads there: its place in that memory
+  Kind kind;
+  const ir::Node* node = nullptr;
+  size_t source = 0;
+  size_t target = 0;
+  bool gradMode = true;
 };
 
-// What the function does to an argument.
-struct Change {
-  size_t argument = 0;
-  uint32_t versions = 0;  // how far its version counter moves
-  size_t result = 0;      // its new contents, among the results of the graph
-  bool visible = false;   // autograd sees the write
+// New contents of a tensor of the caller's.
+struct Write {
+  size_t caller = 0;
+  size_t result = 0;     // the contents, among the results of the graph
+  bool visible = false;  // autograd sees it: they have the sizes that the tensor has in the end
+  bool flat = false;     // of all of its memory
+};
+
+// A result of the graph.
+struct Result {
+  bool differentiable = false;  // has a tangent
+  bool isInput = false;         // the graph gives memory of an input: it is copied
+  uint32_t versions = 0;        // where its version counter stands
 };
 
 struct Joint {
-  // Functional: (arguments and closed-over tensors, then tangents) -> (results, then gradients)
+  // Functional: (primals, then tangents) -> (results, then gradients)
   std::shared_ptr<runtime::Program> program;
-  size_t primals = 0;  // parameters that are no tangents
-  size_t results = 0;
-  std::vector<bool> differentiable;  // by result: has a tangent
-  std::vector<size_t> gradientOf;    // by gradient: the parameter it is for
+  size_t primals = 0;
+  std::vector<Result> results;
   bool training = false;
-  std::vector<Output> outputs;  // by output of the function
-  std::vector<Change> changes;
-  std::shared_ptr<const runtime::Program> recording;  // owns the nodes that view steps refer to
+
+  // Tensors of the caller: arguments, bases that arguments are views of (by an argument that is one), tensors that the
+  // function closes over.
+  size_t arguments = 0;
+  std::vector<size_t> bases;
+  std::vector<at::Tensor> closed;
+  size_t callers() const { return arguments + bases.size() + closed.size(); }
+  struct Primal {
+    size_t caller = 0;
+    bool flat = false;  // all of its memory, as a row
+  };
+  std::vector<Primal> sources;  // by primal
+  // Arguments that share memory, and where they lie in it.
+  struct Member {
+    size_t argument;
+    std::vector<int64_t> sizes, strides;
+    int64_t offset;
+  };
+  std::vector<Member> members;
+
+  std::vector<size_t> gradientOf;          // by gradient: the tensor of the caller it is for
+  std::vector<std::vector<bool>> reaches;  // by tangent, by gradient: does one lead to the other?
+
+  // After a run, in this order: writes that autograd does not see, `early` steps, writes it sees, version counters,
+  // `late` steps.
+  std::vector<Write> writes;
+  std::vector<Step> early, late;
+  std::vector<uint32_t> versions;              // by caller: how far its version counter moves
+  std::vector<std::optional<size_t>> outputs;  // by output of the function: a tensor, or None
+  std::vector<bool> historyOf;                 // by caller: autograd follows what is done to it
+  size_t tensors = 0;
+
+  // The program as it was recorded; its parameters are primals, in another order, and tangents.
+  std::shared_ptr<const runtime::Program> recording;
+  std::vector<size_t> recordedPlace;  // by primal
+  uint32_t forwardNodes = 0;          // nodes of smaller number are the forward's
+  bool random = false;                // some draw random numbers
 };
 
 using Callee = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& standIns)>;
 
-// Throws tracing::CaptureError, or the host's error, where the function cannot be captured ahead of time.
+// Throws CallFailed where the function cannot be captured or raises, NotAheadOfTime where it can, but not with all that
+// it does to the caller's tensors.
 Joint captureJoint(const tracing::Host& host, std::span<const at::Tensor> arguments,
                    std::span<const tracing::DynamicSize> dynamic, const Callee& callee);
 

@@ -1,9 +1,7 @@
 #include "aot/replay.h"
 
-#include <ATen/ops/as_strided.h>
 #include <c10/core/GradMode.h>
-
-#include "aten/call_node.h"
+#include <torch/csrc/autograd/variable.h>
 
 namespace saker::aot {
 
@@ -12,40 +10,87 @@ namespace {
 // The arguments of a view: one tensor, and numbers.
 class ViewArguments final : public aten::CallEnvironment {
  public:
-  ViewArguments(const at::Tensor& base, const sym::Assignment& symbols) : base_(base), symbols_(symbols) {}
+  ViewArguments(const at::Tensor& base, const sym::Assignment& symbols, const std::vector<c10::IValue>& objects)
+      : base_(base), symbols_(symbols), objects_(objects) {}
   const at::Tensor& tensor(const ir::Value*) override { return base_; }
-  c10::IValue number(const ir::Value*) override { throw std::runtime_error("a view has an argument of another node"); }
-  c10::IValue opaque(const ir::OpaqueRef&) override { throw std::runtime_error("a view has an object as argument"); }
+  c10::IValue number(const ir::Value* value) override {
+    const ir::ScalarType* type = ir::asScalar(value->type());
+    std::optional<int64_t> known =
+        type && type->expression ? sym::evaluateInt(type->expression, symbols_) : std::nullopt;
+    if (!known) throw std::runtime_error("a view has an argument that is not known when it is made again");
+    return *known;
+  }
+  c10::IValue opaque(const ir::OpaqueRef& reference) override { return objects_.at(reference.number); }
   const sym::Assignment& symbols() override { return symbols_; }
 
  private:
   const at::Tensor& base_;
   const sym::Assignment& symbols_;
+  const std::vector<c10::IValue>& objects_;
 };
 
-at::Tensor call(const ViewStep& step, const at::Tensor& base, const sym::Assignment& symbols, aten::Handles& handles) {
-  const c10::OperatorHandle& handle = handles.find(step.node->op());
-  torch::jit::Stack stack;
-  ViewArguments arguments(base, symbols);
-  aten::pushArguments(*step.node, handle.schema(), arguments, stack);
-  c10::AutoGradMode mode(step.gradMode && c10::GradMode::is_enabled());
-  handle.callBoxed(&stack);
-  if (stack[0].isTensor()) return stack[0].toTensor();
-  return stack[0].toTensorList().get(step.result);
+bool isConstant(const ir::Arg& arg) {
+  if (arg.isList()) {
+    for (const ir::Arg& item : arg.toList()) {
+      if (!isConstant(item)) return false;
+    }
+    return true;
+  }
+  return arg.kind() != ir::Arg::Kind::SymInt && arg.kind() != ir::Arg::Kind::SymBool &&
+         arg.kind() != ir::Arg::Kind::SymFloat && !(arg.isValue() && !arg.toValue()->tensor());
 }
 
 }  // namespace
 
-at::Tensor replay(const Output& output, const at::Tensor& base, const Joint& joint) {
-  sym::Assignment symbols = sym::exampleAssignment(joint.program->context->symbols());
-  if (output.strided) {
-    runtime::Geometry place = runtime::geometryOf(*output.strided, symbols);
-    return at::as_strided(base, place.sizes, place.strides, place.offset);
-  }
+Replay::Replay(const std::vector<Step>& steps, const std::vector<c10::IValue>& objects) : objects_(objects) {
   aten::Handles handles;
-  at::Tensor view = base;
-  for (const ViewStep& step : output.steps) view = call(step, view, symbols, handles);
-  return view;
+  const at::Tensor none;
+  const sym::Assignment symbols;
+  for (const Step& step : steps) {
+    Call made{step, std::nullopt, true, {}};
+    if (step.node) {
+      made.handle = handles.find(step.node->op());
+      for (const ir::Arg& arg : step.node->args()) made.constant &= isConstant(arg);
+      if (made.constant) {
+        torch::jit::Stack stack;
+        ViewArguments arguments(none, symbols, objects);
+        aten::pushArguments(*step.node, made.handle->schema(), arguments, stack);
+        made.arguments.assign(stack.begin(), stack.end());
+      }
+    }
+    calls_.push_back(std::move(made));
+  }
+}
+
+void Replay::run(std::vector<at::Tensor>& tensors, const sym::Assignment& symbols) const {
+  for (const Call& each : calls_) call(each, tensors, symbols);
+}
+
+void Replay::call(const Call& call, std::vector<at::Tensor>& tensors, const sym::Assignment& symbols) const {
+  const Step& step = call.step;
+  const at::Tensor& source = tensors[step.source];
+  if (step.kind == Step::Kind::Data) {
+    tensors[step.target] = source.variable_data();
+    return;
+  }
+  torch::jit::Stack stack(call.arguments.begin(), call.arguments.end());
+  if (call.constant) {
+    stack[0] = source;
+  } else {
+    ViewArguments arguments(source, symbols, objects_);
+    aten::pushArguments(*step.node, call.handle->schema(), arguments, stack);
+  }
+  {
+    c10::AutoGradMode mode(step.gradMode);
+    call.handle->callBoxed(&stack);
+  }
+  if (step.kind == Step::Kind::Geometry) return;
+  if (stack[0].isTensor()) {
+    tensors[step.target] = std::move(stack[0]).toTensor();
+    return;
+  }
+  c10::List<at::Tensor> list = std::move(stack[0]).toTensorList();
+  for (size_t i = 0; i < list.size(); ++i) tensors[step.target + i] = list.extract(i);
 }
 
 }  // namespace saker::aot

@@ -1,12 +1,30 @@
-// Makes an output that is a view of something again, by the operators that made it, so that autograd knows it as that
-// view.
+// Redoes on the caller's tensors what the function did to them beside computing: views and new geometries, by the
+// operators that it used, so that autograd knows the results as the same views.
 #pragma once
 
 #include "aot/joint.h"
+#include "aten/call_node.h"
 
 namespace saker::aot {
 
-// `base` itself where the output is that.
-at::Tensor replay(const Output& output, const at::Tensor& base, const Joint& joint);
+class Replay {
+ public:
+  Replay(const std::vector<Step>& steps, const std::vector<c10::IValue>& objects);
+  // `tensors` by number.
+  void run(std::vector<at::Tensor>& tensors, const sym::Assignment& symbols) const;
+  bool empty() const { return calls_.empty(); }
+
+ private:
+  struct Call {
+    Step step;
+    std::optional<c10::OperatorHandle> handle;
+    bool constant = true;
+    std::vector<c10::IValue> arguments;  // where they are constant
+  };
+  void call(const Call& call, std::vector<at::Tensor>& tensors, const sym::Assignment& symbols) const;
+
+  std::vector<Call> calls_;
+  const std::vector<c10::IValue>& objects_;
+};
 
 }  // namespace saker::aot

@@ -1,5 +1,6 @@
 #include "capture/capture.h"
 
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
@@ -72,13 +73,14 @@ std::optional<ir::Dims> denseStrides(const at::Tensor& example, std::span<const 
 
 }  // namespace
 
-Capture::Capture(Host host, std::span<const at::Tensor> arguments, std::span<const DynamicSize> dynamic)
+Capture::Capture(Host host, std::span<const at::Tensor> arguments, std::span<const DynamicSize> dynamic,
+                 std::span<const size_t> memories)
     : trace_(std::make_shared<Trace>(Mode::Capture, host)), program_(std::make_unique<runtime::Program>()) {
   program_->context = trace_->context();
   program_->arguments = arguments.size();
   wrapped_.resize(arguments.size());
   try {
-    wrap(arguments, dynamic);
+    wrap(arguments, dynamic, memories);
   } catch (...) {
     leave();
     throw;
@@ -118,11 +120,12 @@ void Capture::checkArgument(size_t index, const at::Tensor& argument, std::span<
   }
 }
 
-void Capture::wrap(std::span<const at::Tensor> arguments, std::span<const DynamicSize> dynamic) {
-  std::unordered_map<const c10::StorageImpl*, std::vector<size_t>> byStorage;
+void Capture::wrap(std::span<const at::Tensor> arguments, std::span<const DynamicSize> dynamic,
+                   std::span<const size_t> memories) {
+  std::unordered_map<uintptr_t, std::vector<size_t>> byMemory;
   std::unordered_map<const c10::TensorImpl*, size_t> seen;
   program_->sameAs.resize(arguments.size());
-  std::vector<const c10::StorageImpl*> order;
+  std::vector<uintptr_t> order;
   for (size_t i = 0; i < arguments.size(); ++i) {
     program_->sameAs[i] = i;
     if (!arguments[i].defined()) continue;
@@ -130,13 +133,17 @@ void Capture::wrap(std::span<const at::Tensor> arguments, std::span<const Dynami
     auto [known, isNew] = seen.emplace(arguments[i].unsafeGetTensorImpl(), i);
     program_->sameAs[i] = known->second;
     if (!isNew) continue;
-    std::vector<size_t>& group = byStorage[arguments[i].storage().unsafeGetStorageImpl()];
-    if (group.empty()) order.push_back(arguments[i].storage().unsafeGetStorageImpl());
+    uintptr_t memory = memories.empty() ? reinterpret_cast<uintptr_t>(arguments[i].storage().unsafeGetStorageImpl())
+                                        : static_cast<uintptr_t>(memories[i]);
+    std::vector<size_t>& group = byMemory[memory];
+    if (group.empty()) order.push_back(memory);
     group.push_back(i);
   }
-  for (const c10::StorageImpl* storage : order) {
-    const std::vector<size_t>& group = byStorage[storage];
+  for (uintptr_t memory : order) {
+    const std::vector<size_t>& group = byMemory[memory];
     bool alone = group.size() == 1;
+    // What stands for an inference tensor is one, and has no version counter.
+    c10::InferenceMode mode(arguments[group[0]].is_inference());
     alone ? wrapAlone(group[0], arguments[group[0]], dynamic) : wrapGroup(group, arguments);
   }
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -270,7 +277,8 @@ std::unique_ptr<runtime::Program> Capture::finish(std::span<const c10::IValue> o
   program.results = outputs.size();
   collectGradients(returned);
   for (const at::Tensor& argument : wrapped_) {
-    program.argumentWrites.push_back(argument.defined() ? static_cast<uint32_t>(argument._version()) : 0);
+    bool counted = argument.defined() && !argument.is_inference();
+    program.argumentWrites.push_back(counted ? static_cast<uint32_t>(argument._version()) : 0);
   }
   size_t parameters = trace_->graph().top()->parameters().size();
   program.closedWrites.resize(parameters);

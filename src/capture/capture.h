@@ -25,8 +25,10 @@ struct DynamicSize {
 class Capture {
  public:
   // Puts the trace on for this thread. Throws CaptureError (or the host's error) for arguments that cannot be traced,
-  // and leaves nothing behind then.
-  Capture(Host host, std::span<const at::Tensor> arguments, std::span<const DynamicSize> dynamic = {});
+  // and leaves nothing behind then. Arguments of one storage see each other's writes; where the caller knows better
+  // which of them do, `memories` has a number for each argument.
+  Capture(Host host, std::span<const at::Tensor> arguments, std::span<const DynamicSize> dynamic = {},
+          std::span<const size_t> memories = {});
   // Takes it off; what was recorded is forgotten unless finish() was called.
   ~Capture();
   Capture(const Capture&) = delete;
@@ -42,7 +44,8 @@ class Capture {
   const TraceStats& stats() const { return trace_->stats(); }
 
  private:
-  void wrap(std::span<const at::Tensor> arguments, std::span<const DynamicSize> dynamic);
+  void wrap(std::span<const at::Tensor> arguments, std::span<const DynamicSize> dynamic,
+            std::span<const size_t> memories);
   void wrapAlone(size_t index, const at::Tensor& argument, std::span<const DynamicSize> dynamic);
   void wrapGroup(const std::vector<size_t>& group, std::span<const at::Tensor> arguments);
   void checkArgument(size_t index, const at::Tensor& argument, std::span<const DynamicSize> dynamic) const;

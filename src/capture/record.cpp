@@ -3,6 +3,7 @@
 #include <ATen/SequenceNumber.h>
 #include <ATen/core/Generator.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/library.h>
 
@@ -34,12 +35,22 @@ class ValueConverter final : public aten::Converter {
       case c10::kDouble:
         return ir::Arg::number(*static_cast<const double*>(tensor.const_data_ptr()));
       case c10::kLong:
-        return ir::Arg::integer(*static_cast<const int64_t*>(tensor.const_data_ptr()));
+        return ir::Arg::integer(plainNumber(*static_cast<const int64_t*>(tensor.const_data_ptr())));
       case c10::kBool:
         return ir::Arg::boolean(*static_cast<const bool*>(tensor.const_data_ptr()));
       default:
         return argument(tensor.item(), aten::IntMeaning::Number);
     }
+  }
+  // Beside a tensor, PyTorch's bindings put this number in the place of a symbol, which is then out of reach.
+  int64_t plainNumber(int64_t value) const {
+    constexpr int64_t kSymbol = 7777777;
+    if (value == kSymbol && !trace_.context()->symbols().symbols().empty()) {
+      throw ops::RefusalException{{ops::Reason::Unsupported,
+                                   "a dynamic size is used as a number beside a tensor; use it in an operator that "
+                                   "takes a size, or make it static"}};
+    }
+    return value;
   }
   ir::Arg opaqueArg(std::string_view className, const c10::IValue& object) override {
     return ir::Arg::opaque(trace_.context()->opaque(className, trace_.keep(object)));
@@ -263,6 +274,9 @@ class Recorder {
     const at::Tensor& source = call_.values[static_cast<size_t>(alias)].toTensor();
     if (!written) {
       const c10::Storage storage = source.storage();
+      // A view of an ordinary tensor is one in inference mode too.
+      std::optional<c10::InferenceMode> mode;
+      if (source.is_inference() != c10::InferenceMode::is_enabled()) mode.emplace(source.is_inference());
       return trace_.makeTensor(value, &storage);
     }
     const ir::Arg& argument = node.arg(static_cast<size_t>(alias));

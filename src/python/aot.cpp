@@ -5,58 +5,115 @@
 
 #include "aot/compiled.h"
 #include "ir/clone.h"
+#include "python/aot_call.h"
 #include "python/host.h"
 
 namespace saker::python {
 
 namespace {
 
+// None, and numbers among the results of a back end, are undefined.
 std::vector<at::Tensor> tensorsOf(const py::handle& list) {
   std::vector<at::Tensor> tensors;
   for (py::handle item : list) {
-    if (!item.is_none() && !THPVariable_Check(item.ptr())) throw py::type_error("a compiled function takes tensors");
-    tensors.push_back(item.is_none() ? at::Tensor() : THPVariable_Unpack(item.ptr()));
+    tensors.push_back(THPVariable_Check(item.ptr()) ? THPVariable_Unpack(item.ptr()) : at::Tensor());
   }
   return tensors;
 }
 
-py::list listOf(const std::vector<at::Tensor>& tensors) {
+py::list listOf(const std::vector<at::Tensor>& tensors, std::span<const int64_t> numbers = {}) {
   py::list list;
-  for (const at::Tensor& tensor : tensors) list.append(tensor.defined() ? py::cast(tensor) : py::none());
+  size_t next = 0;
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.defined()) {
+      list.append(py::cast(tensor));
+    } else {
+      list.append(next < numbers.size() ? py::object(py::int_(numbers[next++])) : py::none());
+    }
+  }
   return list;
 }
 
-// A Python callable that takes tensors and gives a list of them. It lives as long as the interpreter may be asked.
+// Lives as long as the interpreter may be asked.
+std::shared_ptr<py::object> keep(const py::object& object) {
+  return std::shared_ptr<py::object>(new py::object(object), [](py::object* kept) {
+    py::gil_scoped_acquire gil;
+    delete kept;
+  });
+}
+
+// A Python callable that takes tensors and gives a list of them.
 aot::Executable executable(const py::object& callable) {
   if (callable.is_none()) return nullptr;
-  auto kept = std::shared_ptr<py::object>(new py::object(callable), [](py::object* object) {
+  return [kept = keep(callable)](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
     py::gil_scoped_acquire gil;
-    delete object;
-  });
-  return [kept](std::vector<at::Tensor> inputs) {
-    py::gil_scoped_acquire gil;
-    py::object result = (*kept)(*py::tuple(listOf(inputs)));
-    return tensorsOf(result);
+    py::tuple given(listOf(inputs, numbers));
+    inputs.clear();
+    return tensorsOf((*kept)(*given));
   };
 }
 
-std::shared_ptr<aot::CompiledFunction> compile(const py::object& function, const std::vector<at::Tensor>& arguments,
-                                               bool minCut, double budget) {
+// Where the error of the function comes from: as eager mode raises it, or a refusal of ours.
+bool isRefusal(const std::exception_ptr& cause) {
+  py::object type = py::module_::import("saker.errors").attr("CaptureError");
+  auto judge = [&](const py::handle& error) {
+    return py::isinstance(error, type) && py::str(error.attr("reason")).cast<std::string>() != "BadArgument";
+  };
+  try {
+    std::rethrow_exception(cause);
+  } catch (const py::error_already_set& error) {
+    return judge(error.value());
+  } catch (const python_error& error) {
+    return judge(error.value);
+  } catch (...) {
+    return false;
+  }
+}
+
+bool isOurs(const std::exception_ptr& cause) {
+  py::object type = py::module_::import("saker.errors").attr("CaptureError");
+  try {
+    std::rethrow_exception(cause);
+  } catch (const py::error_already_set& error) {
+    return py::isinstance(error.value(), type);
+  } catch (const python_error& error) {
+    return py::isinstance(error.value, type);
+  } catch (...) {
+    return false;
+  }
+}
+
+// The compiled function, or why calls are to be made in eager mode.
+std::pair<std::shared_ptr<aot::CompiledFunction>, std::string> compile(
+    const py::object& function, const std::vector<at::Tensor>& arguments, bool minCut, double budget,
+    const std::vector<std::tuple<size_t, size_t, std::string>>& dynamic) {
   auto callee = [&](const std::vector<at::Tensor>& standIns) {
     return tensorsOf(function(*py::tuple(listOf(standIns))));
   };
   autograd::PartitionOptions options;
   options.strategy = minCut ? autograd::Strategy::MinCut : autograd::Strategy::Default;
   options.memoryBudget = budget;
-  return std::make_shared<aot::CompiledFunction>(aot::captureJoint(pythonHost(), arguments, {}, callee), options);
+  std::vector<tracing::DynamicSize> sizes;
+  for (const auto& [argument, dim, name] : dynamic) sizes.push_back({argument, dim, name});
+  try {
+    aot::Joint joint = aot::captureJoint(pythonHost(), arguments, sizes, callee);
+    return {std::make_shared<aot::CompiledFunction>(std::move(joint), options), ""};
+  } catch (const aot::NotAheadOfTime& why) {
+    return {nullptr, why.what()};
+  } catch (const aot::CallFailed& failed) {
+    // An error of the function is raised by the function, and after what it writes before.
+    bool again = isOurs(failed.cause) ? !isRefusal(failed.cause) : failed.written;
+    if (again) return {nullptr, "the function raises an error"};
+    std::rethrow_exception(failed.cause);
+  }
 }
 
 // A graph as a program of its own, whose arguments are its parameters.
-std::shared_ptr<runtime::Program> programOf(const aot::CompiledFunction& function, const ir::Graph& graph) {
+std::shared_ptr<runtime::Program> programOf(const std::vector<c10::IValue>& objects, const ir::Graph& graph) {
   auto program = std::make_shared<runtime::Program>();
   program->context = graph.sharedContext();
   program->graph = ir::clone(graph);
-  program->objects = function.objects();
+  program->objects = objects;
   program->arguments = graph.top()->parameters().size();
   for (size_t i = 0; i < program->arguments; ++i) {
     program->sources.push_back({runtime::Source::Kind::Argument, i, {}, false});
@@ -80,22 +137,57 @@ void bindAot(py::module_& module) {
           "backward",
           [](const aot::CompiledFunction& self) { return self.training() ? &self.backwardGraph() : nullptr; },
           py::return_value_policy::reference_internal)
-      .def("forward_program", [](const aot::CompiledFunction& self) { return programOf(self, self.forwardGraph()); })
-      .def("backward_program", [](const aot::CompiledFunction& self) { return programOf(self, self.backwardGraph()); })
-      .def("set_executables",
-           [](aot::CompiledFunction& self, const py::object& forward, const py::object& backward) {
-             self.setExecutables(executable(forward), executable(backward));
+      .def("forward_program",
+           [](const aot::CompiledFunction& self) { return programOf(self.objects(), self.forwardGraph()); })
+      .def("backward_program",
+           [](const aot::CompiledFunction& self) { return programOf(self.objects(), self.backwardGraph()); })
+      // Callables that run the graphs; `backward_for` makes one of another program, for tangents that are not all
+      // given.
+      .def(
+          "set_executables",
+          [](const std::shared_ptr<aot::CompiledFunction>& self, const py::object& forward, const py::object& backward,
+             const py::object& backwardFor) {
+            aot::Maker maker;
+            if (!backwardFor.is_none()) {
+              maker = [kept = keep(backwardFor), objects = self->objects()](const ir::Graph& graph) {
+                py::gil_scoped_acquire gil;
+                return executable((*kept)(programOf(objects, graph)));
+              };
+            }
+            self->setExecutables(executable(forward), executable(backward), std::move(maker));
+          },
+          py::arg("forward"), py::arg("backward"), py::arg("backward_for") = py::none())
+      // Takes a list of tensors and empties it, so that arguments may be let go when they are used up. None: the call
+      // is to be made in eager mode; the list is as it was.
+      .def("call_boxed",
+           [](const aot::CompiledFunction& self, const py::list& arguments) -> py::object {
+             std::vector<at::Tensor> given = tensorsOf(arguments);
+             py::list kept = arguments[py::slice(0, static_cast<py::ssize_t>(arguments.size()), 1)];
+             arguments.attr("clear")();
+             bool mayRelease = true;
+             std::optional<std::vector<at::Tensor>> results;
+             if (self.mayNeedEager()) mayRelease = false;
+             if (mayRelease) kept = py::list();
+             {
+               py::gil_scoped_release released;
+               results = self(std::move(given));
+             }
+             if (results) return listOf(*results);
+             arguments.attr("extend")(kept);
+             return py::none();
            })
-      .def("__call__", [](const aot::CompiledFunction& self, const py::list& arguments) {
-        std::vector<at::Tensor> given = tensorsOf(arguments), results;
+      .def("__call__", [](const aot::CompiledFunction& self, const py::list& arguments) -> py::object {
+        std::optional<std::vector<at::Tensor>> results;
+        std::vector<at::Tensor> given = tensorsOf(arguments);
         {
           py::gil_scoped_release released;
-          results = self(given);
+          results = self(std::move(given));
         }
-        return listOf(results);
+        return results ? py::object(listOf(*results)) : py::none();
       });
   module.def("aot_compile", &compile, py::arg("function"), py::arg("arguments"), py::arg("min_cut") = true,
-             py::arg("budget") = 1.0);
+             py::arg("budget") = 1.0, py::arg("dynamic") = std::vector<std::tuple<size_t, size_t, std::string>>());
+  bindAotCall(module);
 }
 
 }  // namespace saker::python

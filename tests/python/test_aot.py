@@ -233,13 +233,3 @@ def test_module_simplified() -> None:
     expected = torch.autograd.grad(module(x).square().sum(), list(module.parameters()))
     torch.testing.assert_close(torch.autograd.grad(compiled(x).square().sum(), list(module.parameters())), expected)
     assert [name for name, _ in compiled.named_parameters()] == ["weight", "bias"]
-
-
-def test_backward_with_hooks_is_refused() -> None:
-    def fn(x):
-        y = x * 2
-        y.register_hook(lambda g: g * 3)
-        return y.sin()
-
-    with pytest.raises(saker.CaptureError, match="hooks"):
-        saker.aot_function(fn)(torch.randn(3, requires_grad=True))

@@ -1,0 +1,41 @@
+// The compiled backward as a node of autograd's graph.
+#pragma once
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/saved_variable.h>
+
+#include <vector>
+
+#include "aot/plan.h"
+
+namespace saker::aot {
+
+class Backward final : public torch::autograd::Node {
+ public:
+  explicit Backward(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
+
+  struct Saved {
+    std::vector<torch::autograd::SavedVariable> tensors;  // by saved tensor; of a primal, an empty one
+    std::vector<int64_t> numbers;
+    std::vector<torch::autograd::SavedVariable> primals;  // by primal, as they were before the call
+    sym::Assignment symbols;
+    at::Tensor generator;
+  };
+  void save(Saved saved) { saved_ = std::move(saved); }
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& tangents) override;
+  void release_variables() override;
+  std::string name() const override { return "SakerBackward"; }
+
+ private:
+  torch::autograd::variable_list compiled(torch::autograd::variable_list tangents);
+  torch::autograd::variable_list followed(const torch::autograd::variable_list& tangents);
+  at::Tensor asTold(size_t index, at::Tensor tangent) const;
+  void free();
+
+  std::shared_ptr<const Plan> plan_;
+  Saved saved_;
+  bool freed_ = false;
+};
+
+}  // namespace saker::aot

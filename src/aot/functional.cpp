@@ -1,0 +1,192 @@
+#include "aot/functional.h"
+
+#include <algorithm>
+
+#include "aot/sharing.h"
+#include "ir/clone.h"
+#include "ops/operator.h"
+#include "ops/view_inverse.h"
+#include "passes/pass.h"
+
+namespace saker::aot {
+
+namespace {
+
+// The parameter whose memory a value lies in; nullptr: memory of its own.
+const ir::Value* parameterOf(const ir::Value* value) {
+  while (const ir::Node* node = value->def()) {
+    if (ops::of(node) && ops::of(node)->writes) {
+      if (ops::of(node)->resultAlias[0] < 0) return nullptr;
+    } else if (ops::sharing(*node, value->index()) == ops::Sharing::None) {
+      return nullptr;
+    }
+    value = node->operand(0);
+  }
+  return value;
+}
+
+class Functional {
+ public:
+  explicit Functional(Joint& joint) : joint_(joint) {}
+
+  void run(std::span<const ir::Value* const> tangents) {
+    reorder(tangents);
+    noteSources();
+    noteRandom();
+    passes::RunOptions options;
+    options.verify = false;
+    passes::RunResult ran = passes::run(graph(), "functionalize,dce", options);
+    if (ran.error) throw NotAheadOfTime(*ran.error);
+    takeWrites();
+    dropGeometry();
+    checkSharing();
+    returnContents();
+    passes::run(graph(), "cse,dce", options);
+  }
+
+ private:
+  ir::Graph& graph() { return *joint_.program->graph; }
+  ir::Node* end() { return graph().top()->terminator(); }
+
+  void reorder(std::span<const ir::Value* const> tangents) {
+    const runtime::Program& recording = *joint_.recording;
+    size_t count = recording.graph->top()->parameters().size();
+    std::vector<bool> isTangent(count);
+    for (const ir::Value* tangent : tangents) isTangent[tangent->index()] = true;
+    for (bool last : {false, true}) {
+      for (size_t i = 0; i < count; ++i) {
+        if (isTangent[i] == last) joint_.recordedPlace.push_back(i);
+      }
+    }
+    joint_.primals = count - tangents.size();
+    auto program = std::make_shared<runtime::Program>();
+    program->context = recording.context;
+    program->graph = ir::clone(*recording.graph, joint_.recordedPlace);
+    for (size_t place : joint_.recordedPlace) program->sources.push_back(recording.sources[place]);
+    program->objects = recording.objects;
+    program->arguments = recording.arguments;
+    program->results = recording.results;
+    joint_.program = std::move(program);
+    joint_.recordedPlace.resize(joint_.primals);
+  }
+
+  // Which tensors of the caller the primals are. The backward may have met more that the function closes over.
+  void noteSources() {
+    size_t behind = joint_.arguments + joint_.bases.size();
+    for (size_t i = 0; i < joint_.primals; ++i) {
+      const runtime::Source& source = joint_.program->sources[i];
+      if (source.kind != runtime::Source::Kind::Closed) {
+        joint_.sources.push_back({source.argument, source.kind == runtime::Source::Kind::Flat});
+        continue;
+      }
+      auto known = std::find_if(joint_.closed.begin(), joint_.closed.end(),
+                                [&](const at::Tensor& t) { return t.is_same(source.tensor); });
+      joint_.sources.push_back({behind + static_cast<size_t>(known - joint_.closed.begin()), false});
+      if (known == joint_.closed.end()) joint_.closed.push_back(source.tensor);
+    }
+    joint_.versions.resize(joint_.callers());
+    joint_.historyOf.resize(joint_.callers());
+  }
+
+  void noteRandom() {
+    for (const ir::Node* node = joint_.recording->graph->top()->first(); node; node = node->next()) {
+      joint_.random |= node->id() < joint_.forwardNodes && ops::of(node) && ops::of(node)->isRandom();
+    }
+  }
+
+  // Writes to primals are not done by the graph: new contents are returned.
+  void takeWrites() {
+    static const ops::Operator* copy = ops::find("aten::copy_");
+    contents_.resize(joint_.primals);
+    for (ir::Node *node = graph().top()->first(), *next; node != end(); node = next) {
+      next = node->next();
+      const ops::Operator* op = ops::of(node);
+      if (!op || !op->writes || op->cost == ops::Cost::View) continue;
+      for (size_t i = 0; i < node->args().size(); ++i) {
+        if (!(op->writes >> i & 1) || !node->arg(i).isValue()) continue;
+        const ir::Value* written = parameterOf(node->arg(i).toValue());
+        if (!written) continue;
+        if (op != copy || node->operand(0) != written || written->index() >= joint_.primals) {
+          throw NotAheadOfTime("an argument is written where it has no elements");
+        }
+      }
+      if (op != copy || !node->operand(0)->isParameter()) continue;
+      ir::Value *primal = node->operand(0), *now = node->operand(1);
+      contents_[primal->index()] = now;
+      graph().replaceAllUses(node->result(), now);
+      // From here on the primal is what was written to it.
+      for (ir::Node* later = next; later; later = later->next()) {
+        for (size_t i = 0; i < later->operandCount(); ++i) {
+          if (later->operand(i) == primal) graph().setOperand(later, i, now);
+        }
+      }
+      graph().erase(node);
+    }
+  }
+
+  // Nor does it give tensors other sizes or strides: steps do.
+  void dropGeometry() {
+    for (ir::Node *node = end()->prev(), *before; node; node = before) {
+      before = node->prev();
+      const ops::Operator* op = ops::of(node);
+      if (op && op->writes == 1 && op->cost == ops::Cost::View && !node->hasUsedResults()) graph().erase(node);
+    }
+    for (ir::Node* node = graph().top()->first(); node != end(); node = node->next()) {
+      const ops::Operator* op = ops::of(node);
+      if (op && op->writes && op->cost == ops::Cost::View && parameterOf(node->operand(0))) {
+        throw NotAheadOfTime("an argument is given other sizes, which a result depends on");
+      }
+    }
+  }
+
+  // Tensors that the function closes over may share memory unknown to the capture.
+  void checkSharing() {
+    size_t behind = joint_.arguments + joint_.bases.size();
+    for (size_t i = 0; i < joint_.primals; ++i) {
+      if (!contents_[i] || joint_.sources[i].caller < behind) continue;
+      const at::Tensor& written = joint_.closed[joint_.sources[i].caller - behind];
+      for (const at::Tensor& other : joint_.closed) {
+        if (!other.is_same(written) && sameStorage(other, written)) {
+          throw NotAheadOfTime("the function writes to memory that it closes over twice");
+        }
+      }
+    }
+  }
+
+  void returnContents() {
+    std::vector<ir::Arg> returned(end()->args().begin(), end()->args().end());
+    size_t known = joint_.results.size();
+    std::vector<ir::Arg> all(returned.begin(), returned.begin() + static_cast<std::ptrdiff_t>(known));
+    for (ir::Arg& arg : all) arg = ir::Arg::value(withoutExpand(arg.toValue()));
+    for (size_t i = 0; i < joint_.primals; ++i) {
+      if (!contents_[i]) continue;
+      const Joint::Primal& source = joint_.sources[i];
+      bool done = std::any_of(joint_.writes.begin(), joint_.writes.end(),
+                              [&](const Write& w) { return w.visible && w.caller == source.caller; });
+      if (done) continue;
+      joint_.writes.push_back({source.caller, joint_.results.size(), false, source.flat});
+      joint_.results.push_back({});
+      all.push_back(ir::Arg::value(contents_[i]));
+    }
+    for (size_t i = 0; i < all.size(); ++i) joint_.results[i].isInput = parameterOf(all[i].toValue());
+    all.insert(all.end(), returned.begin() + static_cast<std::ptrdiff_t>(known), returned.end());
+    graph().setArgs(end(), all);
+    joint_.program->results = all.size();
+  }
+
+  // A write's contents were recorded behind a view, which is often of the whole.
+  ir::Value* withoutExpand(ir::Value* value) {
+    static const ops::Operator* expand = ops::find("aten::expand");
+    const ir::Node* node = value->def();
+    return node && node->op() == expand && node->operand(0)->type() == value->type() ? node->operand(0) : value;
+  }
+
+  Joint& joint_;
+  std::vector<ir::Value*> contents_;  // by primal: what was written to it
+};
+
+}  // namespace
+
+void makeFunctional(Joint& joint, std::span<const ir::Value* const> tangents) { Functional(joint).run(tangents); }
+
+}  // namespace saker::aot

@@ -1,0 +1,55 @@
+// What is decided once about a compiled function, and shared by its calls and their backwards.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "aot/joint.h"
+#include "aot/replay.h"
+#include "autograd/partition.h"
+#include "runtime/code.h"
+
+namespace saker::aot {
+
+// Runs a graph: tensors for its parameters, tensors back. Where a parameter is a number the tensor is undefined and the
+// next one of `numbers` stands for it.
+using Executable =
+    std::function<std::vector<at::Tensor>(std::vector<at::Tensor> inputs, std::span<const int64_t> numbers)>;
+// A back end: makes something that runs of a graph.
+using Maker = std::function<Executable(const ir::Graph& graph)>;
+
+class Plan {
+ public:
+  Plan(Joint given, const autograd::PartitionOptions& options);
+
+  const Joint joint;
+  autograd::Cut cut;  // in training
+  bool symbolic = false;
+  bool detaches = false;  // an operator asks its arguments whether they require grad
+  size_t savedTensors = 0;
+  std::vector<const sym::Node*> savedNumbers;
+  // What primals are checked against: their types; where the function reads memory by absolute places, the offset too.
+  std::vector<bool> exactOffset;
+  Replay early, late;
+  bool deterministic = false;  // did the function ask for deterministic algorithms?
+  bool foreign = false;        // does a back end run it that is not ours?
+
+  const ir::Graph& forwardGraph() const { return joint.training ? *cut.forward : *joint.program->graph; }
+  Executable forward;
+  void setBackward(Executable whole, Maker maker);
+  // What runs the backward for tangents of which these are given.
+  const Executable& backward(const std::vector<bool>& given) const;
+
+ private:
+  Executable interpreted(const ir::Graph& graph) const;
+
+  Maker maker_;
+  mutable std::mutex lock_;
+  mutable std::map<std::vector<bool>, std::pair<std::shared_ptr<const ir::Graph>, Executable>> backwards_;
+};
+
+}  // namespace saker::aot

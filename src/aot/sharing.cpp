@@ -1,0 +1,131 @@
+#include "aot/sharing.h"
+
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+#include "aot/joint.h"
+
+namespace saker::aot {
+
+namespace {
+
+// Calls `at` with the place in memory of each element.
+template <typename Function>
+void eachPlace(const at::Tensor& tensor, const Function& at) {
+  if (tensor.numel() == 0) return;
+  size_t rank = static_cast<size_t>(tensor.dim());
+  std::vector<int64_t> index(rank, 0);
+  int64_t place = tensor.storage_offset();
+  for (;;) {
+    at(static_cast<size_t>(place));
+    size_t d = rank;
+    while (d-- > 0) {
+      place += tensor.strides()[d];
+      if (++index[d] < tensor.sizes()[d]) break;
+      place -= index[d] * tensor.strides()[d];
+      index[d] = 0;
+    }
+    if (d == static_cast<size_t>(-1)) return;
+  }
+}
+
+std::pair<int64_t, int64_t> extent(const at::Tensor& tensor) {
+  int64_t last = tensor.storage_offset();
+  for (int64_t d = 0; d < tensor.dim(); ++d) last += (tensor.size(d) - 1) * tensor.stride(d);
+  return {tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize()),
+          (last + 1) * static_cast<int64_t>(tensor.itemsize())};
+}
+
+bool overlap(const at::Tensor& a, const at::Tensor& b) {
+  if (liesApart(a, b)) return false;
+  // Interleaved columns of one matrix lie apart. Beyond this size it is not worth looking.
+  constexpr int64_t kLargest = 1 << 22;
+  if (a.scalar_type() != b.scalar_type() || a.numel() > kLargest || b.numel() > kLargest) return true;
+  std::vector<bool> seen(static_cast<size_t>(std::max(extent(a).second, extent(b).second)) / a.itemsize());
+  eachPlace(a, [&](size_t place) { seen[place] = true; });
+  bool found = false;
+  eachPlace(b, [&](size_t place) { found |= seen[place]; });
+  return found;
+}
+
+bool isRowOfElements(const at::Tensor& tensor) { return !tensor.is_conj() && !tensor.is_neg(); }
+
+}  // namespace
+
+bool liesApart(const at::Tensor& a, const at::Tensor& b) {
+  if (a.numel() == 0 || b.numel() == 0) return true;
+  auto [startA, endA] = extent(a);
+  auto [startB, endB] = extent(b);
+  return endA <= startB || endB <= startA;
+}
+
+at::Tensor autogradBase(const at::Tensor& tensor) { return tensor.is_view() ? at::Tensor(tensor._base()) : tensor; }
+
+bool sameStorage(const at::Tensor& a, const at::Tensor& b) {
+  return a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl();
+}
+
+// Version counters have no identity that can be asked for: one is moved and put back.
+bool sharesVersion(const at::Tensor& a, const at::Tensor& b) {
+  if (a.is_inference() || b.is_inference()) return false;
+  c10::VariableVersion counter = a.unsafeGetTensorImpl()->version_counter();
+  uint32_t before = counter.current_version();
+  if (b._version() != static_cast<int64_t>(before)) return false;
+  counter.bump();
+  bool shared = b._version() != static_cast<int64_t>(before);
+  counter.set_version(static_cast<int64_t>(before));
+  return shared;
+}
+
+bool refusesWrites(const at::Tensor& tensor) {
+  using torch::autograd::CreationMeta;
+  const auto* meta = torch::autograd::impl::get_view_autograd_meta(tensor);
+  if (!meta || !meta->has_bw_view()) return tensor.requires_grad() && tensor.is_leaf();
+  if (meta->get_creation_meta() != CreationMeta::DEFAULT) return true;
+  const at::Tensor& base = meta->get_backward_view().base_;
+  return base.requires_grad() && base.is_leaf();
+}
+
+SharedArguments findShared(std::span<const at::Tensor> arguments) {
+  SharedArguments found;
+  found.memories.resize(arguments.size());
+  found.baseOf.resize(arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    found.memories[i] = i;
+    if (!arguments[i].defined() || !arguments[i].has_storage()) continue;
+    for (size_t k = 0; k < i; ++k) {
+      if (!arguments[k].defined() || !arguments[k].has_storage() || arguments[k].is_same(arguments[i])) continue;
+      if (!sameStorage(arguments[i], arguments[k]) || !overlap(arguments[i], arguments[k])) continue;
+      size_t mine = found.memories[i], other = found.memories[k];
+      for (size_t& memory : found.memories) {
+        if (memory == mine) memory = other;
+      }
+    }
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (found.memories[i] != i) continue;
+    std::vector<size_t> members;
+    for (size_t k = i; k < arguments.size(); ++k) {
+      if (found.memories[k] == i && arguments[k].defined()) members.push_back(k);
+    }
+    if (members.size() < 2) continue;
+    at::Tensor base = autogradBase(arguments[i]);
+    bool related = true, plain = isRowOfElements(base), grad = false;
+    for (size_t member : members) {
+      related &= autogradBase(arguments[member]).is_same(base);
+      plain &= arguments[member].scalar_type() == base.scalar_type() && isRowOfElements(arguments[member]);
+      grad |= arguments[member].requires_grad();
+    }
+    if (!plain) throw NotAheadOfTime("arguments share memory under different dtypes or bits");
+    if (related && !base.is_inference()) {
+      for (size_t member : members) found.baseOf[member] = found.bases.size();
+      found.bases.push_back(i);
+    } else if (grad) {
+      throw NotAheadOfTime("arguments that require grad share memory, and autograd does not know");
+    }
+  }
+  return found;
+}
+
+}  // namespace saker::aot

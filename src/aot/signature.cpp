@@ -1,0 +1,111 @@
+#include "aot/signature.h"
+
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+#include "aot/sharing.h"
+#include "aten/trace_key.h"
+#include "capture/trace.h"
+
+namespace saker::aot {
+
+namespace {
+
+// Pairs of different arguments on one storage.
+std::vector<std::pair<size_t, size_t>> sharing(std::span<const at::Tensor> arguments) {
+  std::vector<std::pair<size_t, size_t>> pairs;
+  if (arguments.size() <= 8) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      for (size_t k = 0; k < i && arguments[i].defined(); ++k) {
+        if (arguments[k].defined() && sameStorage(arguments[i], arguments[k])) pairs.emplace_back(k, i);
+      }
+    }
+    return pairs;
+  }
+  std::vector<std::pair<const c10::StorageImpl*, size_t>> order;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].defined()) order.emplace_back(arguments[i].storage().unsafeGetStorageImpl(), i);
+  }
+  std::sort(order.begin(), order.end());
+  for (size_t i = 1; i < order.size(); ++i) {
+    for (size_t k = i; k-- > 0 && order[k].first == order[i].first;) {
+      pairs.emplace_back(order[k].second, order[i].second);
+    }
+  }
+  std::sort(pairs.begin(), pairs.end());
+  return pairs;
+}
+
+}  // namespace
+
+Signature signatureOf(std::span<const at::Tensor> arguments) {
+  Signature out;
+  out.reserve(2 * arguments.size() + 4);
+  c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
+  out.push_back(local.included_.raw_repr());
+  out.push_back(local.excluded_.raw_repr());
+  uint64_t state = c10::GradMode::is_enabled();
+  state |= static_cast<uint64_t>(at::globalContext().deterministicAlgorithms()) << 1;
+  state |= static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()) << 8;
+  for (auto device : {at::kCPU, at::kCUDA}) {
+    state = state << 8 | static_cast<uint64_t>(at::autocast::get_autocast_dtype(device));
+  }
+  out.push_back(state);
+  for (const at::Tensor& argument : arguments) {
+    if (!argument.defined()) {
+      out.push_back(0);
+      continue;
+    }
+    bool grad = argument.requires_grad();
+    out.push_back(argument.unsafeGetTensorImpl()->key_set().raw_repr());
+    out.push_back(static_cast<uint64_t>(grad) << 1 | static_cast<uint64_t>(grad && argument.is_leaf()));
+  }
+  for (auto [first, second] : sharing(arguments)) {
+    const at::Tensor &a = arguments[first], &b = arguments[second];
+    uint64_t how = a.is_same(b);
+    how |= static_cast<uint64_t>(autogradBase(a).is_same(autogradBase(b))) << 1;
+    how |= static_cast<uint64_t>(sharesVersion(a, b)) << 2;
+    how |= static_cast<uint64_t>(a.is_same(autogradBase(b))) << 3 | static_cast<uint64_t>(b.is_same(autogradBase(a)))
+                                                                        << 4;
+    bool apart = liesApart(a, b);
+    how |= static_cast<uint64_t>(apart) << 5;
+    // Where they lie decides whether they overlap.
+    for (const at::Tensor* tensor : {&a, &b}) {
+      if (apart) break;
+      out.push_back(static_cast<uint64_t>(tensor->storage_offset()));
+      for (int64_t size : tensor->sizes()) out.push_back(static_cast<uint64_t>(size));
+      for (int64_t stride : tensor->strides()) out.push_back(static_cast<uint64_t>(stride));
+    }
+    out.push_back(first << 32 | second);
+    out.push_back(how);
+  }
+  return out;
+}
+
+bool belongsToEager(std::span<const at::Tensor> arguments) {
+  if (torch::autograd::AnomalyMode::is_enabled() || tracing::current()) return true;
+  if (c10::impl::TorchDispatchModeTLS::stack_len() > 0) return true;
+  constexpr c10::DispatchKeySet transforms{c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+                                           c10::DispatchKey::FuncTorchDynamicLayerBackMode};
+  if (c10::impl::tls_local_dispatch_key_set().included_.has_any(transforms)) return true;
+  constexpr c10::DispatchKeySet strange{c10::DispatchKey::Python, c10::DispatchKey::Batched,
+                                        c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper,
+                                        c10::DispatchKey::Functionalize};
+  for (const at::Tensor& argument : arguments) {
+    if (!argument.defined()) continue;
+    const c10::TensorImpl& impl = *argument.unsafeGetTensorImpl();
+    if (impl.key_set().has_any(strange) || !impl.has_storage()) return true;
+    if (tracing::pendingStorage(impl)) return true;
+  }
+  return false;
+}
+
+}  // namespace saker::aot

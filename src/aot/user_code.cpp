@@ -1,0 +1,68 @@
+#include "aot/user_code.h"
+
+#include <string_view>
+#include <typeinfo>
+#include <unordered_set>
+
+namespace saker::aot {
+
+namespace {
+
+using torch::autograd::Edge;
+using torch::autograd::Node;
+
+bool runsUserCode(Node& node) {
+  std::string_view type = typeid(node).name();
+  for (std::string_view users : {"PyNode", "CppNode"}) {
+    if (type.find(users) != std::string_view::npos) return true;
+  }
+  return !node.pre_hooks().empty() || !node.tensor_pre_hooks().empty() || !node.post_hooks().empty() ||
+         !node.retains_grad_hooks().empty();
+}
+
+// Every node behind the roots, once; `visit` says whether to go on behind it.
+template <typename Visit>
+void walk(const std::vector<Edge>& roots, const Visit& visit) {
+  std::unordered_set<const Node*> seen;
+  std::vector<Node*> work;
+  auto enter = [&](const Edge& edge) {
+    if (edge.function && seen.insert(edge.function.get()).second) work.push_back(edge.function.get());
+  };
+  for (const Edge& root : roots) enter(root);
+  while (!work.empty()) {
+    Node* node = work.back();
+    work.pop_back();
+    if (!visit(*node)) continue;
+    for (const Edge& next : node->next_edges()) enter(next);
+  }
+}
+
+}  // namespace
+
+bool reachesUserCode(const std::vector<Edge>& roots) {
+  bool found = false;
+  walk(roots, [&](Node& node) {
+    found = found || runsUserCode(node);
+    return !found;
+  });
+  return found;
+}
+
+std::vector<std::vector<bool>> reachability(const std::vector<Edge>& roots, const std::vector<Edge>& wanted) {
+  std::vector<std::vector<bool>> reached;
+  for (const Edge& root : roots) {
+    std::vector<bool>& here = reached.emplace_back(wanted.size());
+    walk({root}, [&](Node& node) {
+      bool end = false;
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        if (wanted[i].function.get() != &node) continue;
+        here[i] = true;
+        end = true;
+      }
+      return !end;
+    });
+  }
+  return reached;
+}
+
+}  // namespace saker::aot

@@ -1,0 +1,98 @@
+#include "aot/zero_tangents.h"
+
+#include "ir/clone.h"
+#include "ops/builder.h"
+#include "passes/pass.h"
+
+namespace saker::aot {
+
+namespace {
+
+class ZeroPropagation {
+ public:
+  ZeroPropagation(ir::Graph& graph, size_t firstTangent, const std::vector<bool>& given)
+      : graph_(graph), zero_(graph.valueLimit()), linear_(graph.valueLimit()) {
+    std::span<ir::Value* const> parameters = graph.top()->parameters();
+    for (size_t i = firstTangent; i < parameters.size(); ++i) {
+      linear_[parameters[i]->id()] = true;
+      zero_[parameters[i]->id()] = !given[i - firstTangent];
+    }
+  }
+
+  void run() {
+    for (ir::Node *node = graph_.top()->first(), *next; node; node = next) {
+      next = node->next();
+      node->isReturn() ? finish(node) : visit(node);
+    }
+  }
+
+ private:
+  bool isZero(const ir::Value* value) const { return value->id() < zero_.size() && zero_[value->id()]; }
+  bool isLinear(const ir::Value* value) const { return value->id() < linear_.size() && linear_[value->id()]; }
+
+  void visit(ir::Node* node) {
+    size_t linear = 0, zero = 0;
+    for (const ir::Use& use : node->operands()) {
+      linear += isLinear(use.value);
+      zero += isZero(use.value);
+    }
+    for (size_t i = 0; linear && i < node->resultCount(); ++i) linear_[node->result(i)->id()] = true;
+    if (!zero) return;
+    if (zero == linear) {
+      for (size_t i = 0; i < node->resultCount(); ++i) zero_[node->result(i)->id()] = true;
+      return;
+    }
+    if (becomesOperand(node)) return;
+    for (size_t i = 0; i < node->operandCount(); ++i) {
+      if (isZero(node->operand(i))) graph_.setOperand(node, i, zerosLike(node->operand(i), node));
+    }
+  }
+
+  // What arrives by several ways is added up: of one zero and one that is none, the other is left.
+  bool becomesOperand(ir::Node* node) {
+    static const ops::Operator* add = ops::find("aten::add.Tensor");
+    if (node->op() != add || node->operandCount() != 2) return false;
+    size_t other = isZero(node->operand(0)) ? 1 : 0;
+    const ir::Arg& scale = node->arg(2);
+    bool plain = scale.isNone() || (scale.kind() == ir::Arg::Kind::Int && scale.toInt() == 1);
+    if (!plain || node->operand(other)->type() != node->result()->type()) return false;
+    graph_.replaceAllUses(node->result(), node->operand(other));
+    return true;
+  }
+
+  ir::Value* zerosLike(const ir::Value* value, ir::Node* position) {
+    const ir::TensorType& type = *value->tensor();
+    std::vector<ir::Arg> sizes, strides;
+    for (sym::Int size : type.sizes()) sizes.push_back(ir::Arg::symInt(size));
+    for (sym::Int stride : type.strides()) strides.push_back(ir::Arg::symInt(stride));
+    ops::Builder build(graph_, position->region(), position, position->location());
+    ir::Value* memory =
+        build.call("aten::empty_strided", {ir::Arg::list(sizes), ir::Arg::list(strides), ir::Arg::dtype(type.dtype),
+                                           ir::Arg::none(), ir::Arg::device(type.device), ir::Arg::none()});
+    return build.call("aten::fill.Scalar", {ir::Arg::value(memory), ir::Arg::integer(0)});
+  }
+
+  void finish(ir::Node* end) {
+    for (size_t i = 0; i < end->args().size(); ++i) {
+      const ir::Arg& arg = end->arg(i);
+      if (arg.isValue() && isZero(arg.toValue())) graph_.setArg(end, i, ir::Arg::none());
+    }
+  }
+
+  ir::Graph& graph_;
+  std::vector<bool> zero_, linear_;  // by value
+};
+
+}  // namespace
+
+std::unique_ptr<ir::Graph> withoutTangents(const ir::Graph& backward, size_t firstTangent,
+                                           const std::vector<bool>& given) {
+  std::unique_ptr<ir::Graph> graph = ir::clone(backward);
+  ZeroPropagation(*graph, firstTangent, given).run();
+  passes::RunOptions options;
+  options.verify = false;
+  passes::run(*graph, "dce", options);
+  return graph;
+}
+
+}  // namespace saker::aot
