@@ -40,10 +40,12 @@ Executor aheadOfTime(const std::shared_ptr<runtime::Program>& program, const std
   options.strategy = autograd::Strategy::MinCut;
   auto compiled =
       std::make_shared<aot::CompiledFunction>(aot::captureJoint(python::pythonHost(), inputs, {}, callee), options);
-  return [compiled](const std::vector<at::Tensor>& given) {
+  return [compiled, program](const std::vector<at::Tensor>& given) {
     NoAutocast casts;
     py::gil_scoped_release released;
-    return (*compiled)(given);
+    std::optional<std::vector<at::Tensor>> results = (*compiled)(given);
+    // Where autograd refuses a write, the operator that writes is to raise the error.
+    return results ? std::move(*results) : runRecording(*program, given);
   };
 }
 
@@ -80,6 +82,9 @@ Executor makeExecutor(const std::shared_ptr<runtime::Program>& program, const st
   } catch (const python_error&) {
     PyErr_Clear();
   } catch (const py::error_already_set&) {
+  } catch (const aot::NotAheadOfTime&) {
+  } catch (const aot::CallFailed&) {
+    PyErr_Clear();
   } catch (const std::exception& error) {
     tellInternalFailure(error.what(), "the gradients of a function ahead of time");
   }

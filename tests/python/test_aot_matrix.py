@@ -69,7 +69,7 @@ def test_matrix(mutation: str, relation: str) -> None:
 
 def test_matrix_is_compiled() -> None:
     """Eager mode is a way out for what autograd or the caller refuses, not for the rest."""
-    saker.reset()
+    saker.reset(counts=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for mutation, result in itertools.product(MUTATIONS, ("fresh", "views", "detached twin")):

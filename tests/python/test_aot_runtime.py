@@ -16,7 +16,7 @@ import saker
 
 @pytest.fixture(autouse=True)
 def counts() -> None:
-    saker.reset()
+    saker.reset(counts=True)
 
 
 def fallbacks() -> int:
