@@ -467,7 +467,8 @@ def test_dynamic_sizes(partition: str) -> None:
         found = []
         for call in (fn, compiled):
             torch.manual_seed(0)
-            x, w = torch.randn(rows, inner, requires_grad=True), torch.randn(inner, columns, requires_grad=True)
+            x = torch.randn(rows, inner, dtype=torch.float64, requires_grad=True)
+            w = torch.randn(inner, columns, dtype=torch.float64, requires_grad=True)
             results = call(x, w)
             loss = sum(r.square().sum() for r in results)
             grads = torch.autograd.grad(loss, [x, w], create_graph=True)
