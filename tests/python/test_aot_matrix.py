@@ -74,7 +74,9 @@ def test_matrix_is_compiled() -> None:
     saker.reset(counts=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for mutation, result in itertools.product(MUTATIONS, ("fresh", "views", "detached twin")):
+        # After t_ under no_grad, gradients have sizes that eager mode's own backward refuses.
+        mutations = [name for name in MUTATIONS if name != "no_grad t_"]
+        for mutation, result in itertools.product(mutations, ("fresh", "views", "detached twin")):
             fn = saker.aot_function(aot_matrix.program(mutation, result))
             list(aot_matrix.outcome(fn, "separate", "history", "grad"))
     assert saker.stats()["fallbacks"] == 0
