@@ -1,0 +1,105 @@
+"""Runs one program in two worlds and compares everything that can be seen of each call."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+import re
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import saker
+
+from .alike import Different, compare, tensors_in
+from .world import World
+
+
+def _lines(error: BaseException) -> list[tuple[str, int | None]]:
+    frames = traceback.extract_tb(error.__traceback__)
+    return [(f.name, f.lineno) for f in frames if "compile_corpus" in f.filename and not f.filename.endswith("run.py")]
+
+
+def _chain(error: BaseException | None, depth: int = 0) -> Any:
+    if error is None or depth > 5:
+        return None
+    inner = [_chain(e, depth + 1) for e in getattr(error, "exceptions", ())]
+    return [
+        type(error).__qualname__,
+        re.sub(r"0x[0-9a-f]+", "0x...", str(error)),
+        _lines(error),
+        inner,
+        _chain(error.__cause__, depth + 1),
+        _chain(error.__context__, depth + 1),
+    ]
+
+
+def observe(fn: Callable, world: World, seed: int) -> dict[str, Any]:
+    """One call: what it gives, raises, prints, draws and leaves behind, and gradients through its result."""
+    torch.manual_seed(seed)
+    random.seed(seed)
+    torch.set_grad_enabled(True)
+    out = io.StringIO()
+    seen: dict[str, Any] = {"result": None, "raised": None}
+    with contextlib.redirect_stdout(out):
+        try:
+            seen["result"] = fn(*world.args, **world.kwargs)
+        except Exception as error:
+            seen["raised"] = _chain(error)
+    seen["printed"] = out.getvalue()
+    seen["generator"] = torch.get_rng_state()
+    seen["modes"] = (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu"))
+    reached = tensors_in([world.fn, world.args, world.kwargs, world.state()])
+    results = [t for t in tensors_in(seen["result"]) if t.requires_grad and not t.is_leaf]
+    leaves = [t for t in reached if t.is_leaf and t.requires_grad and t.is_floating_point()]
+    if results and leaves:
+        total = sum((t.float() * t.float()).sum() for t in results)
+        try:
+            gradients = torch.autograd.grad(total, leaves, allow_unused=True, retain_graph=True)
+        except RuntimeError as error:
+            gradients = str(error).split("\n")[0]
+        seen["gradients"] = gradients
+    # One comparison for all, so that what is one object is one everywhere.
+    seen["reached"] = [world.args, world.kwargs, world.state()]
+    return seen
+
+
+def steps(world: World) -> list[Callable[[], Any] | None]:
+    """None: a call."""
+    out: list[Callable[[], Any] | None] = [None, None, None]
+    for change in world.changes:
+        out += [change, None, None]
+    return out
+
+
+def run(make: Callable[[], World], backend: str = "native") -> tuple[bool, str]:
+    """Raises Different where the worlds part. Was one of the first three calls a replay; if not, why?"""
+    eager, compiled = make(), make()
+    fn = saker.compile(compiled.fn, backend=backend)
+    before, replayed = saker.stats()["replays"], False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number, (mine, theirs) in enumerate(zip(steps(eager), steps(compiled), strict=True)):
+            if mine is not None:
+                for change in (mine, theirs):
+                    torch.manual_seed(number)
+                    change()
+                continue
+            expected = observe(eager.fn, eager, number)
+            got = observe(fn, compiled, number)
+            replayed = replayed or (number < 3 and saker.stats()["replays"] > before)
+            try:
+                compare(expected, got, "")
+            except Different as difference:
+                report = saker._C.compiled_reports(_inner(fn))
+                raise Different(f"step {number}: {difference}\nreports: {report}") from None
+    reports = saker._C.compiled_reports(_inner(fn))
+    return replayed, reports[0]["why"] if reports else "it is not recorded"
+
+
+def _inner(fn: Any) -> Any:
+    return fn.__dict__["_compiled"] if isinstance(fn, torch.nn.Module) else fn
