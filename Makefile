@@ -18,7 +18,7 @@ endef
 python_path = $(if $(findstring /,$(PYTHON)),$(abspath $(PYTHON)),$(shell command -v $(PYTHON)))
 python_flag = -DPython_EXECUTABLE=$(python_path)
 
-.PHONY: setup build demo test test-cpp test-example test-python test-sanitize test-clang test-all bench lint tidy format clean
+.PHONY: setup build demo test test-cpp test-example test-python test-sanitize test-clang test-all test-upstream bench lint tidy format clean
 
 build: setup
 	$(call configure,build,$(python_flag))
@@ -60,6 +60,12 @@ test-clang:
 # What takes long: the whole OpInfo sweep, sanitizers, the second compiler.
 test-all: test test-sanitize test-clang
 	@SAKER_SWEEP=full PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) tests/python/test_opinfo.py
+
+# PyTorch's own tests of its compiler, against Saker. FILES names some of them, such as functorch/test_aotdispatch.py.
+test-upstream: build
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check pytest-timeout parameterized
+	@tests/upstream/fetch.sh build/upstream
+	@$(PYTHON) tests/upstream/run.py --jobs $(JOBS) build/upstream $(FILES)
 
 bench: build
 	@build/bench/graph_scale
