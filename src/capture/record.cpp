@@ -318,14 +318,15 @@ void runOrdinary(const Call& call) {
 }
 
 // Before 2.13, what modes and subclasses call is kept from the trace, so it must find data.
-void settleForPython() {
+void settleForPython([[maybe_unused]] const Call& call) {
 #if !SAKER_TORCH_AT_LEAST(2, 13)
   Trace* trace = current();
   if (!trace) return;
   if (trace->mode() == Mode::Capture) {
     trace->raise({ops::Reason::Unsupported,
                   "a tensor subclass (a FakeTensor is one) or a mode sees an operator; captures go through them from "
-                  "torch 2.13 on"});
+                  "torch 2.13 on"},
+                 toString(call.op.operator_name()));
   }
   trace->flush();
 #endif
@@ -351,7 +352,7 @@ void recordCall(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::
   Call call(op, keys, stack);
   // Modes and subclasses that see every operator come first; what they call comes back here.
   if (isPythons(call)) {
-    settleForPython();
+    settleForPython(call);
     return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Python), stack);
   }
   if (Tape* tape = currentTape()) {
