@@ -7,9 +7,6 @@
 
 namespace saker::sym {
 
-// Of simplifying what was simplified. One is nearly always enough.
-static constexpr int kMaxRounds = 8;
-
 bool mentions(const Node* node, const Node* symbol) {
   if (node == symbol) return true;
   if ((node->symbols & symbol->symbols) == 0) return false;
@@ -91,13 +88,7 @@ const Node* Knowledge::simplify(const Node* value) const {
   try {
     Builder builder(*value->context, this);
     builder.askRemainders();
-    // What a symbol equals was written down when less was known: it is simplified in its turn.
-    for (int round = 0; round < kMaxRounds; ++round) {
-      const Node* simpler = map(value, Mapping::Visible, builder);
-      if (simpler == value) break;
-      value = simpler;
-    }
-    return value;
+    return map(value, Mapping::Visible, builder);
   } catch (const std::runtime_error&) {  // too large, or undefined under the facts
     return value;
   }

@@ -260,23 +260,5 @@ TEST_F(SymbolicFacts, CyclesOfBoundsEnd) {
   EXPECT_EQ(prove("x < y"), "yes");
 }
 
-TEST_F(SymbolicFacts, WhatASymbolEqualsIsSimplifiedByLaterFacts) {
-  ASSERT_TRUE(context.facts().assume(read("s1 == s0 + 4 - 4//s0")));
-  ASSERT_TRUE(context.facts().assume(read("s0 >= 5")));
-  EXPECT_EQ(context.facts().simplify(read("s1")), read("s0 + 4"));
-  EXPECT_EQ(context.facts().simplify(read("2*s1")), read("2*s0 + 8"));
-}
-
-// Not by what is concluded from it: it is not concluded again.
-TEST_F(SymbolicFacts, WhatWasAssumedIsKnown) {
-  for (const char* written : {"(min(s0, 4) + 2)//3 == 2", "s1*s1 != 9"}) {
-    const Node* condition = read(written);
-    ASSERT_TRUE(context.facts().assume(condition));
-    EXPECT_EQ(context.facts().prove(condition), true) << written;
-    EXPECT_EQ(context.facts().prove(context.logicalNot(condition)), false) << written;
-    EXPECT_FALSE(context.facts().assume(context.logicalNot(condition))) << written;
-  }
-}
-
 }  // namespace
 }  // namespace saker::sym
