@@ -46,7 +46,6 @@ bool Knowledge::add(const Node* condition) {
   memo_ = {};
   solveVisible(condition);
   assumed_.push_back(condition);
-  touched_ |= condition->symbols;
   return true;
 }
 

@@ -119,20 +119,8 @@ std::optional<bool> Knowledge::prove(const Node* condition) const {
     }
   } catch (const std::runtime_error&) {  // too large, or undefined under the facts
   }
-  if (!answer) answer = wasAssumed(condition);
   recent = {condition, answer};
   return answer;
-}
-
-// What is kept of a condition does not always lead back to it.
-std::optional<bool> Knowledge::wasAssumed(const Node* condition) const {
-  if (assumed_.empty()) return std::nullopt;
-  const Node* opposite = condition->context->logicalNot(condition);
-  for (const Node* known : assumed_) {
-    if (known == condition) return true;
-    if (known == opposite) return false;
-  }
-  return std::nullopt;
 }
 
 std::optional<bool> Knowledge::proveReduced(const Node* condition) const {
