@@ -15,6 +15,32 @@ PyTypeObject* nativeBase(PyTypeObject* type) {
 
 bool isDeque(PyTypeObject* type) { return std::string_view(type->tp_name) == "collections.deque"; }
 
+// Is the class one of Python's, all the way up? Types of C may be on the heap too, and are made in their own ways.
+bool isOfPython(PyTypeObject* type) {
+  static const destructor ofPython = [] {
+    Ref module = Ref::steal(PyImport_ImportModule("torch.nn"));
+    Ref cls = module ? Ref::steal(PyObject_GetAttrString(module.get(), "Module")) : Ref();
+    PyErr_Clear();
+    return cls ? reinterpret_cast<PyTypeObject*>(cls.get())->tp_dealloc : nullptr;
+  }();
+  for (; type && (type->tp_flags & Py_TPFLAGS_HEAPTYPE); type = type->tp_base) {
+    if (type->tp_dealloc != ofPython) return false;
+  }
+  return true;
+}
+
+bool isSymbol(PyTypeObject* type) {
+  std::string_view name = type->tp_name;
+  return name == "SymInt" || name == "SymFloat" || name == "SymBool";
+}
+
+// Key and value in turn, in the order that iteration shows.
+Ref itemsOf(PyObject* dict) {
+  if (!PyODict_Check(dict)) return Ref::steal(PyDict_Items(dict));
+  Ref view = Ref::steal(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyODict_Type), "items", "O", dict));
+  return Ref::steal(view ? PySequence_List(view.get()) : nullptr);
+}
+
 // The members that __slots__ of a class and its bases define.
 template <typename Visit>
 void eachSlot(PyTypeObject* type, Visit visit) {
@@ -120,7 +146,8 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
       if (!made) return std::nullopt;
       recipes[*number].index = *made + 1;
     }
-    Ref items = Ref::steal(PyDict_Items(object));
+    Ref items = itemsOf(object);
+    if (!items) return refuse("a new dict leaves the call, which cannot be read");
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
       PyObject* item = PyList_GET_ITEM(items.get(), i);
       if (!part(*number, PyTuple_GET_ITEM(item, 0)) || !part(*number, PyTuple_GET_ITEM(item, 1))) return std::nullopt;
@@ -150,7 +177,8 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
     }
     return add(object, {Kind::Slice, {}, 0, std::move(parts), {}});
   }
-  if (base == &PyBaseObject_Type && (type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return instance(object);
+  if (isSymbol(type)) return refuse("a size that is a symbol leaves the call");
+  if (base == &PyBaseObject_Type && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && isOfPython(type)) return instance(object);
   if (Operations::table().isIterator(type)) return iterator(object);
   return refuse(std::string("a new ") + type->tp_name + " leaves the call, which cannot be made again");
 }

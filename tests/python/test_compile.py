@@ -311,3 +311,34 @@ def test_a_module_that_holds_its_compiled_forward_is_collected() -> None:
     del module
     gc.collect()
     assert alive() is None
+
+
+def test_what_is_made_in_c_and_orders() -> None:
+    import functools
+
+    def partial(x: torch.Tensor) -> Any:
+        return functools.partial(torch.add, x), x + 1
+
+    compiled = saker.compile(partial)
+    for _ in range(3):
+        got = compiled(torch.ones(2))
+        torch.testing.assert_close(got[0](torch.ones(2)), got[1])
+
+    def ordered(x: torch.Tensor) -> Any:
+        made = collections.OrderedDict(a=x, b=x + 1)
+        made.move_to_end("a")
+        return made
+
+    got, expected = run_twice(ordered, torch.ones(2))
+    assert list(got) == list(expected) == ["b", "a"]
+
+
+def test_sizes_that_are_returned() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        return x + 1, x.shape[0] * 2, tuple(x.shape)
+
+    compiled = saker.compile(fn)
+    for rows in (2, 3, 4, 3):
+        got = compiled(torch.ones(rows, 2))
+        assert got[1:] == (rows * 2, (rows, 2))
+        assert type(got[1]) is int
