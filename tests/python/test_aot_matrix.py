@@ -52,10 +52,25 @@ def difference(mutation: str, result: str, relation: str, grad: str, mode: str) 
     return None
 
 
-# Four of the first eighty-six groups had a case that differs, and which is not yet known.
-@pytest.mark.xfail(strict=False, reason="a few combinations differ from eager mode")
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("mutation", MUTATIONS)
+# Groups in which a case of this selection differs from eager mode.
+KNOWN = {
+    ("no_grad", "x is a view of y"): "a later write that eager mode's version check refuses is not refused",
+    ("squeeze_", "x is a view of y"): "a later write that eager mode's version check refuses is not refused",
+    ("unsqueeze_", "y is a view of x"): "a later write that eager mode's version check refuses is not refused",
+}
+GROUPS = [
+    pytest.param(
+        mutation,
+        relation,
+        marks=pytest.mark.xfail(strict=True, reason=KNOWN[mutation, relation]) if (mutation, relation) in KNOWN else (),
+        id=f"{mutation}-{relation}",
+    )
+    for mutation in MUTATIONS
+    for relation in RELATIONS
+]
+
+
+@pytest.mark.parametrize(("mutation", "relation"), GROUPS)
 def test_matrix(mutation: str, relation: str) -> None:
     cases = list(itertools.product((*RESULTS, EARLY_VIEW), GRADS, MODES))
     random.Random(f"{mutation} {relation}").shuffle(cases)
