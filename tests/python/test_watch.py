@@ -245,11 +245,17 @@ def test_deep_recursion_goes_on_without_the_c_stack():
 
 def test_a_keyboard_interrupt_gets_into_a_loop():
     import _thread
+    import signal
 
     def f():
         threading.Timer(0.05, _thread.interrupt_main).start()
         while True:
             pass
 
-    with pytest.raises(KeyboardInterrupt):
-        _C.watch_run(f)
+    # Who starts the tests may have switched the signal off.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            _C.watch_run(f)
+    finally:
+        signal.signal(signal.SIGINT, before)
