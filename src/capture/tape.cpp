@@ -186,20 +186,19 @@ bool Tape::readsLiteral(const Call& call) const {
 
 bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
   constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
-  const std::string name = nameOf(call.op);
   if (writesAlias(call, entry)) {
-    spoil("a write goes through .data", name);
+    spoil("a write goes through .data", nameOf(call.op));
   } else if (torch::autograd::get_current_node()) {
-    spoil("gradients are computed inside of the function", name);
+    spoil("gradients are computed inside of the function", nameOf(call.op));
   } else if (entry ? (entry->op->traits & never) != 0 : dependsOnData(call.op)) {
-    spoil("its result or its size depends on data", name);
+    spoil("its result or its size depends on data", nameOf(call.op));
   } else if (!returnsTensors(call.op.schema())) {
-    spoil("its result is no tensor", name);
+    spoil("its result is no tensor", nameOf(call.op));
   } else {
     bool plain = true;
     eachTensor(call.values, [&](const at::Tensor& tensor) { plain &= isPlain(tensor); });
     if (plain) return true;
-    spoil("a tensor is no plain dense one", name);
+    spoil("a tensor is no plain dense one", nameOf(call.op));
   }
   return false;
 }
@@ -325,7 +324,6 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
     int64_t now = input.tensor.is_inference() ? 0 : input.tensor._version();
     program->argumentWrites.push_back(static_cast<uint32_t>(now - input.version));
   }
-  // Tensors that share a version counter each saw the writes to all of them.
   graph_->appendReturn(graph_->top(), returned);
   program->objects = std::move(kept_);
   program->gradModes = std::move(gradModes_);

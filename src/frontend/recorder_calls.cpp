@@ -43,6 +43,13 @@ PyObject* selfOf(PyObject* callable) {
   return nullptr;
 }
 
+// The same text as an object that is compared by its address.
+Ref interned(PyObject* text) {
+  PyObject* raw = Py_NewRef(text);
+  PyUnicode_InternInPlace(&raw);
+  return Ref::steal(raw);
+}
+
 std::string nameOf(PyObject* callable) {
   Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
   if (!name || !PyUnicode_Check(name.get())) {
@@ -93,9 +100,8 @@ bool Recorder::getsAttributes(PyObject* getter, PyObject* object) {
         Ref::steal(PyUnicode_Split(PyTuple_GET_ITEM(names, i), Ref::steal(PyUnicode_FromString(".")).get(), -1));
     Ref at = Ref::borrow(object);
     for (Py_ssize_t k = 0; k < PyList_GET_SIZE(parts.get()); ++k) {
-      PyObject* name = Py_NewRef(PyList_GET_ITEM(parts.get(), k));
-      PyUnicode_InternInPlace(&name);
-      kept_.push_back(Ref::steal(name));
+      kept_.push_back(interned(PyList_GET_ITEM(parts.get(), k)));
+      PyObject* name = kept_.back().get();
       if (!attribute(at.get(), name)) return false;
       if (k + 1 == PyList_GET_SIZE(parts.get())) break;
       Ref next = Ref::steal(PyObject_GetAttr(at.get(), name));
@@ -309,23 +315,17 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
       return true;
     case Behaviour::Mutates:
       return mutates(callable, args, names);
-    case Behaviour::ReadsAttribute:
+    case Behaviour::ReadsAttribute: {
       if (args.size() < 2 || !PyUnicode_Check(args[1])) return true;
-      {
-        Ref name = Ref::borrow(args[1]);
-        PyObject* raw = name.release();
-        PyUnicode_InternInPlace(&raw);
-        name = Ref::steal(raw);
-        kept_.push_back(name);
-        return attribute(args[0], name.get());
-      }
+      Ref name = interned(args[1]);
+      kept_.push_back(name);
+      return attribute(args[0], name.get());
+    }
     case Behaviour::WritesAttribute:
     case Behaviour::DeletesAttribute: {
       bool writes = behaviour == Behaviour::WritesAttribute;
       if (args.size() < (writes ? 3u : 2u) || !PyUnicode_Check(args[1])) return true;
-      PyObject* raw = Ref::borrow(args[1]).release();
-      PyUnicode_InternInPlace(&raw);
-      Ref name = Ref::steal(raw);
+      Ref name = interned(args[1]);
       kept_.push_back(name);
       // object.__setattr__ itself: not the setter of the class, which may have called it.
       bool plain = nameOf(callable).starts_with("__");
@@ -404,9 +404,7 @@ bool Recorder::mutates(PyObject* callable, const Values& args, PyObject* names) 
   Ref unbound;
   if (selfOf(callable) || Py_IS_TYPE(callable, &_PyMethodWrapper_Type)) {
     Ref key = Ref::steal(PyUnicode_InternFromString(name.c_str()));
-    PyTypeObject* type = Py_TYPE(args[0]);
-    while ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_base) type = type->tp_base;
-    unbound = Ref::borrow(_PyType_Lookup(type, key.get()));
+    unbound = Ref::borrow(_PyType_Lookup(nativeBase(Py_TYPE(args[0])), key.get()));
     if (!unbound) return stop("changes a container by " + name);
     method = unbound.get();
   }
