@@ -9,9 +9,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 from saker import _C
+from saker._capture import as_capture_error
 from saker._compiling import compiling
 from saker._doors import doors
 from saker._stats import count
+from saker.errors import CaptureError, Refusal
 
 # A back end: a graph module and example inputs to a callable.
 Compiler = Callable[[torch.fx.GraphModule, list[Any]], Callable]
@@ -56,14 +58,18 @@ class _Compiled:
             return [leaf for leaf in results if isinstance(leaf, torch.Tensor)]
 
         tensors = [leaves[i] for i in self.places]
-        generator = torch.get_rng_state()
+        generator = torch.default_generator.get_state()
         try:
             with doors, compiling():
                 self.native, self.reason = _C.aot_compile(
                     flat, tensors, options["min_cut"], options["budget"], _sizes(tensors) if options["dynamic"] else []
                 )
+        except CaptureError:
+            raise
+        except Refusal as error:
+            raise as_capture_error(error) from error
         finally:
-            torch.set_rng_state(generator)
+            torch.default_generator.set_state(generator)
         self.made = made
         self.single = False
         if self.native is not None:

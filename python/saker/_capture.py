@@ -14,7 +14,7 @@ from saker import _C
 from saker._compiling import compiling
 from saker._doors import doors
 from saker._graph import Graph, Output
-from saker.errors import CaptureError
+from saker.errors import CaptureError, Refusal
 
 Dims = int | Iterable[int] | Mapping[int, str]
 
@@ -40,7 +40,7 @@ def capture(fn: Callable, /, *args: Any, dynamic: Mapping[int | str, Dims] | Non
     tensors = [leaves[i] for i in places]
     sizes = _dynamic_sizes(dynamic or {}, args, kwargs, tensors)
     recording = _C.Capture(tensors, sizes)
-    generator = torch.get_rng_state()
+    generator = torch.default_generator.get_state()
     try:
         stand_ins = recording.arguments()
         for place, stand_in in zip(places, stand_ins, strict=True):
@@ -51,6 +51,10 @@ def capture(fn: Callable, /, *args: Any, dynamic: Mapping[int | str, Dims] | Non
             outputs, values = _outputs(result)
             stats = recording.stats()
             program = recording.finish(values)
+    except CaptureError:
+        raise
+    except Refusal as error:
+        raise as_capture_error(error) from error
     except AssertionError as error:
         if "FakeTensor" not in str(error):
             raise
@@ -58,9 +62,14 @@ def capture(fn: Callable, /, *args: Any, dynamic: Mapping[int | str, Dims] | Non
         raise CaptureError("Unsupported", message, "", *_users_line(error)) from error
     finally:
         recording.cancel()
-        torch.set_rng_state(generator)
+        torch.default_generator.set_state(generator)
     constants = [None if i in set(places) else leaf for i, leaf in enumerate(leaves)]
     return Graph(program, inputs=(spec, places, constants), outputs=outputs, stats=stats)
+
+
+def as_capture_error(error: Refusal) -> CaptureError:
+    """A refusal that came up in Python (a number of a size that is none) with the user's line."""
+    return CaptureError(error.reason, error.message, "", *_users_line(error))
 
 
 def _users_line(error: BaseException) -> tuple[str | None, int]:

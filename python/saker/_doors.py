@@ -79,8 +79,8 @@ _STATE = (
     "_set_sdp_use_cudnn",
     "_set_nnpack_enabled",
 )
-# Setting the state of the generator, which random operators of a captured graph would not see.
-_GENERATOR = ("set_rng_state", "manual_seed", "seed")
+# Seeding by chance, which a graph cannot repeat.
+_GENERATOR = ("seed",)
 _TORCH_STATE = ("set_num_threads", "set_flush_denormal")
 
 
@@ -144,6 +144,39 @@ def _generator(original: Callable) -> Callable:
     return call
 
 
+def _get_rng_state(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def call():
+        return torch.ops.saker.rng_state() if _C.trace_mode() == "capture" else original()
+
+    return call
+
+
+def _set_rng_state(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def call(new_state):
+        if _C.trace_mode() == "capture":
+            return torch.ops.saker.set_rng_state(new_state)
+        return original(new_state)
+
+    return call
+
+
+def _manual_seed(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def call(seed):
+        if _C.trace_mode() != "capture":
+            return original(seed)
+        torch.ops.saker.manual_seed(int(seed))
+        return torch.default_generator
+
+    return call
+
+
+# In a capture the state of the generator is part of the graph, so that random operators see it when it runs.
+_GENERATOR_STATE = {"get_rng_state": _get_rng_state, "set_rng_state": _set_rng_state, "manual_seed": _manual_seed}
+
+
 class _Doors:
     """Wraps and unwraps; counts the traces that are on, in all threads."""
 
@@ -174,6 +207,10 @@ class _Doors:
             noted = _generator(getattr(torch, name))
             self._put(torch, name, noted)
             self._put(torch.random, name, noted)
+        for name, wrap in _GENERATOR_STATE.items():
+            wrapped = wrap(getattr(torch, name))
+            self._put(torch, name, wrapped)
+            self._put(torch.random, name, wrapped)
         for owner, names in (
             (torch.UntypedStorage, _STORAGE),
             (torch._C, _STATE),

@@ -63,7 +63,7 @@ class ValueConverter final : public aten::Converter {
 // One call on its way into a trace.
 class Recorder {
  public:
-  Recorder(Trace& trace, const Call& call) : trace_(trace), call_(call), entry_(trace.inference().find(call.op)) {}
+  Recorder(Trace& trace, const Call& call) : trace_(trace), call_(call), entry_(trace.inference().find(operatorOf())) {}
 
   // False: the operator is to be taken apart by its composite kernel, which records its parts.
   bool record() {
@@ -105,6 +105,13 @@ class Recorder {
   }
 
  private:
+  // Zeros without memory are for autograd alone: a graph has zeros.
+  const c10::OperatorHandle& operatorOf() const {
+    static const c10::OperatorHandle zeros = c10::Dispatcher::singleton().findSchemaOrThrow("aten::zeros", "");
+    bool memoryless = call_.op.operator_name().name == "aten::_efficientzerotensor";
+    return memoryless && trace_.mode() == Mode::Capture ? zeros : call_.op;
+  }
+
   // Tensors of other traces, and such as reached a pending storage under another dtype, become ordinary first. Those
   // that an error left without data raise it.
   void settleStrangers() {
@@ -198,9 +205,12 @@ class Recorder {
         throw ops::RefusalException{{ops::Reason::DataDependent, "its result is no tensor"}};
       }
     }
-    aten::Inference::Outcome outcome = trace_.inference().infer(*trace_.context(), call_.op, call_.values);
-    if (outcome.inferred.refusal) throw ops::RefusalException{*outcome.inferred.refusal};
-    ++trace_.stats().fallbacks;
+    aten::Inference::Outcome outcome{};
+    if (!call_.op.schema().returns().empty()) {
+      outcome = trace_.inference().infer(*trace_.context(), call_.op, call_.values);
+      if (outcome.inferred.refusal) throw ops::RefusalException{*outcome.inferred.refusal};
+      ++trace_.stats().fallbacks;
+    }
     std::vector<aten::IntMeaning> meanings = aten::intMeanings(call_.op.schema());
     std::span<const ir::Arg> args = converter.arguments(meanings, call_.values);
     const c10::OperatorName& name = call_.op.operator_name();

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "capture/constants.h"
 #include "capture/record.h"
 #include "ops/operator.h"
 
@@ -183,12 +184,25 @@ at::Tensor literal(const Trace& trace, const at::Tensor& tensor) {
   return {};
 }
 
-bool readsLiteral(const Trace& trace, const Call& call) {
-  if (call.op.operator_name().name != "aten::_local_scalar_dense") return false;
-  at::Tensor known = literal(trace, call.values[0].toTensor());
-  if (!known.defined()) return false;
-  call.values[0] = known;
+// Reads nothing but constants, which take the place of its arguments.
+bool readsConstants(Trace& trace, const Call& call, const Entry* entry) {
+  if (!entry || !entry->op->has(ops::kDataDependent)) return false;
+  std::vector<std::pair<size_t, at::Tensor>> known;
+  for (size_t i = 0; i < call.values.size(); ++i) {
+    if (!call.values[i].isTensor()) continue;
+    at::Tensor tensor = literal(trace, call.values[i].toTensor());
+    if (!tensor.defined()) tensor = constantOf(trace, call.values[i].toTensor());
+    if (!tensor.defined()) return false;
+    known.emplace_back(i, std::move(tensor));
+  }
+  for (auto& [place, tensor] : known) call.values[place] = std::move(tensor);
   return true;
+}
+
+// Asserts, and what prints: part of the program, in their place.
+bool isOrderedEffect(const Call& call, const Entry* entry) {
+  return entry && entry->op->has(ops::kEffect) && call.op.schema().returns().empty() && !call.values.empty() &&
+         (call.values[0].isTensor() || call.values[0].isString());
 }
 
 std::string_view hint(ops::Reason reason) {
@@ -211,6 +225,7 @@ std::string_view hint(ops::Reason reason) {
 
 bool cannotWait(const Trace& trace, const Call& call, const Entry* entry) {
   constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
+  if (trace.mode() == Mode::Capture && isOrderedEffect(call, entry)) return false;
   if (entry && entry->op->traits & never) return true;
   if (isMarker(call) || isQuery(call, entry) || !allPlain(call)) return true;
   if (trace.mode() == Mode::Capture) return entry && entry->op->isRandom() && trace.generatorSet();
@@ -224,7 +239,7 @@ bool cannotWait(const Trace& trace, const Call& call, const Entry* entry) {
 void runNow(Trace& trace, const Call& call, const Entry* entry) {
   if (isQuery(call, entry)) return call.op.callBoxed(call.stack);
   if (trace.mode() == Mode::Capture) {
-    if (isMarker(call) || allOfSubclasses(call) || readsLiteral(trace, call)) return runForReal(call, entry);
+    if (isMarker(call) || allOfSubclasses(call) || readsConstants(trace, call, entry)) return runForReal(call, entry);
     if (entry && entry->op->isRandom()) {
       refuse(trace, call,
              {ops::Reason::Unsupported,

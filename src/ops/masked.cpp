@@ -1,6 +1,7 @@
 // Operators whose result has as many elements as a tensor says with its data, and their relatives of fixed size.
 #include "ops/accept.h"
 #include "ops/elementwise.h"
+#include "ops/own_size.h"
 #include "ops/rows.h"
 #include "ops/shape.h"
 
@@ -10,11 +11,74 @@ namespace {
 
 void countsData(Infer&) { refuse(Reason::DataDependent, "the size of the result depends on data"); }
 
+// As many indices as there are elements, one after the other for each dimension.
+void nonzero(Infer& in) {
+  const TensorType& self = in.tensor(0);
+  if (self.device.type != ir::DeviceType::CPU) return countsData(in);
+  Int count = ownSize(in);
+  in.strided(Dims{count, Int(int64_t{self.rank})}, Dims{Int(1), count}, DType::Int64, self.device);
+}
+
+// Where each element went, and how often each value was there, if that is asked for.
+void inverseAndCounts(Infer& in, std::span<const Int> inverse, std::optional<bool> counts, Int count) {
+  const TensorType& self = in.tensor(0);
+  in.contiguous(inverse, DType::Int64, self.device);
+  if (counts) in.contiguous(Dims{*counts ? count : Int(0)}, DType::Int64, self.device);
+}
+
+// self, sorted, return_inverse(, return_counts)
+void uniqueValues(Infer& in) {
+  const TensorType& self = in.tensor(0);
+  Int count = ownSize(in);
+  in.contiguous(Dims{count}, self);
+  bool hasCounts = in.op().parsed.returns.size() == 3;
+  inverseAndCounts(in, in.boolean(2) ? Dims(self.sizes()) : Dims{Int(0)},
+                   hasCounts ? std::optional(in.boolean(3)) : std::nullopt, count);
+}
+
+// Slices along a dimension: it is the slowest in memory. Inverse and counts come unasked.
+void uniqueSlices(Infer& in, int64_t dim) {
+  const TensorType& self = in.tensor(0);
+  if (self.rank == 0) return countsData(in);
+  size_t slow = static_cast<size_t>(wrapDim(dim, self.rank));
+  if (self.size(slow) == Int(0)) {
+    in.contiguous(self.sizes(), self);
+    return inverseAndCounts(in, Dims{Int(0)}, false, Int(0));
+  }
+  for (Int size : self.sizes()) {
+    if (size == Int(0)) refuse("there are dimensions of size 0, and they are not selected");
+  }
+  Int count = ownSize(in), step = 1;
+  Dims sizes(self.sizes()), strides(self.sizes());
+  sizes[slow] = count;
+  for (size_t i = self.rank; i-- > 0;) {
+    if (i == slow) continue;
+    strides[i] = step;
+    step = step * sizes[i];
+  }
+  strides[slow] = step;
+  in.strided(sizes, strides, self.dtype, self.device);
+  inverseAndCounts(in, Dims{self.size(slow)}, true, count);
+}
+
+// self, dim, ...
+void uniqueAlong(Infer& in) { uniqueSlices(in, in.fixed(1)); }
+
+// self, return_inverse, return_counts, dim
+void uniqueRuns(Infer& in) {
+  const TensorType& self = in.tensor(0);
+  // The kernel takes -1 for another dimension than 0.
+  if (in.given(3) && !(self.rank == 1 && in.fixed(3) == 0)) return uniqueSlices(in, in.fixed(3));
+  Int count = ownSize(in);
+  in.contiguous(Dims{count}, self);
+  inverseAndCounts(in, in.boolean(1) ? Dims(self.sizes()) : Dims{Int(0)}, in.boolean(2), count);
+}
+
 void maskedSelect(Infer& in) {
   const TensorType &self = in.tensor(0), &mask = in.tensor(1);
   if (mask.dtype != DType::Bool) refuse("a mask must be bool");
   broadcast(self.sizes(), mask.sizes());
-  countsData(in);
+  in.contiguous(Dims{ownSize(in)}, self);
 }
 
 // Elements of source, one after the other, where the mask is set. The functional form broadcasts self.
@@ -84,21 +148,25 @@ void addMasked(Rows& rows) {
     rows.push_back({schema, rule, Cost::Indexing, kDynamicShape | kFailsOnData});
   };
   dynamic("aten::masked_select(Tensor self, Tensor mask) -> Tensor", maskedSelect);
-  dynamic("aten::nonzero(Tensor self) -> Tensor");
-  dynamic("aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)");
+  dynamic("aten::nonzero(Tensor self) -> Tensor", nonzero);
+  dynamic("aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)", uniqueValues);
   dynamic(
       "aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, "
-      "Tensor, Tensor)");
+      "Tensor, Tensor)",
+      uniqueValues);
   dynamic(
       "aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) "
       "-> "
-      "(Tensor, Tensor, Tensor)");
+      "(Tensor, Tensor, Tensor)",
+      uniqueAlong);
   dynamic(
       "aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> "
-      "(Tensor, Tensor, Tensor)");
+      "(Tensor, Tensor, Tensor)",
+      uniqueRuns);
   dynamic(
       "aten::unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> "
-      "(Tensor, Tensor, Tensor)");
+      "(Tensor, Tensor, Tensor)",
+      uniqueAlong);
   dynamic("aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor");
 
   addWithOut(rows, "aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", maskedScatter,

@@ -77,6 +77,8 @@ void checksMetadata(Infer& in) {
   if (in.given(5) && a.layout != in.layout(5)) refuse("the tensor does not have the asserted layout");
 }
 
+void prints(Infer&) {}
+
 }  // namespace
 
 void addQueries(Rows& rows) {
@@ -100,6 +102,7 @@ void addQueries(Rows& rows) {
 
   add("aten::_assert_async(Tensor self) -> ()", checksData, kEffect | kFailsOnData);
   add("aten::_assert_async.msg(Tensor self, str assert_msg) -> ()", checksData, kEffect | kFailsOnData);
+  add("aten::_print(str s) -> ()", prints, kEffect);
   add("aten::_functional_assert_async.msg(Tensor self, str assert_msg, Tensor dep_token) -> Tensor", checksDataInOrder,
       kFailsOnData);
   add("aten::_assert_scalar(Scalar self, str assert_msg) -> ()", checksScalar, kEffect | kFailsOnData);

@@ -1,6 +1,7 @@
 // Recurrent layers and cells as library calls.
 #include "ops/accept.h"
 #include "ops/families.h"
+#include "ops/own_size.h"
 #include "ops/windows.h"
 
 namespace saker::ops {
@@ -9,14 +10,6 @@ namespace {
 
 // The library decides how much it keeps for the backward, by the machine it runs on.
 void ownWorkspace(Infer&) { refuse(Reason::DataDependent, "the size of the library's workspace is its own"); }
-
-// A size that is known when the operator has run.
-Int ownSize(Infer& in) {
-  sym::Context& symbols = in.context().symbols();
-  std::string name;
-  for (size_t i = symbols.symbols().size(); name.empty() || symbols.find(name); ++i) name = "u" + std::to_string(i);
-  return symbols.symbol(name, sym::Range{0, sym::Range::kInf});
-}
 
 // input, four weights, hx, cx, reverse, batch_sizes, mode, hidden_size, ...: the workspace is for the backward.
 void onednnLayer(Infer& in) {

@@ -55,7 +55,7 @@ aot::Executable executable(const py::object& callable) {
 
 // Where the error of the function comes from: as eager mode raises it, or a refusal of ours.
 bool isRefusal(const std::exception_ptr& cause) {
-  py::object type = py::module_::import("saker.errors").attr("CaptureError");
+  py::object type = py::module_::import("saker.errors").attr("Refusal");
   auto judge = [&](const py::handle& error) {
     return py::isinstance(error, type) && py::str(error.attr("reason")).cast<std::string>() != "BadArgument";
   };
@@ -71,7 +71,7 @@ bool isRefusal(const std::exception_ptr& cause) {
 }
 
 bool isOurs(const std::exception_ptr& cause) {
-  py::object type = py::module_::import("saker.errors").attr("CaptureError");
+  py::object type = py::module_::import("saker.errors").attr("Refusal");
   try {
     std::rethrow_exception(cause);
   } catch (const py::error_already_set& error) {

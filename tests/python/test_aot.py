@@ -233,3 +233,11 @@ def test_module_simplified() -> None:
     expected = torch.autograd.grad(module(x).square().sum(), list(module.parameters()))
     torch.testing.assert_close(torch.autograd.grad(compiled(x).square().sum(), list(module.parameters())), expected)
     assert [name for name, _ in compiled.named_parameters()] == ["weight", "bias"]
+
+
+def test_a_number_of_a_size_that_is_data_is_refused():
+    x = torch.randn(5)
+    compiled = saker.aot_function(lambda t: torch.zeros(int(t.nonzero().shape[0])))
+    with pytest.raises(saker.CaptureError, match="no number is known") as raised:
+        compiled(x)
+    assert raised.value.file.endswith("test_aot.py")

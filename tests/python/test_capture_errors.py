@@ -33,9 +33,7 @@ READS: dict[str, Callable[[torch.Tensor], Any]] = {
     "dlpack": lambda x: torch.from_dlpack(x + 1),
     "print": lambda x: str(x + 1),
     "format": lambda x: f"{x.sum()}",
-    "nonzero": lambda x: x.nonzero(),
     "mask": lambda x: x[x > 0],
-    "unique": lambda x: x.unique(),
     "equal": lambda x: torch.equal(x, x + 1),
     "storage": lambda x: (x + 1).untyped_storage().tolist(),
     "tensor": lambda x: torch.tensor([x.sum(), 1.0]),
@@ -77,6 +75,17 @@ def test_reading_data_is_refused(name: str) -> None:
     assert error.line == READS[name].__code__.co_firstlineno
     assert f"{HERE}:{error.line}" in str(error)
     assert error.operator
+
+
+def test_a_number_of_a_size_that_is_data_is_refused() -> None:
+    def fn(x):
+        return torch.zeros(int(x.nonzero().shape[0]))
+
+    with pytest.raises(saker.CaptureError, match="no number is known") as raised:
+        saker.capture(fn, X)
+    assert raised.value.reason == "Undecided"
+    assert raised.value.file.endswith(HERE)
+    assert raised.value.line == fn.__code__.co_firstlineno + 1
 
 
 def test_item_of_a_closed_over_tensor_is_refused() -> None:

@@ -109,18 +109,66 @@ def checkpointed(x, w):
     return torch.autograd.grad(y.sum(), w)
 
 
-def test_rule8_a_checkpoint_that_draws_again_is_refused():
-    """The state of the generator is restored without an operator: the graph would draw other numbers."""
+def test_rule8_a_checkpoint_draws_the_same_again():
+    """The state of the generator is read and set by the graph, as by the program."""
     w = torch.randn(4, 4, requires_grad=True)
 
     def fn(x):
         y = checkpoint(lambda t: F.dropout(t @ w, 0.5).tanh(), x, use_reentrant=False)
-        return torch.autograd.grad(y.sum(), w)
+        return y, *torch.autograd.grad(y.sum(), w), torch.rand(2)
 
+    x = torch.randn(3, 4)
+    graph = saker.capture(fn, x)
+    for run in (graph, graph.functional()):
+        torch.manual_seed(3)
+        expected, state = fn(x), torch.get_rng_state()
+        torch.manual_seed(3)
+        torch.testing.assert_close(run(x), expected, rtol=0, atol=0)
+        assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_rule8_seeding_is_part_of_the_graph():
+    def fn(x):
+        kept = torch.get_rng_state()
+        torch.manual_seed(11)
+        first = x + torch.rand(3)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(12)
+            second = torch.randn(3)
+        third = torch.rand(3)
+        torch.set_rng_state(kept)
+        return first, second, third, F.dropout(x, 0.5)
+
+    x = torch.randn(3)
+    graph = saker.capture(fn, x)
+    torch.manual_seed(4)
+    expected, state = fn(x), torch.get_rng_state()
+    torch.manual_seed(4)
+    torch.testing.assert_close(graph(x), expected, rtol=0, atol=0)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x.nonzero(),
+        lambda x: torch.masked_select(x, x > 0).sin(),
+        lambda x: torch.unique(x.round(), return_inverse=True, return_counts=True),
+        lambda x: torch.unique(x.round(), dim=1),
+        lambda x: torch.unique_consecutive(x.round(), return_counts=True),
+    ],
+)
+def test_sizes_that_are_data_are_symbols(fn: Callable) -> None:
+    graph = saker.capture(fn, torch.randn(4, 5))
+    for other in (torch.randn(4, 5), torch.zeros(4, 5), torch.arange(20.0).reshape(4, 5)):
+        for run in (graph, graph.functional()):
+            torch.testing.assert_close(run(other), fn(other), rtol=0, atol=0)
+
+
+def test_seeding_by_chance_is_refused():
     before = torch.get_rng_state()
     with pytest.raises(saker.CaptureError, match="state of the generator"):
-        saker.capture(fn, torch.randn(3, 4))
-    assert len(saker.capture(torch.sin, torch.randn(2))) == 1
+        saker.capture(lambda x: (torch.seed(), x + torch.rand(3))[1], torch.randn(3))
     torch.set_rng_state(before)
 
 

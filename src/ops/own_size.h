@@ -1,0 +1,18 @@
+// Sizes that are known when an operator has run.
+#pragma once
+
+#include <string>
+
+#include "ops/infer.h"
+
+namespace saker::ops {
+
+// A symbol of its own, without an example.
+inline sym::Int ownSize(Infer& in) {
+  sym::Context& symbols = in.context().symbols();
+  std::string name;
+  for (size_t i = symbols.symbols().size(); name.empty() || symbols.find(name); ++i) name = "u" + std::to_string(i);
+  return symbols.symbol(name, sym::Range{0, sym::Range::kInf});
+}
+
+}  // namespace saker::ops
