@@ -9,6 +9,13 @@ namespace {
 // Operands of `and` and `or` are compared with each other up to this many.
 constexpr size_t kMaxPairs = 12;
 
+// x <= INT64_MAX and x >= INT64_MIN: what an atom stands for has 64 bits. The first has no opposite to be written.
+bool isTrueOf64Bits(const Poly& d) {
+  if (d.terms.size() != 1 || d.terms[0].count != 1) return false;
+  if (d.terms[0].coefficient == 1) return d.constant <= -Range::kInf;
+  return d.terms[0].coefficient == -1 && d.constant == Range::kNegInf;
+}
+
 }  // namespace
 
 // A comparison as d <= 0. Equations and their opposites are bounds too at the end of a range.
@@ -97,7 +104,7 @@ const Node* Builder::compareZero(Kind kind, Poly d) {
   }
   Range range = rangeOf(d);
   if (kind == Kind::Le) {
-    if (range.high <= 0) return boolean(true);
+    if (range.high <= 0 || isTrueOf64Bits(d)) return boolean(true);
     if (range.low > 0) return boolean(false);
     if (const Node* simpler = compareDivision(d)) return simpler;
     // Where only the end of the range is left it is an equation, where only the end is out its opposite.

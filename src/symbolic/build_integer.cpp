@@ -189,7 +189,9 @@ const Node* Builder::minMax(Kind kind, std::span<const Node* const> operands) {
     }
   };
   for (const Node* operand : operands) take(take, operand);
-  if (folded) kept.push_back(constant(*folded));
+  // No number is beyond the last one of 64 bits.
+  bool isIdle = !kept.empty() && folded == (isMin ? Range::kInf : Range::kNegInf);
+  if (folded && !isIdle) kept.push_back(constant(*folded));
   std::sort(kept.begin(), kept.end(), structurally);
   size_t distinct = static_cast<size_t>(std::unique(kept.begin(), kept.end()) - kept.begin());
   while (kept.size() > distinct) kept.pop_back();

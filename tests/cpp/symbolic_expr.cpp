@@ -156,6 +156,20 @@ TEST_F(SymbolicExpr, ComparisonsAnsweredByRanges) {
   EXPECT_FORM("x % 8 >= 1", "x % 8 != 0");
 }
 
+// The end of an open slice is the largest number there is.
+TEST_F(SymbolicExpr, EveryNumberHas64Bits) {
+  EXPECT_FORM("s0 <= 9223372036854775807", "True");
+  EXPECT_FORM("s0 > 9223372036854775807", "False");
+  EXPECT_FORM("x >= -9223372036854775807 - 1", "True");
+  EXPECT_FORM("x//s0 <= 9223372036854775807", "True");
+  EXPECT_FORM("min(x, 9223372036854775807)", "x");
+  EXPECT_FORM("max(x, -9223372036854775807 - 1)", "x");
+  EXPECT_FORM("max(x, 9223372036854775807)", "9223372036854775807");
+  EXPECT_FORM("s0 <= 9223372036854775806", "s0 <= 9223372036854775806");
+  EXPECT_FORM("x >= -9223372036854775807", "x >= -9223372036854775807");
+  EXPECT_FORM("s0 + s1 <= 9223372036854775807", "s0 + s1 <= 9223372036854775807");
+}
+
 TEST_F(SymbolicExpr, PrintedComparisonsAreReadable) {
   EXPECT_FORM("s0 - s1 - 3 <= 0", "s0 <= s1 + 3");
   EXPECT_FORM("0 >= s0 + 3 - s1", "s0 + 3 <= s1");
