@@ -46,6 +46,7 @@ bool Knowledge::add(const Node* condition) {
   memo_ = {};
   solveVisible(condition);
   assumed_.push_back(condition);
+  touched_ |= condition->symbols;
   return true;
 }
 

@@ -1,11 +1,16 @@
 #include "symbolic/knowledge.h"
 
+#include <algorithm>
+
 #include "support/check.h"
 #include "symbolic/bounds.h"
 #include "symbolic/builder.h"
 #include "symbolic/imply.h"
 
 namespace saker::sym {
+
+// Of simplifying what was simplified. One is nearly always enough.
+static constexpr int kMaxRounds = 8;
 
 bool mentions(const Node* node, const Node* symbol) {
   if (node == symbol) return true;
@@ -88,7 +93,13 @@ const Node* Knowledge::simplify(const Node* value) const {
   try {
     Builder builder(*value->context, this);
     builder.askRemainders();
-    return map(value, Mapping::Visible, builder);
+    // What a symbol equals was written down when less was known: it is simplified in its turn.
+    for (int round = 0; round < kMaxRounds; ++round) {
+      const Node* simpler = map(value, Mapping::Visible, builder);
+      if (simpler == value) break;
+      value = simpler;
+    }
+    return value;
   } catch (const std::runtime_error&) {  // too large, or undefined under the facts
     return value;
   }
@@ -119,8 +130,22 @@ std::optional<bool> Knowledge::prove(const Node* condition) const {
     }
   } catch (const std::runtime_error&) {  // too large, or undefined under the facts
   }
+  if (!answer) answer = wasAssumed(condition);
   recent = {condition, answer};
   return answer;
+}
+
+// What is kept of a condition does not always lead back to it.
+std::optional<bool> Knowledge::wasAssumed(const Node* condition) const {
+  auto isAssumed = [&](const Node* asked) {
+    return std::find(assumed_.begin(), assumed_.end(), asked) != assumed_.end();
+  };
+  if (isAssumed(condition)) return true;
+  try {
+    if (!assumed_.empty() && isAssumed(condition->context->logicalNot(condition))) return false;
+  } catch (const std::runtime_error&) {  // an opposite that cannot be written was not assumed
+  }
+  return std::nullopt;
 }
 
 std::optional<bool> Knowledge::proveReduced(const Node* condition) const {

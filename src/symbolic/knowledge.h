@@ -60,6 +60,7 @@ class Knowledge {
   const Node* map(const Node* node, Mapping mapping, Builder& builder) const;
   const Node* reduce(const Node* node) const;
   std::optional<bool> proveReduced(const Node* condition) const;
+  std::optional<bool> wasAssumed(const Node* condition) const;
 
   // assume.cpp: each returns false for a contradiction.
   bool process(const Node* condition);

@@ -239,6 +239,15 @@ TEST_F(SymbolicFacts, OverflowIsNoReasonToFail) {
   EXPECT_EQ(prove("z*9223372036854775807 + y*3 == x"), "unknown");
 }
 
+// s0 + s1 > 9223372036854775807 cannot be written with numbers of 64 bits.
+TEST_F(SymbolicFacts, AConditionWithoutAnOppositeIsAskedAndAssumed) {
+  EXPECT_TRUE(assume("s0 >= 8"));
+  EXPECT_EQ(prove("s0 + s1 <= 9223372036854775807"), "unknown");
+  EXPECT_TRUE(assume("s0 + s1 <= 9223372036854775807"));
+  EXPECT_EQ(prove("s0 + s1 <= 9223372036854775807"), "yes");
+  EXPECT_EQ(prove("s0 + s1 <= 9223372036854775806"), "unknown");
+}
+
 TEST_F(SymbolicFacts, CopiesAreIndependent) {
   EXPECT_TRUE(assume("x < y"));
   Facts copy = context.facts();
@@ -258,6 +267,24 @@ TEST_F(SymbolicFacts, CyclesOfBoundsEnd) {
   // Refused or not, it has to come to an end.
   assume("z < x");
   EXPECT_EQ(prove("x < y"), "yes");
+}
+
+TEST_F(SymbolicFacts, WhatASymbolEqualsIsSimplifiedByLaterFacts) {
+  ASSERT_TRUE(context.facts().assume(read("s1 == s0 + 4 - 4//s0")));
+  ASSERT_TRUE(context.facts().assume(read("s0 >= 5")));
+  EXPECT_EQ(context.facts().simplify(read("s1")), read("s0 + 4"));
+  EXPECT_EQ(context.facts().simplify(read("2*s1")), read("2*s0 + 8"));
+}
+
+// Not by what is concluded from it: it is not concluded again.
+TEST_F(SymbolicFacts, WhatWasAssumedIsKnown) {
+  for (const char* written : {"(min(s0, 4) + 2)//3 == 2", "s1*s1 != 9"}) {
+    const Node* condition = read(written);
+    ASSERT_TRUE(context.facts().assume(condition));
+    EXPECT_EQ(context.facts().prove(condition), true) << written;
+    EXPECT_EQ(context.facts().prove(context.logicalNot(condition)), false) << written;
+    EXPECT_FALSE(context.facts().assume(context.logicalNot(condition))) << written;
+  }
 }
 
 }  // namespace

@@ -143,6 +143,7 @@ TEST(SymbolicProperty, ConclusionsHoldWhereverTheFactsDo) {
       const Node* node = tryBuild(c, tree);
       if (!node) continue;
       ASSERT_TRUE(c.facts().assume(node)) << toString(node) << " was refused at " << text(c, truth);
+      ASSERT_EQ(c.facts().prove(node), true) << toString(node) << " is not known after it was assumed";
       assumed.push_back(tree);
       std::erase_if(others, [&](const Values& v) { return evaluate(tree, v) != std::optional<Big>(1); });
     }
@@ -175,6 +176,7 @@ TEST(SymbolicProperty, ConclusionsHoldWhereverTheFactsDo) {
       if (!plain) continue;
       const Node* simple = c.facts().simplify(plain);
       ASSERT_EQ(simple, parse(c, toString(simple)));
+      ASSERT_EQ(simple, c.facts().simplify(simple)) << toString(simple) << " from " << known;
       Range range = c.facts().rangeOf(plain);
       for (const Values& v : others) {
         std::optional<Big> expected = evaluate(number, v);
