@@ -19,7 +19,7 @@ from saker._explain import Explanation, explain
 from saker._graph import Graph
 from saker._logs import from_environment, set_logs
 from saker._stats import reset, stats
-from saker.errors import CaptureError, ParseError, Refusal, RunError
+from saker.errors import CaptureError, ParseError, Refusal, RunError, VerifyError
 
 from_environment()
 
@@ -33,6 +33,7 @@ __all__ = [
     "Refusal",
     "RunError",
     "SymbolSpace",
+    "VerifyError",
     "__version__",
     "aot_function",
     "aot_module",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -122,6 +123,9 @@ def compile(
     ahead-of-time autograd), "eager" (the recorded operators, one by one), "aot_eager", or a callable
     ``(graph_module, example_inputs) -> callable``. With ``fullgraph=True`` a function that cannot be recorded whole
     raises ``saker.CaptureError`` with the reason and the line; otherwise it runs as without compiling.
+
+    With ``SAKER_VERIFY=1`` in the environment, the first replay of each version is compared with eager mode on copies
+    of the arguments, and ``saker.VerifyError`` says where they differ.
     """
     if model is None:
         return functools.partial(
@@ -146,7 +150,8 @@ def compile(
         ahead, foreign = False, _foreign(backend, options)
     if isinstance(model, (_C.Compiled, CompiledModule)):
         return model
-    compiled = _C.compile(model, fullgraph, ahead, foreign, _LIMIT, dynamic)
+    verify = os.environ.get("SAKER_VERIFY", "0") not in ("", "0")
+    compiled = _C.compile(model, fullgraph, ahead, foreign, _LIMIT, dynamic, verify)
     if isinstance(model, torch.nn.Module):
         module = CompiledModule(model, compiled)
         module.__dict__["_settings"] = {"fullgraph": fullgraph, "backend": backend}

@@ -38,5 +38,9 @@ class CaptureError(Refusal):
         self.line = line
 
 
+class VerifyError(AssertionError):
+    """With SAKER_VERIFY=1: a replay gave something else than eager mode."""
+
+
 class RunError(RuntimeError):
     """A graph was given what it was not captured for."""

@@ -313,6 +313,7 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
   }
   program->context = context_;
   program->results = outputs.size();
+  program->asRecorded = true;
   program->closedWrites.resize(inputs_.size());
   for (const Input& input : inputs_) {
     if (input.literal) {

@@ -11,6 +11,8 @@
 #include "frontend/dynamic.h"
 #include "frontend/execute.h"
 #include "frontend/log.h"
+#include "frontend/verify.h"
+#include "ops/operator.h"
 #include "python/host.h"
 #include "watch/loop.h"
 
@@ -47,7 +49,8 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
     return plain(args, nargsf, names);
   }
   Ambient now = Ambient::now();
-  if (now.functorch || now.dispatchModes > 0) return plain(args, nargsf, names);
+  // A mode is an object with a state of its own, which is none of the function's.
+  if (now.functorch || now.dispatchModes > 0 || now.functionModes > 0) return plain(args, nargsf, names);
   CallArguments call{args, static_cast<size_t>(PyVectorcall_NARGS(nargsf)), names};
   std::vector<PyObject*> found;
   for (size_t i = 0; i < versions_.size(); ++i) {
@@ -64,7 +67,15 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
     if (!version->eager.empty()) return plain(args, nargsf, names);
     ++counts().replays;
     if (logs(Topic::Replays)) log(Topic::Replays, Operations::name(function_.get()));
-    return version->run(found);
+    if (options_.verify && !version->verified && canVerify(*version, function_.get())) {
+      version->verified = true;
+      return runVerified(*version, found, function_.get(), call);
+    }
+    if (PyObject* result = version->run(found)) return result;
+    if (!std::exchange(version->inGraph, false) || version->writes || version->random) return nullptr;
+    // An operator failed on what these tensors hold. The program may catch that, and has done other things before.
+    PyErr_Clear();
+    return plain(args, nargsf, names);
   }
   if (versions_.size() >= options_.limit) {
     if (!warnLimit()) return nullptr;
@@ -150,7 +161,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     why = "it leaves with another " + Ambient::now().difference(before) + " than it was called with";
   } else if (!recorder.balanced()) {
     why = "it leaves a context variable changed";
-  } else {
+  } else if (why = recorder.seal(); why.empty()) {
     progress.phase("compiling");
     why = finishSafely(*version, recorder, tape, result, report);
     report.compiling = progress.seconds() - report.watching;
@@ -237,6 +248,10 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   if (operators == 0 && book.outputs.empty()) return "";
   version.program = std::move(program);
   for (uint32_t writes : version.program->argumentWrites) version.writes |= writes != 0;
+  for (const ir::Node* node = version.program->graph->top()->first(); node; node = node->next()) {
+    const ops::Operator* op = node->isReturn() ? nullptr : ops::of(node);
+    version.random |= !node->isReturn() && (!op || op->isRandom());
+  }
   version.memory = sharedMemory(inputs);
   bool changed = false;
   std::vector<PyObject*> objects = recorder.objects();
@@ -338,14 +353,14 @@ PyTypeObject* compiledType() {
 }
 
 py::object make(const py::object& function, bool fullgraph, bool ahead, const py::object& backend, size_t limit,
-                const py::object& dynamic) {
+                const py::object& dynamic, bool verify) {
   using Dynamic = Options::Dynamic;
   Dynamic sizes = dynamic.is_none() ? Dynamic::WhenChanged : py::cast<bool>(dynamic) ? Dynamic::Always : Dynamic::Never;
   Object* object = PyObject_GC_New(Object, compiledType());
   object->vectorcall = vectorcall;
   object->dict = nullptr;
   object->weak = nullptr;
-  object->compiled = new Compiled(function.ptr(), {fullgraph, ahead, backend, sizes, limit});
+  object->compiled = new Compiled(function.ptr(), {fullgraph, ahead, backend, sizes, limit, verify});
   PyObject_GC_Track(object);
   return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(object));
 }
@@ -362,7 +377,7 @@ bool isCompiled(PyObject* object) { return Py_IS_TYPE(object, compiledType()); }
 void bindFrontend(py::module_& module) {
   module.attr("Compiled") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(compiledType()));
   module.def("compile", &make, py::arg("function"), py::arg("fullgraph"), py::arg("ahead"), py::arg("backend"),
-             py::arg("limit"), py::arg("dynamic"));
+             py::arg("limit"), py::arg("dynamic"), py::arg("verify"));
   module.def("compiled_function",
              [](const py::object& object) { return py::reinterpret_borrow<py::object>(unwrap(object).function()); });
   bindReports(module);

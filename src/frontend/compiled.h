@@ -25,7 +25,8 @@ struct Options {
   bool ahead = true;   // through ahead-of-time autograd; else the recording itself runs
   py::object backend;  // (program, example inputs) -> callable; or None
   enum class Dynamic : uint8_t { Never, WhenChanged, Always } dynamic = Dynamic::WhenChanged;
-  size_t limit = 8;  // versions of one function
+  size_t limit = 8;     // versions of one function
+  bool verify = false;  // compare the first replay of each version with eager mode
 };
 
 bool isCompiled(PyObject* object);

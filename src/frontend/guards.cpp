@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "frontend/kinds.h"
+
 namespace saker::frontend {
 
 TensorShape::TensorShape(const at::Tensor& tensor)
@@ -163,15 +165,44 @@ PyObject* instanceDict(PyObject* object) {
   return slot ? *slot : nullptr;
 }
 
+Ref registeredClasses() {
+  static PyObject* const ask = [] {
+    Ref module = Ref::steal(PyImport_ImportModule("_abc"));
+    return module ? PyObject_GetAttrString(module.get(), "get_cache_token") : nullptr;
+  }();
+  Ref token = ask ? Ref::steal(PyObject_CallNoArgs(ask)) : Ref();
+  if (!token) PyErr_Clear();
+  return token;
+}
+
 bool sameValue(PyObject* left, PyObject* right) {
   if (left == right) return true;
   if (Py_TYPE(left) != Py_TYPE(right)) return false;
-  if (PyUnicode_CheckExact(left)) return PyUnicode_Compare(left, right) == 0;
-  if (PyFloat_CheckExact(left)) {  // -0.0 and 0.0 differ, NaNs of the same bits do not
+  bool derived = isDerivedValue(left);
+  if (PyUnicode_CheckExact(left) || (derived && PyUnicode_Check(left))) return PyUnicode_Compare(left, right) == 0;
+  if (PyFloat_CheckExact(left) ||
+      (derived && PyFloat_Check(left))) {  // -0.0 and 0.0 differ, NaNs of the same bits do not
     double a = PyFloat_AS_DOUBLE(left), b = PyFloat_AS_DOUBLE(right);
     return std::memcmp(&a, &b, sizeof a) == 0;
   }
-  if (PyComplex_CheckExact(left)) {
+  if (derived && !PyComplex_Check(left)) {
+    PyTypeObject* base = PyLong_Check(left) ? &PyLong_Type : &PyBytes_Type;
+    Ref equal = Ref::steal(base->tp_richcompare(left, right, Py_EQ));
+    if (!equal) PyErr_Clear();
+    return equal.get() == Py_True;
+  }
+  if (PySlice_Check(left)) {
+    auto *a = reinterpret_cast<PySliceObject*>(left), *b = reinterpret_cast<PySliceObject*>(right);
+    return sameValue(a->start, b->start) && sameValue(a->stop, b->stop) && sameValue(a->step, b->step);
+  }
+  if (PyRange_Check(left)) {  // equal ranges may have other ends
+    for (const char* part : {"start", "stop", "step"}) {
+      Ref a = Ref::steal(PyObject_GetAttrString(left, part)), b = Ref::steal(PyObject_GetAttrString(right, part));
+      if (!a || !b || !sameValue(a.get(), b.get())) return false;
+    }
+    return true;
+  }
+  if (PyComplex_Check(left)) {
     Py_complex a = PyComplex_AsCComplex(left), b = PyComplex_AsCComplex(right);
     return std::memcmp(&a, &b, sizeof a) == 0;
   }
@@ -183,7 +214,7 @@ bool sameValue(PyObject* left, PyObject* right) {
     return true;
   }
   if (!PyLong_CheckExact(left) && !PyBytes_CheckExact(left) && !(Py_TYPE(left)->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
-      !PySlice_Check(left) && !PyRange_Check(left) && Py_TYPE(left)->tp_richcompare == nullptr) {
+      Py_TYPE(left)->tp_richcompare == nullptr) {
     return false;
   }
   if (Py_TYPE(left)->tp_flags & Py_TPFLAGS_HEAPTYPE) return false;
@@ -193,6 +224,13 @@ bool sameValue(PyObject* left, PyObject* right) {
 }
 
 bool Guards::checkTypes() {
+  if (registrations) {
+    Ref now = registeredClasses();
+    if (!now || !sameValue(now.get(), registrations.get())) {
+      failedType_ = "a class was registered with an abstract one";
+      return false;
+    }
+  }
   for (TypeLookups& lookups : types) {
     auto* type = reinterpret_cast<PyTypeObject*>(lookups.type.get());
     if ((type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) && type->tp_version_tag == lookups.version) continue;
@@ -246,6 +284,13 @@ bool Guards::step(const Instruction& at, const CallArguments& call, std::vector<
       return load(instanceDict(object));
     case Op::Referent:
       return load(PyWeakref_GET_OBJECT(object));
+    case Op::Computed: {
+      auto* descriptor = reinterpret_cast<PyGetSetDescrObject*>(at.object.get());
+      PyObject* value = descriptor->d_getset->get(object, descriptor->d_getset->closure);
+      if (!value) PyErr_Clear();
+      Py_XDECREF(value);
+      return load(value);
+    }
     case Op::ContextValue: {
       PyObject* value = nullptr;
       if (PyContextVar_Get(object, nullptr, &value) < 0) PyErr_Clear();
@@ -365,6 +410,8 @@ std::string Guards::expression(uint32_t place) const {
         return expression(at.parent) + ".__dict__";
       case Op::Referent:
         return expression(at.parent) + "()";
+      case Op::Computed:
+        return expression(at.parent) + "." + reinterpret_cast<PyGetSetDescrObject*>(at.object.get())->d_getset->name;
       default:
         return expression(at.parent) + ".get()";
     }

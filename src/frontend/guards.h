@@ -48,6 +48,7 @@ enum class Op : uint8_t {
   MethodFunction,  // of a bound method
   DictOf,          // the dict of an instance
   Referent,        // what a weak reference refers to, or None
+  Computed,        // what the getset descriptor `object` gives, which the owner holds
   ContextValue,    // of a ContextVar
   // Checks.
   IsType,       // the type is exactly `object`
@@ -104,6 +105,8 @@ class Guards {
   std::vector<FunctionParts> functions;
   std::vector<TypeLookups> types;
   uint32_t places = 0;
+  // Abstract classes were asked: which classes were registered with one, as a number that moves with each.
+  Ref registrations;
 
   // Fills `found` (borrowed, by place). False: something does not hold; `failure` says which instruction failed, or
   // which type, if asked for.
@@ -151,5 +154,7 @@ class Guards {
 PyObject* instanceDict(PyObject* object);
 // Equal, without running Python: numbers, strings and other values that have no inside.
 bool sameValue(PyObject* left, PyObject* right);
+// A number that moves when a class is registered with an abstract one.
+Ref registeredClasses();
 
 }  // namespace saker::frontend

@@ -4,41 +4,15 @@
 #include <structmember.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "frontend/kinds.h"
+
 namespace saker::frontend {
 
 namespace {
 
-PyTypeObject* nativeBase(PyTypeObject* type) {
-  while (type->tp_flags & Py_TPFLAGS_HEAPTYPE) type = type->tp_base;
-  return type;
-}
-
-bool isDeque(PyTypeObject* type) { return std::string_view(type->tp_name) == "collections.deque"; }
-
-// Is the class one of Python's, all the way up? Types of C may be on the heap too, and are made in their own ways.
-bool isOfPython(PyTypeObject* type) {
-  static const destructor ofPython = [] {
-    Ref module = Ref::steal(PyImport_ImportModule("torch.nn"));
-    Ref cls = module ? Ref::steal(PyObject_GetAttrString(module.get(), "Module")) : Ref();
-    PyErr_Clear();
-    return cls ? reinterpret_cast<PyTypeObject*>(cls.get())->tp_dealloc : nullptr;
-  }();
-  for (; type && (type->tp_flags & Py_TPFLAGS_HEAPTYPE); type = type->tp_base) {
-    if (type->tp_dealloc != ofPython) return false;
-  }
-  return true;
-}
-
 bool isSymbol(PyTypeObject* type) {
   std::string_view name = type->tp_name;
   return name == "SymInt" || name == "SymFloat" || name == "SymBool";
-}
-
-// Key and value in turn, in the order that iteration shows.
-Ref itemsOf(PyObject* dict) {
-  if (!PyODict_Check(dict)) return Ref::steal(PyDict_Items(dict));
-  Ref view = Ref::steal(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyODict_Type), "items", "O", dict));
-  return Ref::steal(view ? PySequence_List(view.get()) : nullptr);
 }
 
 // The members that __slots__ of a class and its bases define.
@@ -88,6 +62,15 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   uint32_t place = recorder_.placeOf(object);
   if (place != kInside) return add(object, {Kind::Place, {}, place, {}, {}});
   if (PyFunction_Check(object) && recorder_.madeHere(object)) return function(object);
+  if (PyType_Check(object) && recorder_.madeClass(object)) {
+    return refuse("a class that the call made leaves it, which cannot be made again");
+  }
+  if (PyCFunction_Check(object) && PyCFunction_GET_SELF(object)) {
+    PyObject* self = PyCFunction_GET_SELF(object);
+    if (!PyModule_Check(self) && !PyType_Check(self) && recorder_.placeOf(self) == kInside && !isAtom(self)) {
+      return refuse("a method of a new object of C leaves the call, which cannot be made again");
+    }
+  }
   if (isNamed(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}, {}});
   if (isTensor(object)) {
     static PyObject* const parameter = PyObject_GetAttrString(PyImport_ImportModule("torch.nn"), "Parameter");
@@ -106,8 +89,16 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
     return add(object, {Kind::Output, cls, number, {}, {}});
   }
   PyTypeObject* type = Py_TYPE(object);
+  std::string_view name = type->tp_name;
+  if (name == "SymInt" || name == "SymFloat" || name == "SymBool") {
+    return refuse("a size that is a symbol leaves the call");
+  }
   PyTypeObject* base = nativeBase(type);
   Ref cls = Ref::borrow(reinterpret_cast<PyObject*>(type));
+  if (recorder_.madeClass(cls.get())) {
+    return refuse("an object of a class that the call made leaves it, which cannot be made again");
+  }
+  if (isDerivedValue(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}, {}});
   if (PyTuple_Check(object)) {
     PyObject* dict = base == type ? nullptr : instanceDict(object);
     if (dict && PyDict_GET_SIZE(dict) > 0)
@@ -130,9 +121,9 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
     return attributesOf(*number, object) ? number : std::nullopt;
   };
   if (PyList_Check(object)) return sequence(Kind::List);
-  if (PyFrozenSet_Check(object)) return sequence(Kind::FrozenSet);
-  if (PyAnySet_Check(object)) return sequence(Kind::Set);
-  if (isDeque(base)) {
+  if (PyFrozenSet_CheckExact(object)) return sequence(Kind::FrozenSet);
+  if (PySet_Check(object)) return sequence(Kind::Set);
+  if (isDeque(object)) {
     Ref limit = Ref::steal(PyObject_GetAttrString(object, "maxlen"));
     if (limit.get() != Py_None)
       return refuse("a new deque of limited length leaves the call, which cannot be made again");
@@ -146,11 +137,11 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
       if (!made) return std::nullopt;
       recipes[*number].index = *made + 1;
     }
-    Ref items = itemsOf(object);
-    if (!items) return refuse("a new dict leaves the call, which cannot be read");
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-      PyObject* item = PyList_GET_ITEM(items.get(), i);
-      if (!part(*number, PyTuple_GET_ITEM(item, 0)) || !part(*number, PyTuple_GET_ITEM(item, 1))) return std::nullopt;
+    Ref keys = keysInOrder(object);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i) {
+      PyObject* key = PyTuple_GET_ITEM(keys.get(), i);
+      PyObject* value = PyDict_GetItemWithError(object, key);
+      if (!value || !part(*number, key) || !part(*number, value)) return std::nullopt;
     }
     return attributesOf(*number, object) ? number : std::nullopt;
   }
@@ -178,7 +169,8 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
     return add(object, {Kind::Slice, {}, 0, std::move(parts), {}});
   }
   if (isSymbol(type)) return refuse("a size that is a symbol leaves the call");
-  if (base == &PyBaseObject_Type && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && isOfPython(type)) return instance(object);
+  if (std::string_view(type->tp_name) == "functools.partial") return partial(object);
+  if (base == &PyBaseObject_Type && isPythonClass(type)) return instance(object);
   if (Operations::table().isIterator(type)) return iterator(object);
   return refuse(std::string("a new ") + type->tp_name + " leaves the call, which cannot be made again");
 }
@@ -214,6 +206,31 @@ std::optional<uint32_t> Cookbook::iterator(PyObject* object) {
     parts.push_back(*number);
   }
   return add(object, {Recipe::Kind::Reduced, {}, 0, std::move(parts), {}});
+}
+
+// functools.partial: called with its function and arguments, then given its keywords.
+std::optional<uint32_t> Cookbook::partial(PyObject* object) {
+  Ref given = Ref::steal(PyObject_GetAttrString(object, "args"));
+  Ref function = Ref::steal(PyObject_GetAttrString(object, "func"));
+  Ref keywords = Ref::steal(PyObject_GetAttrString(object, "keywords"));
+  PyObject* dict = instanceDict(object);
+  if (!given || !function || !keywords || (dict && PyDict_GET_SIZE(dict) > 0)) {
+    PyErr_Clear();
+    return refuse("a functools.partial with attributes leaves the call, which cannot be made again");
+  }
+  Ref all = Ref::steal(PyTuple_New(PyTuple_GET_SIZE(given.get()) + 1));
+  PyTuple_SET_ITEM(all.get(), 0, Py_NewRef(function.get()));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
+    PyTuple_SET_ITEM(all.get(), i + 1, Py_NewRef(PyTuple_GET_ITEM(given.get(), i)));
+  }
+  kept_.push_back(all);
+  std::vector<uint32_t> parts;
+  for (PyObject* each : {reinterpret_cast<PyObject*>(Py_TYPE(object)), all.get(), keywords.get()}) {
+    std::optional<uint32_t> number = write(each);
+    if (!number) return std::nullopt;
+    parts.push_back(*number);
+  }
+  return add(object, {Recipe::Kind::Partial, {}, 0, std::move(parts), {}});
 }
 
 std::optional<uint32_t> Cookbook::instance(PyObject* object) {
@@ -335,6 +352,15 @@ PyObject* Kitchen::make(uint32_t number) {
         Ref done = Ref::steal(PyObject_CallMethod(made, "__setstate__", "O", parts[2]));
         if (!done) Py_CLEAR(made);
       }
+      return keep();
+    }
+    case Kind::Partial: {
+      PyObject* parts[3];
+      for (size_t i = 0; i < 3; ++i) {
+        parts[i] = make(recipe.parts[i]);
+        if (!parts[i]) return nullptr;
+      }
+      made = PyObject_Call(parts[0], parts[1], parts[2]);
       return keep();
     }
     case Kind::List:

@@ -30,6 +30,7 @@ struct Recipe {
     Function,  // `object` is its code; parts: globals, qualname, defaults, keyword defaults, closure, name, module, doc
     Slice,
     Reduced,  // of an iterator: a callable, its arguments, and a state or None
+    Partial,  // a callable, its arguments, and keywords
   };
   Kind kind;
   Ref object;
@@ -58,6 +59,7 @@ class Cookbook {
   std::optional<uint32_t> instance(PyObject* object);
   std::optional<uint32_t> function(PyObject* object);
   std::optional<uint32_t> iterator(PyObject* object);
+  std::optional<uint32_t> partial(PyObject* object);
   bool attributesOf(uint32_t recipe, PyObject* object);
   std::optional<uint32_t> refuse(std::string why);
 

@@ -6,6 +6,7 @@
 #include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "frontend/kinds.h"
 #include "frontend/log.h"
 #include "watch/loop.h"
 
@@ -166,6 +167,10 @@ uint32_t Recorder::fixed(PyObject* object) {
   uint32_t place = load(Op::Fixed, kInside, object, 0, object);
   places_.emplace(object, place);
   if (isTensor(object)) describe(place, object);
+  // An object may be given another class.
+  if (isPythonClass(Py_TYPE(object)) && !isNamed(object)) {
+    checkIs(Op::IsType, place, reinterpret_cast<PyObject*>(Py_TYPE(object)));
+  }
   return place;
 }
 
@@ -197,6 +202,8 @@ uint32_t Recorder::read(Op op, uint32_t parent, PyObject* key, int64_t number, P
   }
   if (isNamed(object)) {
     checkIs(Op::Is, place, object);
+    PyObject* self = PyCFunction_Check(object) ? PyCFunction_GET_SELF(object) : nullptr;
+    if (self) noteFixed(self);
     return place;
   }
   auto known = places_.find(object);
@@ -207,6 +214,7 @@ uint32_t Recorder::read(Op op, uint32_t parent, PyObject* key, int64_t number, P
   checkIs(Op::IsType, place, reinterpret_cast<PyObject*>(Py_TYPE(object)));
   places_.emplace(object, place);
   describe(place, object);
+  if (isDerivedValue(object) || PySlice_Check(object)) checkIs(Op::Equals, place, object);
   if (Py_TYPE(object) == &PyMethod_Type) {
     read(Op::MethodFunction, place, nullptr, 0, PyMethod_GET_FUNCTION(object));
     read(Op::MethodSelf, place, nullptr, 0, PyMethod_GET_SELF(object));
@@ -244,8 +252,93 @@ void Recorder::distinguish(PyObject* object) {
   for (uint32_t other : distinct_) {
     if (other == place) return;
   }
+  if (distinct_.size() > 64) return pin(object);  // one check for each pair would be many
   for (uint32_t other : distinct_) checkIs(Op::Different, place, nullptr, other);
   distinct_.push_back(place);
+}
+
+void Recorder::tellApart(PyObject* object, int depth) {
+  if (depth > 12 || isAtom(object) || isNamed(object)) return;
+  if (isTensor(object) || (!isContainer(object) && comparesByIdentity(object))) return distinguish(object);
+  if (PyDict_Check(object)) {
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (PyDict_Next(object, &position, &key, &value)) {
+      tellApart(key, depth + 1);
+      tellApart(value, depth + 1);
+    }
+  } else if (PyList_Check(object) || PyTuple_Check(object)) {
+    for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i) tellApart(PySequence_Fast_ITEMS(object)[i], depth + 1);
+  } else if (PyAnySet_Check(object)) {
+    Py_ssize_t position = 0;
+    PyObject* element = nullptr;
+    Py_hash_t hash = 0;
+    while (_PySet_NextEntry(object, &position, &element, &hash)) tellApart(element, depth + 1);
+  } else if (isContainer(object)) {
+    for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i) {
+      Ref item = Ref::steal(PySequence_GetItem(object, i));
+      if (item) tellApart(item.get(), depth + 1);
+    }
+    PyErr_Clear();
+  } else {
+    // Its own __eq__ is watched, but comes after a look at which object it is.
+    distinguish(object);
+  }
+}
+
+bool Recorder::identifies(PyObject* left, PyObject* right) {
+  check();
+  if (stopped_) return false;
+  auto single = [](PyObject* object) {
+    return object == Py_None || PyBool_Check(object) || object == Py_Ellipsis || object == Py_NotImplemented ||
+           isNamed(object);
+  };
+  if (single(left) || single(right)) return true;
+  if (isAtom(left) && isAtom(right)) {
+    if (Py_IS_TYPE(left, &THPDtypeType) || !sameValue(left, right)) return true;
+    if (left != right) return stop("tells equal numbers or strings apart by `is`");
+    identified_.insert(left);
+    return true;
+  }
+  uint32_t one = placeOf(left), other = placeOf(right);
+  // What was read from two places and is one object has a guard that says so.
+  if (one == kInside || other == kInside || left == right) return true;
+  checkIs(Op::Different, one, nullptr, other);
+  return true;
+}
+
+bool Recorder::keys(PyObject* key) {
+  if (stopped_) return false;
+  tellApart(key);
+  return true;
+}
+
+// Objects that were changed are other ones than all those that were only read.
+std::string Recorder::seal() {
+  if (!pending_.empty()) return "a change of an outside object failed";
+  for (uint32_t place = 0; !identified_.empty() && place < objects_.size(); ++place) {
+    if (identified_.contains(objects_[place])) checkIs(Op::Is, place, objects_[place]);
+  }
+  std::set<uint32_t> changed;
+  auto note = [&](PyObject* object) {
+    if (uint32_t place = placeOf(object); place != kInside) changed.insert(place);
+  };
+  for (const auto& [object, copy] : before_) note(object);
+  for (const auto& [owner, name] : written_) note(owner);
+  if (changed.empty()) return "";
+  std::vector<bool> isFixed(guards_.places);
+  for (const Instruction& at : guards_.instructions) {
+    if (at.op == Op::Fixed) isFixed[at.place] = true;
+  }
+  for (uint32_t written : changed) {
+    for (uint32_t place = 0; place < objects_.size(); ++place) {
+      PyObject* object = objects_[place];
+      if (object == objects_[written] || Py_TYPE(object) != Py_TYPE(objects_[written])) continue;
+      if (placeOf(object) != place || (isFixed[place] && isFixed[written])) continue;
+      checkIs(Op::Different, place, nullptr, written);
+    }
+  }
+  return "";
 }
 
 // --- frames and names ---
@@ -311,6 +404,7 @@ bool Recorder::readsGlobal(PyObject* globals, PyObject* builtins, PyObject* name
 bool Recorder::writesGlobal(PyObject* globals, PyObject* name, PyObject* value) {
   static PyObject* const set = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__setitem__");
   static PyObject* const remove = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__delitem__");
+  if (!value && !PyDict_GetItemWithError(globals, name)) return true;  // the program will be told
   fixed(globals);
   written_.emplace(globals, name);
   return value ? effect(set, {globals, name, value}) : effect(remove, {globals, name});

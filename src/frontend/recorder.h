@@ -63,6 +63,10 @@ class Recorder final : public watch::Observer {
   const std::vector<PyObject*>& objects() const { return objects_; }
   size_t frames() const { return frames_; }
   bool balanced() const { return contextSets_ == 0; }
+  // Was a class made by the call?
+  bool madeClass(PyObject* type) const { return madeClasses_.contains(type); }
+  // The call is over: guards that only the whole of it tells. Nothing, or why it cannot be done again.
+  std::string seal();
   // No event comes any more; why, if it is for a reason.
   bool stop(std::string why, bool quiet = false);
 
@@ -90,6 +94,8 @@ class Recorder final : public watch::Observer {
   void binaryDone(watch::Binary, bool, PyObject*, PyObject*, PyObject*) override { check(); }
   bool compares(int op, PyObject* left, PyObject* right) override;
   bool contains(PyObject* container, PyObject* item) override;
+  bool identifies(PyObject* left, PyObject* right) override;
+  bool keys(PyObject* key) override;
   bool formats(PyObject* value, int conversion, PyObject* specOrNull) override;
   bool readsItem(PyObject* container, PyObject* key) override;
   void readItem(PyObject*, PyObject*, PyObject*) override { check(); }
@@ -125,6 +131,12 @@ class Recorder final : public watch::Observer {
   void pin(PyObject* object);
   // Whether it is one of the others that were told apart decides something.
   void distinguish(PyObject* object);
+  // The same, and for what is inside of a container: it is compared, or becomes a key.
+  void tellApart(PyObject* object, int depth = 0);
+  // What a dict held before the call changed it, if it did.
+  PyObject* dictBefore(PyObject* dict) const;
+  // Would writing this element succeed? Where it would not, the program is told, and nothing is done again.
+  bool writable(PyObject* container, PyObject* key, PyObject* valueOrNull) const;
 
   // --- containers ---
   bool isContainer(PyObject* object) const;
@@ -140,9 +152,11 @@ class Recorder final : public watch::Observer {
   bool makes(PyTypeObject* owner, const std::vector<PyObject*>& args);
   bool callsType(PyTypeObject* type, const std::vector<PyObject*>& args, PyObject* names);
   bool getsAttributes(PyObject* getter, PyObject* object);
-  void gave(PyObject* callable, PyObject* result);
+  void gave(PyObject* callable, PyObject* result, size_t arguments);
+  bool callsKnown(PyObject* callable, const watch::Arguments& arguments);
   bool mutates(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
-  bool attribute(PyObject* owner, PyObject* name);
+  // `plain`: by object.__getattribute__ itself, whatever the class says.
+  bool attribute(PyObject* owner, PyObject* name, bool plain = false);
   // object.__setattr__ and object.__delattr__.
   bool plainWrite(PyObject* owner, PyObject* name, PyObject* valueOrNull);
   bool classAttribute(PyTypeObject* type, PyObject* name);
@@ -168,10 +182,20 @@ class Recorder final : public watch::Observer {
   std::unordered_map<PyTypeObject*, size_t> types_;
   std::unordered_set<uint64_t> lookups_;
   std::unordered_map<PyCodeObject*, bool> skipped_;
-  std::unordered_set<PyObject*> madeFunctions_, realized_, entered_;
+  std::unordered_set<PyObject*> madeFunctions_, madeClasses_, realized_, entered_;
+  // Calls of C code that change outside objects, until they have succeeded.
+  struct Pending {
+    PyObject* callable;
+    size_t effect;      // of a change
+    Py_ssize_t length;  // of the list that an iterator extends; -1: none does
+  };
+  std::vector<Pending> pending_;
+  PyObject* calling_ = nullptr;  // what the program calls, where it is called through something else
   std::set<std::pair<PyObject*, PyObject*>> written_;
-  std::unordered_map<PyObject*, Ref> before_;  // containers that were written: as they were
+  std::set<std::pair<uint32_t, PyObject*>> absent_;  // attributes that an object lacks
+  std::unordered_map<PyObject*, Ref> before_;        // containers that were written: as they were
   std::vector<uint32_t> distinct_;
+  std::unordered_set<PyObject*> identified_;  // numbers and strings that `is` found to be one object
   std::vector<Effect> effects_;
   std::optional<Stop> stopped_;
   size_t frames_ = 0;

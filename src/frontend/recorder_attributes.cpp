@@ -3,6 +3,9 @@
 #include <structmember.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
+
+#include "frontend/kinds.h"
 #include "frontend/recorder.h"
 
 namespace saker::frontend {
@@ -43,11 +46,21 @@ bool Recorder::readsSpecial(PyObject* owner, PyObject* name) {
 }
 
 bool Recorder::classAttribute(PyTypeObject* type, PyObject* name) {
+  PyObject* asObject = reinterpret_cast<PyObject*>(type);
   PyObject* meta = lookUp(Py_TYPE(type), name);
   if (meta && isData(meta) && !PyFunction_Check(meta) && !Py_IS_TYPE(meta, &PyProperty_Type)) {
     bool c = Py_IS_TYPE(meta, &PyGetSetDescr_Type) || Py_IS_TYPE(meta, &PyMemberDescr_Type);
-    if (c && operations_.ofDescriptor(meta) == Behaviour::Unknown) {
-      return stop("reads " + described(reinterpret_cast<PyObject*>(type), name));
+    static PyObject* const dictName = interned("__dict__");
+    bool dict = name == dictName && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !madeClass(asObject);
+    if (c && (dict || operations_.ofDescriptor(meta) == Behaviour::Unknown)) {
+      return stop("reads " + described(asObject, name));
+    }
+    static PyObject* const names[] = {interned("__name__"), interned("__qualname__"), interned("__bases__")};
+    bool held = std::find(std::begin(names), std::end(names), name) != std::end(names);
+    if (c && held && isPythonClass(type) && !madeClass(asObject) && Py_IS_TYPE(meta, &PyGetSetDescr_Type)) {
+      Ref value = Ref::steal(PyObject_GenericGetAttr(asObject, name));
+      if (value) read(Op::Computed, fixed(asObject), meta, 0, value.get());
+      PyErr_Clear();
     }
     if (c) return true;
   }
@@ -132,7 +145,7 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
     if (place != kInside && PyFunction_Check(owner)) {
       Ref value = Ref::steal(PyObject_GenericGetAttr(owner, name));
       PyErr_Clear();
-      if (value) noteFixed(value.get());
+      if (value && !written(owner, name)) read(Op::Computed, place, descriptor, 0, value.get());
     }
     return true;
   }
@@ -142,7 +155,7 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
   return stop("reads " + described(owner, name) + " through a " + kind->tp_name);
 }
 
-bool Recorder::attribute(PyObject* owner, PyObject* name) {
+bool Recorder::attribute(PyObject* owner, PyObject* name, bool plain) {
   static PyObject* const getAttribute = interned("__getattribute__");
   static PyObject* const getAttr = interned("__getattr__");
   PyTypeObject* type = Py_TYPE(owner);
@@ -170,7 +183,9 @@ bool Recorder::attribute(PyObject* owner, PyObject* name) {
     return known ? true : attribute(PyMethod_GET_FUNCTION(owner), name);
   }
   if (isNamed(owner) && place == kInside && !madeHere(owner)) place = fixed(owner);
-  if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+  if (plain) {
+    // Goes on as below.
+  } else if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
     PyObject* own = lookUp(type, getAttribute);
     if (own && PyFunction_Check(own)) return true;  // Python code decides
   } else if (type->tp_getattro != PyObject_GenericGetAttr && type->tp_getattro != nullptr) {
@@ -184,12 +199,13 @@ bool Recorder::attribute(PyObject* owner, PyObject* name) {
   if (hasDict) {
     PyObject* dict = instanceDict(owner);
     PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
-    if (place != kInside && !written(owner, name) && !(dict && written(dict, name))) {
+    PyObject* before = dict ? dictBefore(dict) : nullptr;
+    bool changed = before && PyDict_GetItemWithError(before, name) != value;
+    if (place != kInside && !changed && !written(owner, name) && !(dict && written(dict, name))) {
       if (value) {
         read(Op::Attribute, place, name, 0, value);
       } else {
-        uint64_t key = reinterpret_cast<uint64_t>(name) ^ (static_cast<uint64_t>(place) << 48) ^ 0x5bd1e995u;
-        if (reads_.try_emplace(key, 0).second) checkIs(Op::NoAttribute, place, name);
+        if (absent_.emplace(place, name).second) checkIs(Op::NoAttribute, place, name);
       }
     }
     if (value) return true;
@@ -263,8 +279,23 @@ bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
   }
   if (isNamed(owner) && !madeHere(owner) && placeOf(owner) == kInside) fixed(owner);
   if (placeOf(owner) == kInside) return true;
+  bool hasDict = type->tp_dictoffset != 0 || (type->tp_flags & Py_TPFLAGS_MANAGED_DICT);
+  bool inSlot = descriptor && isData(descriptor);
+  if (!inSlot && !hasDict) return true;  // the program will be told
+  if (!value) {                          // only what is there can be deleted
+    if (!attribute(owner, name)) return false;
+    PyObject* dict = instanceDict(owner);
+    if (!inSlot && !(dict && PyDict_GetItemWithError(dict, name))) return true;
+  }
+  if (!inSlot) {
+    Ref dict = Ref::steal(PyObject_GenericGetDict(owner, nullptr));
+    if (!dict || !beforeWrite(dict.get())) {
+      PyErr_Clear();
+      return stop("sets " + described(owner, name));
+    }
+    written_.emplace(dict.get(), name);
+  }
   written_.emplace(owner, name);
-  if (PyObject* dict = instanceDict(owner)) written_.emplace(dict, name);
   return value ? effect(plainSet, {owner, name, value}) : effect(plainDelete, {owner, name});
 }
 

@@ -1,7 +1,10 @@
 // Calls: Python functions are entered, C code does what the table says.
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
+
 #include "frontend/compiled.h"
+#include "frontend/kinds.h"
 #include "frontend/recorder.h"
 #include "watch/loop.h"
 
@@ -23,12 +26,6 @@ bool inOperatorWrapper() {
 bool inHash() {
   watch::Place place = watch::place();
   return place.code && PyUnicode_CompareWithASCIIString(place.code->co_name, "__hash__") == 0;
-}
-
-// The C type that decides how instances of a class are made.
-PyTypeObject* nativeBase(PyTypeObject* type) {
-  while (type && (type->tp_flags & Py_TPFLAGS_HEAPTYPE)) type = type->tp_base;
-  return type;
 }
 
 bool isCached(PyObject* callable) {
@@ -61,14 +58,14 @@ std::string nameOf(PyObject* callable) {
 
 }  // namespace
 
-void Recorder::called(PyObject* callable, const watch::Arguments&, PyObject* result) {
+void Recorder::called(PyObject* callable, const watch::Arguments& arguments, PyObject* result) {
   check();
-  gave(callable, result);
+  gave(callable, result, arguments.positional);
 }
 
-void Recorder::calledSpread(PyObject* callable, PyObject*, PyObject*, PyObject* result) {
+void Recorder::calledSpread(PyObject* callable, PyObject* args, PyObject*, PyObject* result) {
   check();
-  gave(callable, result);
+  gave(callable, result, PyTuple_Check(args) ? static_cast<size_t>(PyTuple_GET_SIZE(args)) : 0);
 }
 
 // What fills a cache is done once, not again: eager mode does not either.
@@ -80,11 +77,32 @@ void Recorder::hides(bool on) {
   }
 }
 
-// What a cache gives may be older than the call.
-void Recorder::gave(PyObject* callable, PyObject* result) {
-  if (stopped_ || !isCached(callable)) return;
-  if (isTensor(result) && tape_.made(THPVariable_Unpack(result))) return;
-  noteFixed(result);
+void Recorder::gave(PyObject* callable, PyObject* result, size_t arguments) {
+  if (stopped_) return;
+  // What a cache gives may be older than the call.
+  if (isCached(callable)) {
+    if (isTensor(result) && tape_.made(THPVariable_Unpack(result))) return;
+    return noteFixed(result);
+  }
+  if (PyType_Check(result) && !(callable == reinterpret_cast<PyObject*>(&PyType_Type) && arguments == 1)) {
+    bool makes = PyCFunction_Check(callable) ||
+                 (PyType_Check(callable) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(callable), &PyType_Type));
+    if (makes && (Py_TYPE(callable) == &PyType_Type || !PyCFunction_Check(callable) ||
+                  nameOf(callable) == "__build_class__" || nameOf(callable) == "__new__")) {
+      kept_.push_back(Ref::borrow(result));
+      madeClasses_.insert(result);
+    }
+  }
+  auto found =
+      std::find_if(pending_.rbegin(), pending_.rend(), [&](const Pending& each) { return each.callable == callable; });
+  if (found == pending_.rend()) return;
+  Pending done = *found;
+  pending_.erase(std::next(found).base());
+  if (done.length < 0) return;
+  Effect& extended = effects_[done.effect];
+  PyObject* list = extended.arguments[0].get();
+  Ref added = Ref::steal(PyList_GetSlice(list, done.length, PyList_GET_SIZE(list)));
+  extended.arguments[1] = Ref::steal(PyList_AsTuple(added.get()));
 }
 
 // operator.attrgetter: each name is read, along its dots.
@@ -147,6 +165,12 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
   check();
   if (stopped_) return false;
   if (PyFunction_Check(callable)) return true;
+  calling_ = callable;
+  return callsKnown(callable, arguments);
+}
+
+bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments) {
+  if (PyFunction_Check(callable)) return true;
   size_t named = arguments.names ? static_cast<size_t>(PyTuple_GET_SIZE(arguments.names)) : 0;
   Values args(arguments.values, arguments.values + arguments.positional + named);
   if (Py_IS_TYPE(callable, &PyMethod_Type)) {
@@ -157,7 +181,7 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
     all.values = args.data();
     all.positional = arguments.positional + 1;
     all.names = arguments.names;
-    return calls(function, all);
+    return callsKnown(function, all);
   }
   if (isCompiled(callable)) return true;  // it calls its function here
   if (PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) && PyType_Check(PyCFunction_GET_SELF(callable)) &&
@@ -199,7 +223,7 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
     Ref function = Ref::steal(PyObject_GetAttrString(callable, "func"));
     Ref given = Ref::steal(PyObject_GetAttrString(callable, "args"));
     Ref keywords = Ref::steal(PyObject_GetAttrString(callable, "keywords"));
-    if (!realize(given.get(), false) || !realize(keywords.get(), false)) return false;
+    if (!realize(given.get(), true) || !realize(keywords.get(), true)) return false;
     Values all;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) all.push_back(PyTuple_GET_ITEM(given.get(), i));
     all.insert(all.end(), args.begin(), args.end());
@@ -207,12 +231,17 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
     more.values = all.data();
     more.positional = arguments.positional + static_cast<size_t>(PyTuple_GET_SIZE(given.get()));
     more.names = arguments.names;
-    return calls(function.get(), more);
+    return callsKnown(function.get(), more);
   }
-  if (typeName == "operator.itemgetter" || typeName == "operator.methodcaller") {
+  if (typeName == "operator.methodcaller") return stop("calls an operator.methodcaller");
+  if (typeName == "operator.itemgetter") {
+    pin(callable);
     return behaves(Behaviour::Pure, callable, args, arguments.names);
   }
-  if (typeName == "operator.attrgetter") return args.empty() || getsAttributes(callable, args[0]);
+  if (typeName == "operator.attrgetter") {
+    pin(callable);
+    return args.empty() || getsAttributes(callable, args[0]);
+  }
   if (isCached(callable)) {
     bool lasting = true;  // a later call has the same arguments, and finds the result in the cache
     for (PyObject* arg : args) {
@@ -238,7 +267,7 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
     all.values = args.data();
     all.positional = arguments.positional + 1;
     all.names = arguments.names;
-    if (code != callable && !Py_IS_TYPE(code, &PyWrapperDescr_Type)) return calls(code, all);
+    if (code != callable && !Py_IS_TYPE(code, &PyWrapperDescr_Type)) return callsKnown(code, all);
   }
   return stop(std::string("calls a ") + type->tp_name + ", which is not known");
 }
@@ -291,6 +320,8 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
       }
       return true;
     case Behaviour::Shallow:
+      if (nameOf(callable).starts_with("_abc_")) guards_.registrations = registeredClasses();
+      return true;
     case Behaviour::Ambient:
       return true;
     case Behaviour::Length:
@@ -319,7 +350,7 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
       if (args.size() < 2 || !PyUnicode_Check(args[1])) return true;
       Ref name = interned(args[1]);
       kept_.push_back(name);
-      return attribute(args[0], name.get());
+      return attribute(args[0], name.get(), nameOf(callable) == "__getattribute__");
     }
     case Behaviour::WritesAttribute:
     case Behaviour::DeletesAttribute: {
@@ -360,34 +391,35 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
 }
 
 bool Recorder::mutates(PyObject* callable, const Values& args, PyObject* names) {
-  static const std::unordered_set<std::string> spreading = {"extend",
-                                                            "extendleft",
-                                                            "update",
-                                                            "__ior__",
-                                                            "__iadd__",
-                                                            "__init__",
-                                                            "difference_update",
-                                                            "intersection_update",
-                                                            "symmetric_difference_update",
-                                                            "_count_elements",
-                                                            "__iand__",
-                                                            "__isub__",
-                                                            "__ixor__"};
+  // These keep their arguments as they are; all others look into them.
+  static const std::unordered_set<std::string> storing = {
+      "append", "appendleft", "add", "discard", "insert", "remove", "setdefault", "__setitem__", "pop", "__delitem__"};
   static const std::unordered_set<std::string> reading = {"pop",     "popleft",     "popitem",    "sort",   "remove",
                                                           "discard", "setdefault",  "reverse",    "rotate", "clear",
                                                           "insert",  "move_to_end", "__missing__"};
   if (args.empty()) return true;
   std::string name = nameOf(callable);
+  if (isTensor(args[0])) return behaves(Behaviour::Tensor, callable, args, names);
   bool outside = placeOf(args[0]) != kInside;
-  if (spreading.contains(name)) {
-    for (size_t i = 1; i < args.size(); ++i) {
-      if (!realize(args[i], false)) return false;
-    }
+  bool cuts = args.size() > 2 && PySlice_Check(args[1]);
+  bool spreading = !storing.contains(name) || cuts;
+  size_t positional = args.size() - (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
+  for (size_t i = 1; spreading && i < positional; ++i) {
+    if (!realize(args[i], false)) return false;
+  }
+  bool hashes = PyDict_Check(args[0]) || PyAnySet_Check(args[0]);
+  if (args.size() > 1 && (hashes || name == "remove")) tellApart(args[1]);
+  if (name == "remove" || (PyAnySet_Check(args[0]) && spreading)) {
+    for (PyObject* arg : args) tellApart(arg);
   }
   if (!outside) return true;
-  if (isTensor(args[0])) return true;
+  Ref module = Ref::steal(PyObject_GetAttrString(callable, "__module__"));
+  PyErr_Clear();
+  if (module && PyUnicode_Check(module.get()) && PyUnicode_CompareWithASCIIString(module.get(), "_operator") == 0) {
+    return stop("changes a container from outside by an operator");
+  }
   if (!isContainer(args[0])) return stop("changes a " + std::string(Py_TYPE(args[0])->tp_name) + " from outside");
-  if (reading.contains(name) || spreading.contains(name)) {
+  if (reading.contains(name) || spreading) {
     if (!realize(args[0], name == "sort" || name == "remove")) return false;
   }
   if (!beforeWrite(args[0])) return false;
@@ -408,7 +440,31 @@ bool Recorder::mutates(PyObject* callable, const Values& args, PyObject* names) 
     if (!unbound) return stop("changes a container by " + name);
     method = unbound.get();
   }
-  return effect(method, args, names);
+  // What it looks into may change after it has.
+  Values given = args;
+  std::vector<Ref> copies;
+  Py_ssize_t length = -1;
+  for (size_t i = 1; spreading && i < positional; ++i) {
+    PyObject* arg = given[i];
+    if (placeOf(arg) != kInside || isAtom(arg) || PySlice_Check(arg) || PyTuple_Check(arg)) continue;
+    if (PyDict_CheckExact(arg)) {
+      copies.push_back(Ref::steal(PyDict_Copy(arg)));
+    } else if (PyList_CheckExact(arg) || PyAnySet_CheckExact(arg)) {
+      copies.push_back(Ref::steal(PySequence_Tuple(arg)));
+    } else if (PyList_CheckExact(args[0]) && name == "extend") {
+      length = PyList_GET_SIZE(args[0]);
+      continue;
+    } else if (!(name == "sort" || PyFunction_Check(arg))) {
+      return stop("changes a container from outside by what an iterator gives");
+    } else {
+      continue;
+    }
+    given[i] = copies.back().get();
+  }
+  // Written elements have been looked at before; a call may fail.
+  bool isCall = calling_ != nullptr;
+  if (isCall) pending_.push_back({calling_, effects_.size(), length});
+  return effect(method, given, names);
 }
 
 }  // namespace saker::frontend

@@ -1,18 +1,12 @@
 // Containers and operators.
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "frontend/kinds.h"
 #include "frontend/recorder.h"
 
 namespace saker::frontend {
 
 namespace {
-
-bool isDeque(PyObject* object) {
-  for (PyTypeObject* type = Py_TYPE(object); type; type = type->tp_base) {
-    if (std::string_view(type->tp_name) == "collections.deque") return true;
-  }
-  return false;
-}
 
 bool isIterator(PyObject* object) {
   return Py_TYPE(object)->tp_iternext && Py_TYPE(object)->tp_iternext != &_PyObject_NextNotImplemented;
@@ -47,8 +41,12 @@ bool Recorder::isContainer(PyObject* object) const {
 // The operators of a heap type are Python functions, or C code of a base whose operators are known.
 bool Recorder::slotIsKnown(PyObject* object, const char* const* names) {
   PyTypeObject* type = Py_TYPE(object);
-  if (isTensor(object) || operations_.isValueType(type) || operations_.isIterator(type)) return true;
-  if (isAtom(object) || isNamed(object) || PyType_IsSubtype(type, &Py_GenericAliasType)) return true;
+  if (isTensor(object) || isAtom(object) || isNamed(object) || operations_.isIterator(type) ||
+      PyType_IsSubtype(type, &Py_GenericAliasType)) {
+    return true;
+  }
+  // A view or proxy from outside shows something that no guard has seen.
+  if (operations_.isValueType(type)) return isContainer(object) || PySlice_Check(object) || placeOf(object) == kInside;
   if (type == &PyMethod_Type || type == &PyGen_Type || type == &PySuper_Type || PyExceptionInstance_Check(object))
     return true;
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return false;
@@ -92,7 +90,7 @@ void Recorder::realizeElements(PyObject* object, uint32_t place) {
       noteFixed(key);
       read(Op::Key, place, key, 0, PyDict_GetItemWithError(held, key));
     }
-  } else if (PyAnySet_Check(held)) {
+  } else if (PyAnySet_Check(object)) {
     Ref tuple = Ref::steal(PySequence_Tuple(held));
     checkIs(Op::Elements, place, tuple.get());
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) noteFixed(PyTuple_GET_ITEM(tuple.get(), i));
@@ -112,14 +110,17 @@ bool Recorder::realize(PyObject* object, bool deep, int depth) {
     if (Py_IS_TYPE(object, &PyDictProxy_Type) && placeOf(object) != kInside) {
       return stop("looks into a read-only view of a dict");
     }
-    if (Py_IS_TYPE(object, &PyMethod_Type) || (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return true;
-    if (operations_.isValueType(Py_TYPE(object)) || operations_.isIterator(Py_TYPE(object)) || isIterator(object))
-      return true;
-    if (placeOf(object) == kInside) return true;
+    if (Py_IS_TYPE(object, &PyMethod_Type) || isPythonClass(Py_TYPE(object))) return true;
+    if (placeOf(object) == kInside || PySlice_Check(object)) return true;
+    if (operations_.isIterator(Py_TYPE(object)) || isIterator(object)) return true;
+    if (std::string_view(Py_TYPE(object)->tp_name).starts_with("pybind11_builtins."))
+      return true;  // part of a function
     return stop(std::string("looks into a ") + Py_TYPE(object)->tp_name);
   }
   uint32_t place = placeOf(object);
-  if (place != kInside && realized_.insert(object).second) realizeElements(object, place);
+  if (place != kInside && realized_.insert(object).second) {
+    realizeElements(object, place);
+  }
   if (!deep) return true;
   if (PyDict_Check(object)) {
     Py_ssize_t position = 0;
@@ -143,12 +144,15 @@ bool Recorder::lookup(PyObject* container, PyObject* key) {
     return slotIsKnown(container, kGetItem) ? true : stop(std::string("looks into a ") + Py_TYPE(container)->tp_name);
   }
   if (!isAtom(key) && !isNamed(key)) {
-    if (isContainer(key)) {
-      if (!realize(key, true)) return false;
-    } else if (place != kInside) {
+    bool hashes = PyDict_Check(container) || PyAnySet_Check(container);
+    if (hashes && comparesInPython(key) && (place != kInside || placeOf(key) != kInside)) {
+      return stop("looks for a key that is compared by an __eq__ of Python");
+    }
+    if (isContainer(key) && !realize(key, true)) return false;
+    if (place != kInside && !isContainer(key) && !PySlice_Check(key)) {
       pin(key);
     } else {
-      distinguish(key);
+      tellApart(key);
     }
   }
   if (place == kInside) return true;
@@ -157,6 +161,9 @@ bool Recorder::lookup(PyObject* container, PyObject* key) {
     if (PyErr_Occurred()) PyErr_Clear();  // unhashable: the program will be told
     if (written(container, key)) return true;
     if (before_.contains(container) && !isAtom(key)) return realize(container, false);
+    if (PyObject* before = dictBefore(container); before && PyDict_GetItemWithError(before, key) != value) {
+      return true;  // what the call wrote
+    }
     if (value) {
       read(Op::Key, place, key, 0, value);
     } else if (PyObject_Hash(key) != -1) {
@@ -184,6 +191,23 @@ bool Recorder::lookup(PyObject* container, PyObject* key) {
   return true;
 }
 
+PyObject* Recorder::dictBefore(PyObject* dict) const {
+  auto found = before_.find(dict);
+  return found == before_.end() ? nullptr : found->second.get();
+}
+
+bool Recorder::writable(PyObject* container, PyObject* key, PyObject* value) const {
+  if (PyDict_Check(container)) {
+    bool hashable = PyObject_Hash(key) != -1 || !PyErr_Occurred();
+    PyErr_Clear();
+    return hashable && (value || PyDict_GetItemWithError(container, key));
+  }
+  if (!PyLong_Check(key)) return true;
+  Py_ssize_t index = PyLong_AsSsize_t(key), size = PyObject_Length(container);
+  if (index == -1 && PyErr_Occurred()) PyErr_Clear();
+  return index >= -size && index < size;
+}
+
 // The first write to an outside container: what it held decides later reads.
 bool Recorder::beforeWrite(PyObject* container) {
   if (before_.contains(container)) return true;
@@ -193,7 +217,7 @@ bool Recorder::beforeWrite(PyObject* container) {
   } else if (PyDict_Check(container)) {
     copy = PyDict_Copy(container);
   } else if (PyAnySet_Check(container)) {
-    copy = PySet_New(container);
+    copy = PySequence_Tuple(container);  // a copy of a set may be in another order
   } else {
     copy = PySequence_List(container);
   }
@@ -231,6 +255,17 @@ bool Recorder::writesItem(PyObject* container, PyObject* key, PyObject* value) {
   if (!found || PyFunction_Check(found)) return true;
   std::vector<PyObject*> args = {container, key};
   if (value) args.push_back(value);
+  if (placeOf(container) != kInside && isContainer(container)) {
+    if (!value && !lookup(container, key)) return false;
+    if (!PyDict_Check(container) && !realize(container, false)) return false;
+    if (!writable(container, key, value)) return true;  // the program will be told
+    bool cut = !PyDict_Check(container) && !PyLong_Check(key);
+    if (cut && value && !(PyList_CheckExact(value) || PyTuple_CheckExact(value))) {
+      return stop("writes something that is no list into a part of a list from outside");
+    }
+    if (cut && reinterpret_cast<PySliceObject*>(key)->step != Py_None) return stop("writes every other element");
+  }
+  calling_ = nullptr;
   return mutates(found, args, nullptr);
 }
 
@@ -314,7 +349,7 @@ bool Recorder::compares(int, PyObject* left, PyObject* right) {
   for (PyObject* each : {left, right}) {
     if (!slotIsKnown(each, kCompare)) return stop(std::string("compares a ") + Py_TYPE(each)->tp_name);
     if (!operand(each, true)) return false;
-    if (Py_TYPE(each)->tp_richcompare == PyBaseObject_Type.tp_richcompare) distinguish(each);
+    if (isContainer(each) || comparesByIdentity(each)) tellApart(each);
   }
   return true;
 }
@@ -328,10 +363,10 @@ bool Recorder::contains(PyObject* container, PyObject* item) {
   PyObject* own = lookUp(Py_TYPE(container), name);
   if (own && PyFunction_Check(own)) return true;
   if (PyDict_Check(container)) return lookup(container, item);
-  if (isContainer(container)) {
-    distinguish(item);
-    return realize(container, true) && operand(item, true);
-  }
+  if (!isContainer(container)) return true;
+  if (!realize(container, true) || !operand(item, true)) return false;
+  tellApart(container);
+  tellApart(item);
   return true;
 }
 
@@ -339,6 +374,7 @@ bool Recorder::formats(PyObject* value, int, PyObject*) {
   check();
   if (stopped_) return false;
   if (!slotIsKnown(value, kText)) return stop(std::string("formats a ") + Py_TYPE(value)->tp_name);
+  if (!isAtom(value) && !isNamed(value) && !isContainer(value) && comparesByIdentity(value)) pin(value);
   return realize(value, true);
 }
 

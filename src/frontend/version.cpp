@@ -66,9 +66,9 @@ PyObject* Version::run(const std::vector<PyObject*>& found) {
     executor = late(tensors);
     late = nullptr;
   }
-  if (executor) {
-    outputs = executor(tensors);
-  }
+  inGraph = true;
+  if (executor) outputs = executor(tensors);
+  inGraph = false;
   Kitchen kitchen(recipes, found, outputs);
   PyObject* made = kitchen.make(result);
   if (!made) return nullptr;

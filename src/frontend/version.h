@@ -39,6 +39,9 @@ class Version {
   std::vector<Recipe> recipes;
   uint32_t result = 0;
   std::vector<DoneAgain> effects;
+  bool random = false;    // the program draws numbers
+  bool inGraph = false;   // the tensor program runs, or has failed
+  bool verified = false;  // compared with eager mode, where that was asked for
 
   // True: everything holds; `found` has what is at each place.
   bool fits(const Ambient& now, const CallArguments& call, std::vector<PyObject*>& found);

@@ -135,14 +135,19 @@ void checkGuards(const Program& program, const sym::Assignment& symbols) {
   }
 }
 
+// Views share the counter of their base, so what counts is the number that each was seen to reach.
 void bumpVersions(const Program& program, std::span<const at::Tensor> arguments) {
-  auto bump = [](const at::Tensor& tensor, uint32_t times) {
+  std::vector<std::pair<at::Tensor, int64_t>> written;
+  auto note = [&](const at::Tensor& tensor, uint32_t times) {
     if (times == 0 || !tensor.defined() || tensor.is_inference()) return;
-    for (uint32_t i = 0; i < times; ++i) torch::autograd::impl::bump_version(tensor);
+    written.emplace_back(tensor, tensor._version() + times);
   };
-  for (size_t i = 0; i < arguments.size(); ++i) bump(arguments[i], program.argumentWrites[i]);
+  for (size_t i = 0; i < arguments.size(); ++i) note(arguments[i], program.argumentWrites[i]);
   for (size_t i = 0; i < program.sources.size(); ++i) {
-    if (program.sources[i].kind == Source::Kind::Closed) bump(program.sources[i].tensor, program.closedWrites[i]);
+    if (program.sources[i].kind == Source::Kind::Closed) note(program.sources[i].tensor, program.closedWrites[i]);
+  }
+  for (const auto& [tensor, version] : written) {
+    while (tensor._version() < version) torch::autograd::impl::bump_version(tensor);
   }
 }
 
@@ -182,7 +187,7 @@ std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor>
     if (program.sources[i].kind != Source::Kind::Flat) check(program, i, inputs[i], symbols);
   }
   checkGuards(program, symbols);
-  checkSharing(program, arguments);
+  if (!program.asRecorded) checkSharing(program, arguments);
   checkGradients(program, inputs);
   bool grad = program.differentiable && c10::GradMode::is_enabled() &&
               std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.requires_grad(); });

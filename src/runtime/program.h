@@ -34,6 +34,8 @@ struct Program {
   size_t arguments = 0;
   // How often each argument is written, which is how much its version counter grows.
   std::vector<uint32_t> argumentWrites;
+  // The operators are the ones that ran, writes and all, so arguments may share memory in any way.
+  bool asRecorded = false;
   // Per argument the earlier one that it is, or itself.
   std::vector<size_t> sameAs;
   std::vector<uint32_t> closedWrites;  // by parameter

@@ -23,6 +23,9 @@ Flow buildList(Machine& m) {
 
 Flow buildSet(Machine& m) {
   const int count = m.arg();
+  for (int i = count; i > 0; --i) {
+    if (!m.observer().keys(m.top(i))) return Flow::Stop;
+  }
   Owned set(PySet_New(nullptr));
   if (!set) return Flow::Error;
   int error = 0;
@@ -41,6 +44,9 @@ Flow buildMap(Machine& m) {
   Owned dict(PyDict_New());
   if (!dict) return Flow::Error;
   PyObject** items = m.sp - 2 * count;
+  for (int i = 0; i < count; ++i) {
+    if (!m.observer().keys(items[2 * i])) return Flow::Stop;
+  }
   for (int i = 0; i < count; ++i) {
     if (PyDict_SetItem(dict.get(), items[2 * i], items[2 * i + 1]) != 0) return Flow::Error;
   }

@@ -25,11 +25,11 @@ PyObject* nameOrCell(Machine& m, PyObject* names) {
   if (value != nullptr || PyErr_Occurred() != nullptr) return value;
   PyObject* cell = m.frame.slots[m.arg()];
   value = PyCell_GET(cell);
+  if (!m.observer().readsCell(cell, value) && !m.finishUnwatched()) return nullptr;
   if (value == nullptr) {
     raiseUnbound(m.frame.code, m.arg());
     return nullptr;
   }
-  if (!m.observer().readsCell(cell, value) && !m.finishUnwatched()) return nullptr;
   return newRef(value);
 }
 
@@ -65,8 +65,8 @@ Flow copyFreeVars(Machine& m) {
 Flow loadCell(Machine& m) {
   PyObject* cell = m.frame.slots[m.arg()];
   PyObject* value = PyCell_GET(cell);
-  if (value == nullptr) return unbound(m);
   if (!m.observer().readsCell(cell, value)) return Flow::Stop;
+  if (value == nullptr) return unbound(m);
   m.push(newRef(value));
   return Flow::Next;
 }

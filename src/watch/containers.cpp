@@ -67,11 +67,13 @@ Flow listAppend(Machine& m) {
 }
 
 Flow setAdd(Machine& m) {
+  if (!m.observer().keys(m.top())) return Flow::Stop;
   const Owned value(m.pop());
   return outcome(PySet_Add(m.top(m.arg()), value.get()));
 }
 
 Flow mapAdd(Machine& m) {
+  if (!m.observer().keys(m.top(2))) return Flow::Stop;
   const Owned value(m.pop());
   const Owned key(m.pop());
   return outcome(PyDict_SetItem(m.top(m.arg()), key.get(), value.get()));

@@ -42,6 +42,7 @@ Flow unaryNot(Machine& m);
 Flow binaryOp(Machine& m);
 Flow compare(Machine& m);
 Flow contains(Machine& m);
+Flow identity(Machine& m);
 Flow formatValue(Machine& m);
 
 // containers.cpp

@@ -120,16 +120,9 @@ Flow interpret(Machine& m, bool throwing) {
       case Op::LoadAssertionError:
         *sp++ = newRef(PyExc_AssertionError);
         continue;
-      case Op::Is: {
-        sp -= 2;
-        PyObject* left = sp[0];
-        PyObject* right = sp[1];
-        const bool same = left == right;
-        Py_DECREF(left);
-        Py_DECREF(right);
-        *sp++ = truth(same != (at->arg != 0));
-        continue;
-      }
+      case Op::Is:
+        run(identity);
+        break;
       case Op::JumpIfTrue:
         if (sp[-1] == Py_False) {
           --sp;

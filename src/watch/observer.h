@@ -104,6 +104,12 @@ class Observer {
   virtual void binaryDone(Binary op, bool inplace, PyObject* left, PyObject* right, PyObject* result) = 0;
   virtual bool compares(int op, PyObject* left, PyObject* right) = 0;  // Py_LT ...
   virtual bool contains(PyObject* container, PyObject* item) = 0;
+  // left is right. Comparisons with None that a jump makes are not told.
+  virtual bool identifies(PyObject* left, PyObject* right) {
+    (void)left;
+    (void)right;
+    return true;
+  }
   virtual bool formats(PyObject* value, int conversion, PyObject* specOrNull) = 0;  // conversion: 0, 's', 'r', 'a'
 
   // Containers.
@@ -119,7 +125,13 @@ class Observer {
   virtual bool spreads(PyObject* iterable, PyObject* intoOrNull) = 0;
   // The elements of an exact tuple or list that unpacking has put on the stack need no event; those of another iterable
   // do not either. LIST_APPEND, SET_ADD, MAP_ADD of comprehensions write to containers made by the loop and are not
-  // told.
+  // told as writes.
+
+  // It becomes an element of a new set or a key of a new dict, by a display or a comprehension.
+  virtual bool keys(PyObject* key) {
+    (void)key;
+    return true;
+  }
 
   // match statements: what the pattern looks at (MATCH_CLASS gives the class and its attribute names, else nullptr).
   virtual bool matches(PyObject* subject, PyObject* classOrNull, PyObject* names) = 0;

@@ -102,6 +102,12 @@ Flow contains(Machine& m) {
   return m.replace(2, found < 0 ? nullptr : truth((found != 0) != (m.arg() != 0)));
 }
 
+Flow identity(Machine& m) {
+  if (!m.observer().identifies(m.top(2), m.top())) return Flow::Stop;
+  const bool same = m.top(2) == m.top();
+  return m.replace(2, truth(same != (m.arg() != 0)));
+}
+
 // {value!r:spec}: two low bits say how it is converted, the third that there is a format specification.
 Flow formatValue(Machine& m) {
   static constexpr char conversions[] = {0, 's', 'r', 'a'};

@@ -40,6 +40,9 @@ READS_DATA = {
 }
 
 
+# Their first call writes what kind of problem it solves into the configuration, and reads it: the second is recorded.
+SETTLE = {"bert", "vit"}
+
 # Trained by the recording itself, under eager autograd, for a reason.
 NOT_AHEAD = {("lstm", True, "native"): "oneDNN's LSTM saves a workspace whose size only the kernel knows"}
 
@@ -89,7 +92,7 @@ def test_model_equals_eager(name: str, training: bool, backend: str) -> None:
     got = steps(case, module, compiled, training)
     torch.testing.assert_close(got, expected, rtol=0, atol=0, equal_nan=True)
     after = saker.stats()
-    assert after["replays"] - before["replays"] == STEPS - 1
+    assert after["replays"] - before["replays"] == STEPS - (2 if name in SETTLE else 1)
     if (name, training, backend) not in NOT_AHEAD:
         assert after["fallbacks"] == before["fallbacks"]
 

@@ -1,7 +1,7 @@
 """python -m compile_corpus [prefix ...]: runs the programs, each in a process of its own, and says how each went.
 
 ok: replayed, and equal to eager mode throughout; eager: equal, but not replayed; wrong: something differs; ended: the
-process died. `eager.txt` and `wrong.txt` hold what was found last.
+process died. `eager.txt` lists what runs eagerly, and why.
 """
 
 from __future__ import annotations

@@ -1,0 +1,48 @@
+#include "frontend/kinds.h"
+
+#include <string_view>
+
+namespace saker::frontend {
+
+bool isPythonClass(PyTypeObject* type) {
+  static const destructor ofClasses = [] {
+    Ref module = Ref::steal(PyImport_ImportModule("collections.abc"));
+    Ref found = module ? Ref::steal(PyObject_GetAttrString(module.get(), "Sized")) : Ref();
+    return found ? reinterpret_cast<PyTypeObject*>(found.get())->tp_dealloc : nullptr;
+  }();
+  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_dealloc == ofClasses;
+}
+
+PyTypeObject* nativeBase(PyTypeObject* type) {
+  while (type->tp_base && isPythonClass(type)) type = type->tp_base;
+  return type;
+}
+
+bool isDeque(PyObject* object) { return std::string_view(nativeBase(Py_TYPE(object))->tp_name) == "collections.deque"; }
+
+bool isDerivedValue(PyObject* object) {
+  if (!(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return false;
+  return PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object) || PyUnicode_Check(object) ||
+         PyBytes_Check(object);
+}
+
+bool comparesByIdentity(PyObject* object) {
+  return Py_TYPE(object)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+}
+
+bool comparesInPython(PyObject* object) {
+  static PyObject* const name = PyUnicode_InternFromString("__eq__");
+  PyObject* found = isPythonClass(Py_TYPE(object)) ? _PyType_Lookup(Py_TYPE(object), name) : nullptr;
+  return found && PyFunction_Check(found);
+}
+
+Ref keysInOrder(PyObject* dict) {
+  if (!PyODict_Check(dict)) {
+    Ref keys = Ref::steal(PyDict_Keys(dict));
+    return keys ? Ref::steal(PyList_AsTuple(keys.get())) : Ref();
+  }
+  Ref iterator = Ref::steal(PyODict_Type.tp_iter(dict));
+  return iterator ? Ref::steal(PySequence_Tuple(iterator.get())) : Ref();
+}
+
+}  // namespace saker::frontend

@@ -1,0 +1,25 @@
+// What kind of object something is, by its type alone: no code of the program runs.
+#pragma once
+
+#include <Python.h>
+
+#include "frontend/ref.h"
+
+namespace saker::frontend {
+
+// A class statement made it. Types that C code makes may live on the heap as well (functools.partial does).
+bool isPythonClass(PyTypeObject* type);
+// The type of C that decides how instances are made.
+PyTypeObject* nativeBase(PyTypeObject* type);
+bool isDeque(PyObject* object);
+// An instance of a class that derives from int, float, complex, str or bytes.
+bool isDerivedValue(PyObject* object);
+// == tells which object it is, and nothing more.
+bool comparesByIdentity(PyObject* object);
+// == runs code of the program.
+bool comparesInPython(PyObject* object);
+// The keys of a dict as iteration gives them, as a tuple; those of an OrderedDict stand in another order than its
+// table.
+Ref keysInOrder(PyObject* dict);
+
+}  // namespace saker::frontend

@@ -1,0 +1,65 @@
+#include "frontend/verify.h"
+
+#include <torch/csrc/utils/pybind.h>
+
+namespace saker::frontend {
+
+namespace py = pybind11;
+
+bool canVerify(const Version& version, PyObject* function) {
+  if (!version.effects.empty()) return false;
+  for (const c10::IValue& object : version.program ? version.program->objects : std::vector<c10::IValue>()) {
+    if (object.isGenerator()) return false;  // both runs would draw from it
+  }
+  PyObject* self = PyMethod_Check(function) ? PyMethod_GET_SELF(function) : function;
+  std::vector<bool> copied(version.guards.places);
+  for (const Instruction& at : version.guards.instructions) {
+    switch (at.op) {
+      case Op::Positional:
+      case Op::Keyword:
+        copied[at.place] = true;
+        break;
+      case Op::Fixed:
+        copied[at.place] = at.object.get() == self;
+        break;
+      case Op::Same:
+      case Op::Different:
+        if (copied[at.place] != copied[static_cast<size_t>(at.number)]) return false;
+        break;
+      case Op::Is:
+        if (copied[at.place] && !isAtom(at.object.get()) && !isNamed(at.object.get())) return false;
+        break;
+      default:
+        if (at.op <= Op::ContextValue) copied[at.place] = copied[at.parent];
+    }
+  }
+  for (uint32_t place : version.inputs) {
+    if (version.writes && !copied[place]) return false;
+  }
+  return true;
+}
+
+PyObject* runVerified(Version& version, const std::vector<PyObject*>& found, PyObject* function,
+                      const CallArguments& call) {
+  py::tuple args(call.positional);
+  for (size_t i = 0; i < call.positional; ++i) args[i] = py::reinterpret_borrow<py::object>(call.values[i]);
+  py::dict keywords;
+  for (Py_ssize_t i = 0; call.names && i < PyTuple_GET_SIZE(call.names); ++i) {
+    keywords[py::handle(PyTuple_GET_ITEM(call.names, i))] =
+        py::reinterpret_borrow<py::object>(call.values[call.positional + static_cast<size_t>(i)]);
+  }
+  py::cpp_function replay([&] {
+    PyObject* result = version.run(found);
+    if (!result) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(result);
+  });
+  try {
+    py::object check = py::module_::import("saker._verify").attr("run");
+    return check(py::handle(function), args, keywords, replay).release().ptr();
+  } catch (py::error_already_set& error) {
+    error.restore();
+    return nullptr;
+  }
+}
+
+}  // namespace saker::frontend
