@@ -22,7 +22,7 @@ struct Host {
                               const ir::Location* location) = nullptr;
   // Raises an error that may have been raised before.
   void (*rethrow)(const std::exception_ptr& error) = [](const std::exception_ptr& e) { std::rethrow_exception(e); };
-  // Is the operator that arrives called by a gradient formula written around it, which has switched autograd off for it?
+  // Is the operator that arrives called by a gradient formula written around it, which has switched autograd off?
   bool (*insideOwnGradient)() = nullptr;
   // Runs a function that may wait for another thread, which may need what this one holds (Python's lock).
   void (*wait)(void (*function)(void*), void* argument) = nullptr;
