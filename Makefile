@@ -83,7 +83,7 @@ lint: build
 	@$(MAKE) --no-print-directory -j $(JOBS) tidy
 
 # clang-tidy on the torch-free core; a file that passed is not looked at again until it or a header changes.
-tidy_sources := $(wildcard src/support/*.cpp src/symbolic/*.cpp src/ir/*.cpp src/ops/*.cpp src/passes/*.cpp src/autograd/*.cpp tools/*.cpp)
+tidy_sources := $(wildcard src/support/*.cpp src/symbolic/*.cpp src/ir/*.cpp src/ops/*.cpp src/passes/*.cpp src/autograd/*.cpp) tools/saker_opt.cpp
 tidy_headers := $(wildcard src/support/*.h src/symbolic/*.h src/ir/*.h src/ops/*.h src/passes/*.h src/autograd/*.h)
 tidy: $(tidy_sources:%=build/tidy/%.ok)
 build/tidy/%.ok: % $(tidy_headers) .clang-tidy
