@@ -25,7 +25,7 @@ def set_grad(leaf: torch.Tensor, gradient: torch.Tensor) -> None:
     leaf.grad = gradient
 
 
-for _helper in (set_grad, torch._C._set_grad_enabled):
+for _helper in (set_grad, torch._C._set_grad_enabled, torch.ops.saker.host.default):
     torch.fx.node.has_side_effect(_helper)
 
 

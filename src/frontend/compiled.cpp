@@ -106,7 +106,7 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   if (!version->fits(before, call, found)) return nullptr;
   if (!options_.backend.is_none()) {
     std::vector<at::Tensor> examples;
-    for (uint32_t place : version->inputs) examples.push_back(THPVariable_Unpack(found[place]));
+    for (uint32_t place : version->inputs) examples.push_back(tensorAt(found[place]));
     version->executor = makeExecutor(version->program, examples, {false, options_.backend});
   }
   if (!versions_.empty()) ++counts().recompiles;
@@ -250,8 +250,11 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   for (uint32_t writes : version.program->argumentWrites) version.writes |= writes != 0;
   for (const ir::Node* node = version.program->graph->top()->first(); node; node = node->next()) {
     const ops::Operator* op = node->isReturn() ? nullptr : ops::of(node);
-    version.random |= !node->isReturn() && (!op || op->isRandom());
+    bool host = !node->isReturn() && node->op()->qualified == "saker::host";
+    version.random |= !node->isReturn() && !host && (!op || op->isRandom());
   }
+  HostCalls hosts = hostCallsOf(version.program->objects);
+  version.random |= !hosts.repeatable;
   version.memory = sharedMemory(inputs);
   bool changed = false;
   std::vector<PyObject*> objects = recorder.objects();
@@ -260,7 +263,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
     const at::Tensor& tensor = THPVariable_Unpack(objects[at.place]);
     changed |= !recorder.guards().tensors[static_cast<size_t>(at.number)].fits(tensor);
   }
-  ExecutorOptions options{options_.ahead, options_.backend};
+  ExecutorOptions options{options_.ahead && !hosts.any, options_.backend};
   if (changed) {
     version.late = [options, program = version.program](const std::vector<at::Tensor>& given) {
       return makeExecutor(program, given, options);

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "frontend/kinds.h"
+#include "frontend/numpy.h"
 
 namespace saker::frontend {
 
@@ -178,6 +179,7 @@ Ref registeredClasses() {
 bool sameValue(PyObject* left, PyObject* right) {
   if (left == right) return true;
   if (Py_TYPE(left) != Py_TYPE(right)) return false;
+  if (numpy::isScalar(left)) return numpy::sameScalar(left, right);
   bool derived = isDerivedValue(left);
   if (PyUnicode_CheckExact(left) || (derived && PyUnicode_Check(left))) return PyUnicode_Compare(left, right) == 0;
   if (PyFloat_CheckExact(left) ||
@@ -327,6 +329,10 @@ bool Guards::step(const Instruction& at, const CallArguments& call, std::vector<
       return !THPVariable_Unpack(object).grad().defined();
     case Op::Tensor:
       return tensors[static_cast<size_t>(at.number)].fits(THPVariable_Unpack(object));
+    case Op::Array: {
+      std::optional<at::Tensor> tensor = numpy::toTensor(object);
+      return tensor && tensors[static_cast<size_t>(at.number)].fits(*tensor);
+    }
     case Op::Function: {
       auto* function = reinterpret_cast<PyFunctionObject*>(object);
       const FunctionParts& parts = functions[static_cast<size_t>(at.number)];
@@ -448,7 +454,8 @@ std::string Guards::text(const Instruction& at) const {
       return where + " is empty";
     case Op::NoGradient:
       return where + ".grad is None";
-    case Op::Tensor: {
+    case Op::Tensor:
+    case Op::Array: {
       const TensorShape& shape = tensors[static_cast<size_t>(at.number)];
       return where + ": " + c10::toString(shape.dtype) + dims(shape.sizes) +
              (shape.requiresGrad ? ", requires grad" : "");

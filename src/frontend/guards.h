@@ -65,6 +65,7 @@ enum class Op : uint8_t {
   NoCell,       // an empty cell
   NoGradient,   // .grad is None
   Tensor,       // fits tensors_[number]
+  Array,        // an array of numpy's: as a tensor, it fits tensors_[number]
   Function,     // the code of a function is `object`; its defaults are those of functions_[number]
 };
 

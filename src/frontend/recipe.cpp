@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "frontend/kinds.h"
+#include "frontend/numpy.h"
 
 namespace saker::frontend {
 
@@ -58,6 +59,13 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   auto found = known_.find(object);
   if (found != known_.end()) return found->second;
   using Kind = Recipe::Kind;
+  const Array* array = recorder_.arrayOf(object);
+  if (array && recorder_.placeOf(object) == kInside) {
+    auto number = static_cast<uint32_t>(outputs.size());
+    outputs.push_back(array->tensor);
+    Ref locked = array->readOnly ? Ref::borrow(Py_True) : Ref();
+    return add(object, {array->scalar ? Kind::Scalar : Kind::Array, locked, number, {}, {}});
+  }
   if (isAtom(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}, {}});
   uint32_t place = recorder_.placeOf(object);
   if (place != kInside) return add(object, {Kind::Place, {}, place, {}, {}});
@@ -299,6 +307,16 @@ PyObject* Kitchen::make(uint32_t number) {
         made = PyObject_CallMethod(plain.get(), "as_subclass", "O", recipe.object.get());
       }
       return keep();
+    case Kind::Array:
+    case Kind::Scalar: {
+      Ref array = numpy::fromTensor(outputs_[recipe.index], recipe.kind == Kind::Scalar);
+      if (array && recipe.object) {
+        Ref locked = Ref::steal(PyObject_CallMethod(array.get(), "setflags", "O", Py_False));
+        if (!locked) return nullptr;
+      }
+      made = array.release();
+      return keep();
+    }
     case Kind::Tuple: {
       Ref items = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(recipe.parts.size())));
       for (size_t i = 0; i < recipe.parts.size(); ++i) {

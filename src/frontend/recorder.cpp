@@ -8,6 +8,7 @@
 
 #include "frontend/kinds.h"
 #include "frontend/log.h"
+#include "frontend/numpy.h"
 #include "watch/loop.h"
 
 namespace saker::frontend {
@@ -17,7 +18,7 @@ bool isAtom(PyObject* object) {
   return object == Py_None || type == &PyLong_Type || type == &PyUnicode_Type || type == &PyBool_Type ||
          type == &PyFloat_Type || type == &PyBytes_Type || type == &PyComplex_Type || object == Py_Ellipsis ||
          object == Py_NotImplemented || type == &THPDtypeType || type == &THPDeviceType || type == &THPLayoutType ||
-         type == &THPMemoryFormatType || type == &PyRange_Type || type == &PyCode_Type;
+         type == &THPMemoryFormatType || type == &PyRange_Type || type == &PyCode_Type || numpy::isScalar(object);
 }
 
 bool isTensor(PyObject* object) {
@@ -35,7 +36,8 @@ bool isEnumMember(PyObject* object) {
 
 bool isOperator(PyObject* object) {
   std::string_view name = Py_TYPE(object)->tp_name;
-  return name == "OpOverload" || name == "OpOverloadPacket" || name == "_OpNamespace" || name == "_Ops" ||
+  return name == "numpy.ufunc" || name == "numpy._ArrayFunctionDispatcher" || name == "OpOverload" ||
+         name == "OpOverloadPacket" || name == "_OpNamespace" || name == "_Ops" ||
          name == "builtin_function_or_method" || name == "torch._C.Generator";
 }
 
@@ -55,7 +57,8 @@ bool isNamed(PyObject* object) {
          type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type ||
          type == &PyMemberDescr_Type || type == &PyInstanceMethod_Type || type == &PyClassMethodDescr_Type ||
          type == &PyProperty_Type || type == &PyStaticMethod_Type || type == &PyClassMethod_Type ||
-         PyType_IsSubtype(type, &Py_GenericAliasType) || isEnumMember(object) || isOperator(object);
+         PyType_IsSubtype(type, &Py_GenericAliasType) || isEnumMember(object) || isOperator(object) ||
+         numpy::isDtype(object);
 }
 
 Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments& call, bool raising,
@@ -119,6 +122,7 @@ void Recorder::tellCompiling(bool on) {
 
 // Something on the tape may have made it useless: go on without watching.
 void Recorder::check() {
+  if (std::exchange(hosted_, std::nullopt)) tape_.spoil("a call of numpy failed");
   if (stopped_ || !tape_.spoiled()) return;
   stop(*tape_.spoiled(), /*quiet=*/true);
   watch::stop();
@@ -186,6 +190,8 @@ void Recorder::describe(uint32_t place, PyObject* object) {
     if (standIn != standIns_.end()) guards_.tensors.back().dynamic = standIn->second->dims;
     checkIs(Op::Tensor, place, nullptr, static_cast<int64_t>(guards_.tensors.size() - 1));
     tensors_.emplace(tensor.unsafeGetTensorImpl(), place);
+  } else if (numpy::isArray(object)) {
+    foundArray(place, object);
   }
 }
 
@@ -316,6 +322,7 @@ bool Recorder::keys(PyObject* key) {
 // Objects that were changed are other ones than all those that were only read.
 std::string Recorder::seal() {
   if (!pending_.empty()) return "a change of an outside object failed";
+  if (hosted_) return "a call of numpy failed";
   for (uint32_t place = 0; !identified_.empty() && place < objects_.size(); ++place) {
     if (identified_.contains(objects_[place])) checkIs(Op::Is, place, objects_[place]);
   }

@@ -15,6 +15,7 @@
 
 #include "capture/tape.h"
 #include "frontend/guards.h"
+#include "frontend/host_call.h"
 #include "frontend/operations.h"
 #include "watch/observer.h"
 
@@ -44,6 +45,13 @@ struct StandIn {
   std::vector<size_t> dims;
 };
 
+// An array or scalar of numpy's that the call found or made, as a tensor over its memory.
+struct Array {
+  at::Tensor tensor;
+  bool scalar;
+  bool readOnly;
+};
+
 class Recorder final : public watch::Observer {
  public:
   // With `raising`, what stops the recording raises: a CaptureError, or, with stand-ins, whatever unwinds the call.
@@ -61,6 +69,11 @@ class Recorder final : public watch::Observer {
   uint32_t placeOfTensor(const at::Tensor& tensor) const;
   bool madeHere(PyObject* function) const { return madeFunctions_.contains(function); }
   const std::vector<PyObject*>& objects() const { return objects_; }
+  // nullptr: it is none.
+  const Array* arrayOf(PyObject* object) const {
+    auto found = arrays_.find(object);
+    return found == arrays_.end() ? nullptr : &found->second;
+  }
   size_t frames() const { return frames_; }
   bool balanced() const { return contextSets_ == 0; }
   // Was a class made by the call?
@@ -91,14 +104,26 @@ class Recorder final : public watch::Observer {
   void calledSpread(PyObject* callable, PyObject* args, PyObject* kwargsOrNull, PyObject* result) override;
   bool unary(watch::Unary op, PyObject* operand) override;
   bool binary(watch::Binary op, bool inplace, PyObject* left, PyObject* right) override;
-  void binaryDone(watch::Binary, bool, PyObject*, PyObject*, PyObject*) override { check(); }
+  void binaryDone(watch::Binary, bool, PyObject*, PyObject*, PyObject* result) override {
+    if (hosted_) hosted(result);
+    check();
+  }
   bool compares(int op, PyObject* left, PyObject* right) override;
   bool contains(PyObject* container, PyObject* item) override;
+  void unaryDone(watch::Unary, PyObject*, PyObject* result) override {
+    if (hosted_) hosted(result);
+  }
+  void compared(PyObject*, PyObject*, PyObject* result) override {
+    if (hosted_) hosted(result);
+  }
   bool identifies(PyObject* left, PyObject* right) override;
   bool keys(PyObject* key) override;
   bool formats(PyObject* value, int conversion, PyObject* specOrNull) override;
   bool readsItem(PyObject* container, PyObject* key) override;
-  void readItem(PyObject*, PyObject*, PyObject*) override { check(); }
+  void readItem(PyObject*, PyObject*, PyObject* value) override {
+    if (hosted_) hosted(value);
+    check();
+  }
   bool writesItem(PyObject* container, PyObject* key, PyObject* valueOrNull) override;
   bool iterates(PyObject* iterable) override;
   void iterated(PyObject*, PyObject*) override {}
@@ -167,6 +192,21 @@ class Recorder final : public watch::Observer {
   bool slotIsKnown(PyObject* object, const char* const* names);
   bool operand(PyObject* object, bool deep);
   void check();
+
+  // --- numpy; what is no business of it has no answer ---
+  std::optional<bool> callsNumpy(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
+  std::optional<bool> arrayAttribute(PyObject* owner, PyObject* name);
+  std::optional<bool> arrayOperator(watch::Binary op, bool inplace, PyObject* left, PyObject* right);
+  std::optional<bool> arrayUnary(watch::Unary op, PyObject* operand);
+  std::optional<bool> arrayComparison(int op, PyObject* left, PyObject* right);
+  std::optional<bool> arrayItem(PyObject* array, PyObject* key, PyObject* valueOrNull, bool writes);
+  bool holdsArrays(PyObject* object, int depth = 0) const;
+  void foundArray(uint32_t place, PyObject* object);
+  std::optional<HostPart> hostPart(PyObject* object, std::vector<at::Tensor>& tensors);
+  // A call of the host begins; hosted() has what it gave.
+  bool hosts(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
+  void hosted(PyObject* result);
+
   // torch.compiler.is_compiling() while the call is recorded. Whoever asks is not guarded on the answer.
   void tellCompiling(bool on);
 
@@ -196,6 +236,12 @@ class Recorder final : public watch::Observer {
   std::unordered_map<PyObject*, Ref> before_;        // containers that were written: as they were
   std::vector<uint32_t> distinct_;
   std::unordered_set<PyObject*> identified_;  // numbers and strings that `is` found to be one object
+  struct Hosted {
+    c10::intrusive_ptr<HostCall> call;
+    std::vector<at::Tensor> tensors;
+  };
+  std::optional<Hosted> hosted_;
+  std::unordered_map<PyObject*, Array> arrays_;
   std::vector<Effect> effects_;
   std::optional<Stop> stopped_;
   size_t frames_ = 0;

@@ -27,10 +27,13 @@ std::string described(PyObject* owner, PyObject* name) {
 
 bool Recorder::readsAttribute(PyObject* owner, PyObject* name) {
   check();
-  return !stopped_ && attribute(owner, name);
+  if (stopped_) return false;
+  if (std::optional<bool> known = arrayAttribute(owner, name)) return *known;
+  return attribute(owner, name);
 }
 
 void Recorder::readAttribute(PyObject* owner, PyObject* name, PyObject* value) {
+  if (hosted_) hosted(value);
   static PyObject* const data = interned("data");
   if (name == data && isTensor(owner) && isTensor(value) && !stopped_) {
     tape_.sharesData(THPVariable_Unpack(value), THPVariable_Unpack(owner));

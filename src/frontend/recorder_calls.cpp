@@ -59,11 +59,13 @@ std::string nameOf(PyObject* callable) {
 }  // namespace
 
 void Recorder::called(PyObject* callable, const watch::Arguments& arguments, PyObject* result) {
+  if (hosted_) return hosted(result);
   check();
   gave(callable, result, arguments.positional);
 }
 
 void Recorder::calledSpread(PyObject* callable, PyObject* args, PyObject*, PyObject* result) {
+  if (hosted_) return hosted(result);
   check();
   gave(callable, result, PyTuple_Check(args) ? static_cast<size_t>(PyTuple_GET_SIZE(args)) : 0);
 }
@@ -184,6 +186,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
     return callsKnown(function, all);
   }
   if (isCompiled(callable)) return true;  // it calls its function here
+  if (std::optional<bool> known = callsNumpy(callable, args, arguments.names)) return *known;
   if (PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) && PyType_Check(PyCFunction_GET_SELF(callable)) &&
       nameOf(callable) == "__new__") {
     return makes(reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(callable)), args);

@@ -66,6 +66,7 @@ bool Recorder::slotIsKnown(PyObject* object, const char* const* names) {
 bool Recorder::operand(PyObject* object, bool deep) { return isContainer(object) ? realize(object, deep) : true; }
 
 bool Recorder::length(PyObject* object) {
+  if (arrayOf(object)) return true;  // its sizes are guarded
   uint32_t place = placeOf(object);
   if (!isContainer(object)) {
     return slotIsKnown(object, kLength) ? true
@@ -103,6 +104,7 @@ void Recorder::realizeElements(PyObject* object, uint32_t place) {
 }
 
 bool Recorder::realize(PyObject* object, bool deep, int depth) {
+  if (arrayOf(object)) return stop("lets C code look into an array of numpy's");
   if (depth > kDeepest || isAtom(object) || isNamed(object) || isTensor(object)) return true;
   if (!isContainer(object)) {
     if (isIterator(object) && placeOf(object) != kInside) return stop("uses an iterator that was made before the call");
@@ -233,6 +235,7 @@ bool Recorder::readsItem(PyObject* container, PyObject* key) {
   check();
   if (stopped_) return false;
   if (PyType_Check(container)) return true;  // list[int]
+  if (std::optional<bool> known = arrayItem(container, key, nullptr, false)) return *known;
   if (!isContainer(container)) {
     if (!slotIsKnown(container, kGetItem)) return stop(std::string("looks into a ") + Py_TYPE(container)->tp_name);
     return isTensor(container) ? realize(key, true) : true;
@@ -247,6 +250,7 @@ bool Recorder::readsItem(PyObject* container, PyObject* key) {
 bool Recorder::writesItem(PyObject* container, PyObject* key, PyObject* value) {
   check();
   if (stopped_) return false;
+  if (std::optional<bool> known = arrayItem(container, key, value, true)) return *known;
   if (isTensor(container)) return realize(key, true) && (!value || realize(value, true));
   if (!slotIsKnown(container, kSetItem)) return stop(std::string("writes into a ") + Py_TYPE(container)->tp_name);
   static PyObject* const setName = PyUnicode_InternFromString("__setitem__");
@@ -308,6 +312,7 @@ bool Recorder::spreads(PyObject* iterable, PyObject* into) {
 bool Recorder::unary(watch::Unary op, PyObject* operand) {
   check();
   if (stopped_) return false;
+  if (std::optional<bool> known = arrayUnary(op, operand)) return *known;
   if (op == watch::Unary::Truth || op == watch::Unary::Not) {
     if (isContainer(operand)) {
       static PyObject* const truth = PyUnicode_InternFromString("__bool__");
@@ -330,9 +335,10 @@ bool Recorder::unary(watch::Unary op, PyObject* operand) {
   return slotIsKnown(operand, kArithmetic) ? true : stop(std::string("computes with a ") + Py_TYPE(operand)->tp_name);
 }
 
-bool Recorder::binary(watch::Binary, bool inplace, PyObject* left, PyObject* right) {
+bool Recorder::binary(watch::Binary op, bool inplace, PyObject* left, PyObject* right) {
   check();
   if (stopped_) return false;
+  if (std::optional<bool> known = arrayOperator(op, inplace, left, right)) return *known;
   for (PyObject* each : {left, right}) {
     if (!slotIsKnown(each, kArithmetic)) return stop(std::string("computes with a ") + Py_TYPE(each)->tp_name);
     if (!operand(each, false)) return false;
@@ -343,9 +349,10 @@ bool Recorder::binary(watch::Binary, bool inplace, PyObject* left, PyObject* rig
   return true;
 }
 
-bool Recorder::compares(int, PyObject* left, PyObject* right) {
+bool Recorder::compares(int op, PyObject* left, PyObject* right) {
   check();
   if (stopped_) return false;
+  if (std::optional<bool> known = arrayComparison(op, left, right)) return *known;
   for (PyObject* each : {left, right}) {
     if (!slotIsKnown(each, kCompare)) return stop(std::string("compares a ") + Py_TYPE(each)->tp_name);
     if (!operand(each, true)) return false;
@@ -373,6 +380,7 @@ bool Recorder::contains(PyObject* container, PyObject* item) {
 bool Recorder::formats(PyObject* value, int, PyObject*) {
   check();
   if (stopped_) return false;
+  if (arrayOf(value)) return stop("formats an array of numpy's");
   if (!slotIsKnown(value, kText)) return stop(std::string("formats a ") + Py_TYPE(value)->tp_name);
   if (!isAtom(value) && !isNamed(value) && !isContainer(value) && comparesByIdentity(value)) pin(value);
   return realize(value, true);

@@ -5,9 +5,17 @@
 
 #include <unordered_map>
 
+#include "frontend/numpy.h"
 #include "runtime/interpreter.h"
 
 namespace saker::frontend {
+
+at::Tensor tensorAt(PyObject* object) {
+  if (isTensor(object)) return THPVariable_Unpack(object);
+  std::optional<at::Tensor> tensor = numpy::toTensor(object);
+  TORCH_CHECK(tensor, "an array of numpy's cannot be seen as a tensor any more");
+  return *tensor;
+}
 
 std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors) {
   std::unordered_map<const c10::StorageImpl*, uint32_t> first;
@@ -23,7 +31,7 @@ bool Version::fits(const Ambient& now, const CallArguments& call, std::vector<Py
   if (!(ambient == now) || !guards.check(call, found)) return false;
   if (!writes && !dynamic) return true;
   std::vector<at::Tensor> tensors;
-  for (uint32_t place : inputs) tensors.push_back(THPVariable_Unpack(found[place]));
+  for (uint32_t place : inputs) tensors.push_back(tensorAt(found[place]));
   if (writes && !memory.empty() && sharedMemory(tensors) != memory) return false;
   return !dynamic || sizesFit(tensors);
 }
@@ -56,7 +64,7 @@ PyObject* Version::run(const std::vector<PyObject*>& found) {
   HANDLE_TH_ERRORS
   std::vector<at::Tensor> tensors, outputs;
   tensors.reserve(inputs.size());
-  for (uint32_t place : inputs) tensors.push_back(THPVariable_Unpack(found[place]));
+  for (uint32_t place : inputs) tensors.push_back(tensorAt(found[place]));
   // What recipes take from places lives until they are made, whatever the graph lets go of.
   std::vector<Ref> held;
   for (const Recipe& recipe : recipes) {

@@ -60,6 +60,8 @@ class Version {
   PyObject* run(const std::vector<PyObject*>& found);
 };
 
+// A tensor, or an array of numpy's as one.
+at::Tensor tensorAt(PyObject* object);
 // By input, the first one over the same storage.
 std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors);
 

@@ -1,6 +1,7 @@
 #include "python/describe.h"
 
 #include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/tensor_memoryformats.h>
 
 #include "aten/enums.h"
@@ -223,7 +224,8 @@ py::dict describeProgram(const runtime::Program& program) {
   for (bool on : program.gradModes) modes.append(on);
   for (const runtime::Program::Gradient& gradient : program.gradients) gradients.append(gradient.parameter);
   for (const c10::IValue& object : program.objects) {
-    objects.append(object.isGenerator() ? py::cast(object.toGenerator()) : py::object(py::none()));
+    bool known = object.isGenerator() || object.isCustomClass();
+    objects.append(known ? torch::jit::toPyObject(object) : py::object(py::none()));
   }
   out["grad_modes"] = modes;
   out["gradients"] = gradients;

@@ -63,6 +63,11 @@ PyObject* callHidden(Machine& m, PyObject* callable, PyObject* const* arguments,
   return PyObject_Vectorcall(callable, arguments, positional | PY_VECTORCALL_ARGUMENTS_OFFSET, names);
 }
 
+PyObject* callHidden(Machine& m, PyObject* callable, PyObject* arguments, PyObject* keywords) {
+  const Hidden hidden(m.observer());
+  return PyObject_Call(callable, arguments, keywords);
+}
+
 }  // namespace
 
 void keywordsError(PyObject* function, PyObject* keywords) {
@@ -156,7 +161,9 @@ Flow callSpread(Machine& m) {
   if (keywords && !makeDict(m, operands[2])) return Flow::Error;
   if (!makeTuple(callable, operands[1])) return Flow::Error;
   PyObject* dict = keywords ? operands[2] : nullptr;
-  PyObject* result = PyObject_Call(callable, operands[1], dict);
+  PyObject* result = !Py_IS_TYPE(callable, &PyFunction_Type) && m.observer().hidden(callable)
+                         ? callHidden(m, callable, operands[1], dict)
+                         : PyObject_Call(callable, operands[1], dict);
   if (result != nullptr) m.observer().calledSpread(callable, operands[1], dict, result);
   m.consume(keywords ? 3 : 2);
   if (result == nullptr) return Flow::Error;

@@ -100,9 +100,19 @@ class Observer {
 
   // Operators.
   virtual bool unary(Unary op, PyObject* operand) = 0;
+  virtual void unaryDone(Unary op, PyObject* operand, PyObject* result) {  // not of Not and Truth
+    (void)op;
+    (void)operand;
+    (void)result;
+  }
   virtual bool binary(Binary op, bool inplace, PyObject* left, PyObject* right) = 0;
   virtual void binaryDone(Binary op, bool inplace, PyObject* left, PyObject* right, PyObject* result) = 0;
   virtual bool compares(int op, PyObject* left, PyObject* right) = 0;  // Py_LT ...
+  virtual void compared(PyObject* left, PyObject* right, PyObject* result) {
+    (void)left;
+    (void)right;
+    (void)result;
+  }
   virtual bool contains(PyObject* container, PyObject* item) = 0;
   // left is right. Comparisons with None that a jump makes are not told.
   virtual bool identifies(PyObject* left, PyObject* right) {

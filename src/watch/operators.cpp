@@ -7,7 +7,9 @@ namespace {
 
 Flow unary(Machine& m, Unary op, unaryfunc function) {
   if (!m.observer().unary(op, m.top())) return Flow::Stop;
-  return m.replace(1, function(m.top()));
+  PyObject* result = function(m.top());
+  if (result != nullptr) m.observer().unaryDone(op, m.top(), result);
+  return m.replace(1, result);
 }
 
 PyObject* power(PyObject* left, PyObject* right) { return PyNumber_Power(left, right, Py_None); }
@@ -93,6 +95,7 @@ Flow compare(Machine& m) {
   PyTypeObject* type = Py_TYPE(left);
   const bool numbers = type == Py_TYPE(right) && (type == &PyLong_Type || type == &PyFloat_Type);
   PyObject* result = numbers ? type->tp_richcompare(left, right, m.arg()) : PyObject_RichCompare(left, right, m.arg());
+  if (result != nullptr && !numbers) m.observer().compared(left, right, result);
   return m.replace(2, result);
 }
 

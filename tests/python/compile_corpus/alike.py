@@ -8,6 +8,7 @@ import enum
 import types
 from typing import Any
 
+import numpy as np
 import torch
 
 _VALUES = (int, float, complex, bool, str, bytes, type(None), range, slice, torch.dtype, torch.device)
@@ -39,6 +40,9 @@ class _Comparison:
             raise Different(f"{path}: {type(a).__qualname__} and {type(b).__qualname__}")
         if isinstance(a, torch.Tensor):
             return self.tensors(a, b, path)
+        if isinstance(a, (np.ndarray, np.generic)):
+            told = [(str(v.dtype), v.shape, v.strides, v.flags.writeable, v.tobytes()) for v in (a, b)]
+            return self.check(told[0] == told[1], a, b, path)
         if isinstance(a, enum.Enum):
             return self.check(a.name == b.name, a, b, path)
         if isinstance(a, _VALUES) and type(a) in _VALUES:

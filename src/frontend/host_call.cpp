@@ -1,0 +1,126 @@
+#include "frontend/host_call.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/library.h>
+
+#include "aten/trace_key.h"
+#include "frontend/numpy.h"
+#include "frontend/recorder.h"
+
+namespace saker::frontend {
+
+namespace {
+
+namespace py = pybind11;
+
+[[noreturn]] void raised() {
+  python_error error;
+  error.persist();
+  throw error;
+}
+
+Ref made(const HostPart& part, const std::vector<at::Tensor>& tensors) {
+  using Kind = HostPart::Kind;
+  auto size = static_cast<Py_ssize_t>(part.parts.size());
+  switch (part.kind) {
+    case Kind::Constant:
+      return part.object;
+    case Kind::Tensor:
+      return Ref::steal(THPVariable_Wrap(tensors[part.index]));
+    case Kind::Array:
+    case Kind::Scalar:
+      return numpy::fromTensor(tensors[part.index], part.kind == Kind::Scalar);
+    case Kind::Slice: {
+      Ref ends[3];
+      for (size_t i = 0; i < 3; ++i) ends[i] = made(part.parts[i], tensors);
+      return Ref::steal(PySlice_New(ends[0].get(), ends[1].get(), ends[2].get()));
+    }
+    case Kind::Tuple:
+    case Kind::List: {
+      Ref list = Ref::steal(PyList_New(size));
+      for (Py_ssize_t i = 0; i < size; ++i) {
+        PyList_SET_ITEM(list.get(), i, made(part.parts[static_cast<size_t>(i)], tensors).release());
+      }
+      return part.kind == Kind::List ? list : Ref::steal(PyList_AsTuple(list.get()));
+    }
+  }
+  return {};
+}
+
+std::vector<at::Tensor> runHost(c10::intrusive_ptr<HostCall> call, std::vector<at::Tensor> tensors) {
+  return call->run(tensors);
+}
+
+}  // namespace
+
+bool eachLeaf(PyObject* result, const std::function<bool(PyObject*)>& visit) {
+  if (result == Py_None) return true;
+  if (isTensor(result) || numpy::isArray(result) || numpy::isScalar(result)) return visit(result);
+  if (!PyTuple_Check(result) && !PyList_Check(result)) return false;
+  for (Py_ssize_t i = 0; i < Py_SIZE(result); ++i) {
+    if (!eachLeaf(PySequence_Fast_ITEMS(result)[i], visit)) return false;
+  }
+  return true;
+}
+
+HostCall::~HostCall() {
+  py::gil_scoped_acquire gil;
+  callable = {};
+  names = {};
+  arguments.clear();
+}
+
+std::vector<at::Tensor> HostCall::run(const std::vector<at::Tensor>& tensors) {
+  if (std::exchange(isFirst, false)) return std::exchange(given, {});
+  py::gil_scoped_acquire gil;
+  std::vector<Ref> held;
+  std::vector<PyObject*> values;
+  for (const HostPart& part : arguments) {
+    held.push_back(made(part, tensors));
+    if (!held.back()) raised();
+    values.push_back(held.back().get());
+  }
+  size_t named = names ? static_cast<size_t>(PyTuple_GET_SIZE(names.get())) : 0;
+  Ref result = Ref::steal(PyObject_Vectorcall(callable.get(), values.data(), values.size() - named, names.get()));
+  if (!result) raised();
+  std::vector<at::Tensor> out;
+  bool known = eachLeaf(result.get(), [&](PyObject* leaf) {
+    std::optional<at::Tensor> tensor = isTensor(leaf) ? THPVariable_Unpack(leaf) : numpy::toTensor(leaf);
+    bool fits = tensor && out.size() < shapes.size() && shapes[out.size()].fits(*tensor);
+    if (fits) out.push_back(*tensor);
+    return fits;
+  });
+  TORCH_CHECK(known && out.size() == shapes.size(), Operations::name(callable.get()),
+              " gives an array of another size or type than when the function was recorded");
+  return out;
+}
+
+TORCH_LIBRARY_FRAGMENT(saker, library) {
+  library.class_<HostCall>("HostCall");
+  library.def("host(__torch__.torch.classes.saker.HostCall call, Tensor[] tensors) -> Tensor[]");
+}
+
+TORCH_LIBRARY_IMPL(saker, CompositeExplicitAutograd, library) { library.impl("host", &runHost); }
+
+std::vector<at::Tensor> callHost(const c10::intrusive_ptr<HostCall>& call, const std::vector<at::Tensor>& tensors) {
+  static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("saker::host", "");
+  torch::jit::Stack stack{c10::IValue(call), c10::IValue(tensors)};
+  op.callBoxed(&stack);
+  return stack[0].toTensorVector();
+}
+
+HostCalls hostCallsOf(const std::vector<c10::IValue>& objects) {
+  HostCalls out;
+  for (const c10::IValue& object : objects) {
+    if (!object.isObject() || !object.isCustomClass()) continue;
+    static const c10::TypePtr type = c10::getCustomClassType<c10::intrusive_ptr<HostCall>>();
+    if (object.type() != type) continue;
+    out.any = true;
+    out.repeatable &= object.toCustomClass<HostCall>()->repeatable;
+  }
+  return out;
+}
+
+}  // namespace saker::frontend

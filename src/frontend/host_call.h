@@ -1,0 +1,53 @@
+// A call of Python's that computes with the memory of tensors: numpy's functions. In a graph it is one operator,
+// saker::host, that takes the tensors and makes the call again.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/custom_class.h>
+
+#include <vector>
+
+#include "frontend/guards.h"
+#include "frontend/ref.h"
+
+namespace saker::frontend {
+
+// An argument of the call, with tensors in place of what shows their memory.
+struct HostPart {
+  enum class Kind : uint8_t { Constant, Tensor, Array, Scalar, Tuple, List, Slice } kind;
+  Ref object;          // of Constant
+  uint32_t index = 0;  // among the tensors
+  std::vector<HostPart> parts;
+};
+
+class HostCall final : public torch::CustomClassHolder {
+ public:
+  ~HostCall() override;
+
+  Ref callable;
+  std::vector<HostPart> arguments;  // those of keywords last
+  Ref names;
+  bool repeatable = false;
+  std::vector<TensorShape> shapes;  // of what it gives
+
+  // The first time, what the call that was watched has given.
+  std::vector<at::Tensor> given;
+  bool isFirst = true;
+
+  std::vector<at::Tensor> run(const std::vector<at::Tensor>& tensors);
+};
+
+// Calls `visit` with each array, scalar of numpy's or tensor in a result, in order. False: there is something else.
+bool eachLeaf(PyObject* result, const std::function<bool(PyObject* leaf)>& visit);
+
+// Runs the operator, which a tape sees.
+std::vector<at::Tensor> callHost(const c10::intrusive_ptr<HostCall>& call, const std::vector<at::Tensor>& tensors);
+
+// Are there calls of the host in a program, and may all of them be made twice?
+struct HostCalls {
+  bool any = false;
+  bool repeatable = true;
+};
+HostCalls hostCallsOf(const std::vector<c10::IValue>& objects);
+
+}  // namespace saker::frontend

@@ -1,0 +1,266 @@
+// numpy: what it does to the memory of tensors is a call of the host in the graph; what it does to constants is pure.
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+
+#include "frontend/host_call.h"
+#include "frontend/numpy.h"
+#include "frontend/recorder.h"
+
+namespace saker::frontend {
+
+namespace {
+
+using Values = std::vector<PyObject*>;
+
+PyObject* operatorNamed(const char* name) {
+  static PyObject* const module = PyImport_ImportModule("operator");
+  return PyObject_GetAttrString(module, name);
+}
+
+// By watch::Binary; those in place after the plain ones.
+PyObject* operatorOf(watch::Binary op, bool inplace) {
+  static const char* const names[] = {"add", "and_", "floordiv", "lshift", "matmul",  "mul", "mod",
+                                      "or_", "pow",  "rshift",   "sub",    "truediv", "xor"};
+  static const char* const inplaceNames[] = {"iadd", "iand", "ifloordiv", "ilshift", "imatmul",  "imul", "imod",
+                                             "ior",  "ipow", "irshift",   "isub",    "itruediv", "ixor"};
+  return operatorNamed((inplace ? inplaceNames : names)[static_cast<size_t>(op)]);
+}
+
+bool isOneOf(PyObject* name, std::initializer_list<const char*> names) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](const char* each) { return PyUnicode_CompareWithASCIIString(name, each) == 0; });
+}
+
+std::string nameOf(PyObject* callable) {
+  Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
+  const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
+  PyErr_Clear();
+  return text ? text : "";
+}
+
+// Builtin functions that ask their arguments to compute.
+bool isArithmetic(PyObject* callable) {
+  if (!PyCFunction_Check(callable)) return false;
+  std::string name = nameOf(callable);
+  Ref module = Ref::steal(PyObject_GetAttrString(callable, "__module__"));
+  PyErr_Clear();
+  bool ofOperator =
+      module && PyUnicode_Check(module.get()) && PyUnicode_CompareWithASCIIString(module.get(), "_operator") == 0;
+  return name == "abs" || name == "pow" || name == "divmod" ||
+         (ofOperator && name != "contains" && name != "truth" && name != "not_" && name != "index");
+}
+
+// Functions of PyTorch's that turn arrays into tensors or tensors into arrays.
+bool converts(PyObject* callable, const Values& args) {
+  if (!PyCFunction_Check(callable) && !Py_IS_TYPE(callable, &PyMethodDescr_Type)) return false;
+  std::string name = nameOf(callable);
+  if (name == "numpy") return !args.empty() && isTensor(args[0]);
+  bool takesArray = !args.empty() && (numpy::isArray(args[0]) || numpy::isScalar(args[0]));
+  return takesArray && (name == "from_numpy" || name == "as_tensor" || name == "asarray" || name == "tensor");
+}
+
+}  // namespace
+
+bool Recorder::holdsArrays(PyObject* object, int depth) const {
+  if (arrays_.contains(object)) return true;
+  if (depth > 3 || !(PyTuple_CheckExact(object) || PyList_CheckExact(object))) return false;
+  for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i) {
+    if (holdsArrays(PySequence_Fast_ITEMS(object)[i], depth + 1)) return true;
+  }
+  return false;
+}
+
+void Recorder::foundArray(uint32_t place, PyObject* object) {
+  std::optional<at::Tensor> tensor = numpy::toTensor(object);
+  if (!tensor) return;
+  guards_.tensors.emplace_back(*tensor);
+  checkIs(Op::Array, place, nullptr, static_cast<int64_t>(guards_.tensors.size() - 1));
+  tensors_.emplace(tensor->unsafeGetTensorImpl(), place);
+  arrays_.emplace(object, Array{*tensor, false, !numpy::isWriteable(object)});
+}
+
+std::optional<HostPart> Recorder::hostPart(PyObject* object, std::vector<at::Tensor>& tensors) {
+  using Kind = HostPart::Kind;
+  auto number = static_cast<uint32_t>(tensors.size());
+  if (auto found = arrays_.find(object); found != arrays_.end()) {
+    tensors.push_back(found->second.tensor);
+    return HostPart{found->second.scalar ? Kind::Scalar : Kind::Array, {}, number, {}};
+  }
+  if (isTensor(object)) {
+    tensors.push_back(THPVariable_Unpack(object));
+    return HostPart{Kind::Tensor, {}, number, {}};
+  }
+  if (isAtom(object) || isNamed(object)) return HostPart{Kind::Constant, Ref::borrow(object), 0, {}};
+  HostPart made{Kind::Tuple, {}, 0, {}};
+  if (PySlice_Check(object)) {
+    made.kind = Kind::Slice;
+    auto* slice = reinterpret_cast<PySliceObject*>(object);
+    for (PyObject* end : {slice->start, slice->stop, slice->step}) {
+      std::optional<HostPart> part = hostPart(end, tensors);
+      if (!part) return std::nullopt;
+      made.parts.push_back(std::move(*part));
+    }
+    return made;
+  }
+  if (!PyTuple_CheckExact(object) && !PyList_CheckExact(object)) {
+    stop(std::string("gives a ") + Py_TYPE(object)->tp_name + " to numpy");
+    return std::nullopt;
+  }
+  uint32_t place = placeOf(object);
+  if (place != kInside && realized_.insert(object).second) realizeElements(object, place);
+  made.kind = PyList_CheckExact(object) ? Kind::List : Kind::Tuple;
+  for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i) {
+    std::optional<HostPart> part = hostPart(PySequence_Fast_ITEMS(object)[i], tensors);
+    if (!part) return std::nullopt;
+    made.parts.push_back(std::move(*part));
+  }
+  return made;
+}
+
+bool Recorder::hosts(PyObject* callable, const Values& args, PyObject* names) {
+  if (speculative_) return stop("computes with numpy");
+  auto call = c10::make_intrusive<HostCall>();
+  call->callable = Ref::borrow(callable);
+  call->names = Ref::borrow(names);
+  call->repeatable = numpy::isRepeatable(callable, names);
+  hosted_.emplace();
+  bool random = numpy::isCython(callable);
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (i == 0 && random && !isAtom(args[0]) && !arrays_.contains(args[0])) {  // a generator of numbers
+      call->arguments.push_back({HostPart::Kind::Constant, Ref::borrow(args[0]), 0, {}});
+      pin(args[0]);
+      continue;
+    }
+    std::optional<HostPart> part = hostPart(args[i], hosted_->tensors);
+    if (!part) {
+      hosted_.reset();
+      return false;
+    }
+    call->arguments.push_back(std::move(*part));
+  }
+  hosted_->call = std::move(call);
+  return true;
+}
+
+std::optional<bool> Recorder::callsNumpy(PyObject* callable, const Values& given, PyObject* names) {
+  Values args = given;
+  PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
+  bool bound = self && (isTensor(self) || numpy::isArray(self) || numpy::isScalar(self));
+  if (bound) args.insert(args.begin(), self);
+  bool holds = std::any_of(args.begin(), args.end(), [&](PyObject* arg) { return holdsArrays(arg); });
+  bool isNumpy = numpy::isFunction(callable) || (holds && isArithmetic(callable));
+  bool converting = converts(callable, args);
+  if (!isNumpy && !holds && !converting) return std::nullopt;
+  if (!isNumpy && !converting) {
+    Behaviour behaviour = operations_.ofCall(callable);
+    bool looks = behaviour == Behaviour::Shallow || behaviour == Behaviour::Identity ||
+                 behaviour == Behaviour::Mutates || behaviour == Behaviour::Length;
+    if (PyFunction_Check(callable) || looks || PyType_Check(callable)) return std::nullopt;
+    if (!PyCFunction_Check(callable) && !Py_IS_TYPE(callable, &PyMethodDescr_Type)) return std::nullopt;
+    return stop("gives an array of numpy's to " + Operations::name(callable));
+  }
+  if (PyType_Check(callable) && !holds) {
+    for (PyObject* arg : args) {
+      if (!realize(arg, true)) return false;
+    }
+    return true;  // a number or a dtype made of constants
+  }
+  if (numpy::tellsGeometry(callable)) return true;
+  if (bound) {
+    Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
+    Ref unbound = name ? Ref::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(self)), name.get())) : Ref();
+    if (!unbound) {
+      PyErr_Clear();
+      return stop("calls " + Operations::name(callable) + ", which is not known");
+    }
+    if (!hosts(unbound.get(), args, names)) return false;
+  } else if (!hosts(callable, args, names)) {
+    return false;
+  }
+  hiding_ = calling_;
+  return true;
+}
+
+void Recorder::hosted(PyObject* result) {
+  Hosted done = std::move(*hosted_);
+  hosted_.reset();
+  std::vector<PyObject*> leaves;
+  bool known = eachLeaf(result, [&](PyObject* leaf) {
+    std::optional<at::Tensor> tensor = isTensor(leaf) ? THPVariable_Unpack(leaf) : numpy::toTensor(leaf);
+    if (!tensor) return false;
+    leaves.push_back(leaf);
+    done.call->given.push_back(*tensor);
+    done.call->shapes.emplace_back(*tensor);
+    return true;
+  });
+  if (!known) {
+    tape_.spoil("numpy gives a " + std::string(Py_TYPE(result)->tp_name) + ", which depends on data");
+    return check();
+  }
+  std::vector<at::Tensor> tensors = done.call->given;
+  callHost(done.call, done.tensors);
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    if (isTensor(leaves[i])) continue;
+    kept_.push_back(Ref::borrow(leaves[i]));
+    bool scalar = numpy::isScalar(leaves[i]);
+    arrays_.emplace(leaves[i], Array{tensors[i], scalar, !scalar && !numpy::isWriteable(leaves[i])});
+  }
+  check();
+}
+
+std::optional<bool> Recorder::arrayAttribute(PyObject* owner, PyObject* name) {
+  if (!arrays_.contains(owner)) {
+    // These never change.
+    if (numpy::isDtype(owner) || numpy::isScalar(owner) || numpy::isDtypeClass(owner)) return true;
+    PyObject* found = numpy::isLoaded() && !PyType_Check(owner) ? _PyType_Lookup(Py_TYPE(owner), name) : nullptr;
+    if (found && numpy::isCython(found) && numpy::isFunction(found)) return true;
+    return std::nullopt;
+  }
+  if (isOneOf(name, {"shape", "ndim", "size", "dtype", "itemsize", "strides", "nbytes", "__class__"})) return true;
+  if (isOneOf(name, {"T", "real", "imag", "mT"})) {
+    static PyObject* const getAttribute = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
+    return hosts(getAttribute, {owner, name}, nullptr);
+  }
+  PyObject* found = _PyType_Lookup(Py_TYPE(owner), name);
+  if (found && Py_IS_TYPE(found, &PyMethodDescr_Type)) return true;
+  const char* text = PyUnicode_AsUTF8(name);
+  return stop(std::string("reads ") + (text ? text : "?") + " of an array of numpy's");
+}
+
+std::optional<bool> Recorder::arrayOperator(watch::Binary op, bool inplace, PyObject* left, PyObject* right) {
+  if (!arrays_.contains(left) && !arrays_.contains(right)) return std::nullopt;
+  if (isTensor(left) || isTensor(right)) return stop("computes with a tensor and an array of numpy's");
+  Ref function = Ref::steal(operatorOf(op, inplace));
+  return hosts(function.get(), {left, right}, nullptr);
+}
+
+std::optional<bool> Recorder::arrayUnary(watch::Unary op, PyObject* operand) {
+  if (!arrays_.contains(operand)) return std::nullopt;
+  if (op == watch::Unary::Truth || op == watch::Unary::Not) return stop("asks whether an array of numpy's is true");
+  const char* name = op == watch::Unary::Negative ? "neg" : op == watch::Unary::Positive ? "pos" : "invert";
+  Ref function = Ref::steal(operatorNamed(name));
+  return hosts(function.get(), {operand}, nullptr);
+}
+
+std::optional<bool> Recorder::arrayComparison(int op, PyObject* left, PyObject* right) {
+  if (!arrays_.contains(left) && !arrays_.contains(right)) return std::nullopt;
+  if (isTensor(left) || isTensor(right)) return stop("compares a tensor with an array of numpy's");
+  static const char* const names[] = {"lt", "le", "eq", "ne", "gt", "ge"};
+  Ref function = Ref::steal(operatorNamed(names[op]));
+  return hosts(function.get(), {left, right}, nullptr);
+}
+
+std::optional<bool> Recorder::arrayItem(PyObject* array, PyObject* key, PyObject* value, bool writes) {
+  if (!arrays_.contains(array)) {
+    if (writes ? value && holdsArrays(value) && isTensor(array) : false) return stop("writes an array into a tensor");
+    return std::nullopt;
+  }
+  Ref function = Ref::steal(operatorNamed(!writes ? "getitem" : value ? "setitem" : "delitem"));
+  if (!writes) return hosts(function.get(), {array, key}, nullptr);
+  if (!value || !hosts(function.get(), {array, key, value}, nullptr)) return false;
+  hosted(Py_None);  // written down before it is done: the order is what counts
+  return !stopped_;
+}
+
+}  // namespace saker::frontend
