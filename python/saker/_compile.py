@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -48,8 +49,25 @@ def _foreign(backend: Callable, options: dict[str, Any] | None) -> Callable:
     return make
 
 
+@functools.cache
+def _seen_as(cls: type, also: type | None) -> type:
+    """What isinstance sees: a class that is `cls`, and what torch.compile would have made of it."""
+    if also is None or issubclass(cls, also):
+        return cls
+    try:
+        return type(cls.__name__, (cls, also), {"__module__": cls.__module__, "__qualname__": cls.__qualname__})
+    except TypeError:  # a metaclass or layout that allows no second base
+        return cls
+
+
 class CompiledModule(torch.nn.Module):
     """A module whose call is compiled. Everything else is the module's own."""
+
+    @property
+    def __class__(self) -> type:
+        """Programs that look for compiled modules look for torch.compile's; if it is loaded, this looks like one."""
+        loaded = sys.modules.get("torch._dynamo.eval_frame")
+        return _seen_as(type(self._orig_mod), getattr(loaded, "OptimizedModule", None))
 
     def __init__(self, module: torch.nn.Module, compiled: Callable) -> None:
         super().__init__()

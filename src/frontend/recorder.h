@@ -193,6 +193,10 @@ class Recorder final : public watch::Observer {
   bool operand(PyObject* object, bool deep);
   void check();
 
+  // Is this the call that initialises a lazy module? It is not recorded.
+  bool initialises(PyObject* function, const watch::Arguments& arguments);
+  void initialised(PyObject* module);
+
   // --- numpy; what is no business of it has no answer ---
   std::optional<bool> callsNumpy(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
   std::optional<bool> arrayAttribute(PyObject* owner, PyObject* name);
@@ -249,6 +253,7 @@ class Recorder final : public watch::Observer {
   Ref wasCompiling_;
   bool raising_;
   bool speculative_;
+  PyObject* initialising_ = nullptr;
   PyObject* hiding_ = nullptr;  // a call whose inside is not recorded
   std::optional<tracing::TapeScope> untaped_;
 };

@@ -60,6 +60,7 @@ std::string nameOf(PyObject* callable) {
 
 void Recorder::called(PyObject* callable, const watch::Arguments& arguments, PyObject* result) {
   if (hosted_) return hosted(result);
+  if (PyObject* module = std::exchange(initialising_, nullptr); module && !stopped_) initialised(module);
   check();
   gave(callable, result, arguments.positional);
 }
@@ -166,7 +167,10 @@ bool Recorder::callsSpread(PyObject* callable, PyObject* args, PyObject* kwargs)
 bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
   check();
   if (stopped_) return false;
-  if (PyFunction_Check(callable)) return true;
+  if (PyFunction_Check(callable)) {
+    if (initialises(callable, arguments) && speculative_) return stop("initialises a lazy module");
+    return true;
+  }
   calling_ = callable;
   return callsKnown(callable, arguments);
 }

@@ -131,12 +131,13 @@ Flow call(Machine& m) {
   const size_t positional = count - (names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names)));
   const Arguments told{.values = arguments, .positional = positional, .names = names};
   if (!m.observer().calls(callable, told)) return Flow::Stop;
-  const bool python = Py_IS_TYPE(callable, &PyFunction_Type);
+  const bool hidden = m.observer().hidden(callable);
+  const bool python = !hidden && Py_IS_TYPE(callable, &PyFunction_Type);
   if (python) {
     m.callee = callable;
     m.given = arguments;
   }
-  PyObject* result = !python && m.observer().hidden(callable)
+  PyObject* result = hidden
                          ? callHidden(m, callable, arguments, positional, names)
                          : PyObject_Vectorcall(callable, arguments, positional | PY_VECTORCALL_ARGUMENTS_OFFSET, names);
   const bool given = python && m.callee == nullptr;

@@ -342,3 +342,17 @@ def test_sizes_that_are_returned() -> None:
         got = compiled(torch.ones(rows, 2))
         assert got[1:] == (rows * 2, (rows, 2))
         assert type(got[1]) is int
+
+
+def test_a_compiled_module_is_of_the_class_of_its_module() -> None:
+    class Model(torch.nn.Linear):
+        pass
+
+    compiled = saker.compile(Model(2, 2))
+    assert isinstance(compiled, Model)
+    assert isinstance(compiled, saker._compile.CompiledModule)
+    assert not isinstance(compiled, torch.nn.Conv2d)
+    assert isinstance(copy.deepcopy(compiled), Model)
+    optimized = pytest.importorskip("torch._dynamo.eval_frame").OptimizedModule  # as transformers looks for it
+    assert isinstance(compiled, optimized)
+    assert compiled._orig_mod.weight is compiled.weight

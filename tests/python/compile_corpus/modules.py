@@ -404,3 +404,29 @@ def user_function_of_autograd():
             return g * 2 + x * 0
 
     return world(lambda x: Double.apply(x) + 1, vec(grad=True))
+
+
+def lazy_modules_in_a_model():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.LazyLinear(4)
+            self.b = nn.LazyBatchNorm1d()
+
+        def forward(self, x):
+            return self.b(self.a(x)).relu()
+
+    torch.manual_seed(0)
+    m = Model()
+    return world(m, vec(4, 3), state=lambda: [type(m.a), *(p for p in m.parameters() if not nn.parameter.is_lazy(p))])
+
+
+def a_lazy_module_made_anew():
+    torch.manual_seed(0)
+    box = [nn.LazyLinear(2)]
+
+    def another():
+        torch.manual_seed(1)
+        box[0] = nn.LazyLinear(2)
+
+    return world(lambda x: box[0](x), vec(4, 3), state=lambda: type(box[0]), changes=[another])
