@@ -52,7 +52,12 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
   // A mode is an object with a state of its own, which is none of the function's.
   if (now.functorch || now.dispatchModes > 0 || now.functionModes > 0) return plain(args, nargsf, names);
   CallArguments call{args, static_cast<size_t>(PyVectorcall_NARGS(nargsf)), names};
-  std::vector<PyObject*> found;
+  // The memory is used again, unless a call inside of the call has it.
+  std::vector<PyObject*> found = std::exchange(found_, {});
+  struct GiveBack {
+    std::vector<PyObject*>&from, &to;
+    ~GiveBack() { to = std::move(from); }
+  } giveBack{found, found_};
   for (size_t i = 0; i < versions_.size(); ++i) {
     if (!versions_[i]->fits(now, call, found)) {
       if (i == 0)
@@ -120,6 +125,7 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   report.guards = version->guards.size();
   report.compiling = progress.seconds();
   note(report, *version);
+  version->settle();
   versions_.insert(versions_.begin(), version);
   return version->run(found);
 }
@@ -191,6 +197,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     return nullptr;
   }
   counts().guards += version->guards.size();
+  version->settle();
   versions_.insert(versions_.begin(), std::move(version));
   return result;
 }

@@ -77,6 +77,7 @@ class Compiled {
   std::vector<std::shared_ptr<Version>> versions_;
   std::vector<Report> reports_;
   std::string lastFailure_;
+  std::vector<PyObject*> found_;  // room for what a check of guards finds
   bool warned_ = false;
 };
 

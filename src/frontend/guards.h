@@ -109,8 +109,12 @@ class Guards {
   // Abstract classes were asked: which classes were registered with one, as a number that moves with each.
   Ref registrations;
 
-  // Fills `found` (borrowed, by place). False: something does not hold; `failure` says which instruction failed, or
-  // which type, if asked for.
+  // The places of which the caller wants to know what was found there.
+  std::vector<uint32_t> wanted;
+  bool wantsAll = true;
+
+  // Fills `found` (borrowed, by place; what is not wanted may be left out). False: something does not hold; `failure`
+  // says which instruction failed, or which type, if asked for.
   bool check(const CallArguments& call, std::vector<PyObject*>& found);
   // The reason of the last failure, in words.
   std::string failure() const;

@@ -6,8 +6,10 @@
 // tells (tensors, lists, sets, functions) is checked every time.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <Python.h>
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -28,24 +30,39 @@ class Memo {
   void disarm();
 
  private:
-  // Of an instance: its type and its dict; of a dict: its version; or of both.
-  struct Witness {
-    PyObject* object;    // or nullptr
-    PyTypeObject* type;  // of the object
-    PyObject** slot;     // where the object has its dict, or nullptr
-    PyObject* dict;      // or nullptr
-    uint64_t version;
-    uint32_t lookups;  // what is looked up in the dict; or the one instruction that loads a pointer
-    bool load;         // an instruction that must find the same object
+  // A word of memory that must not have moved: the type of an object, where it has its dict, the version of a dict,
+  // what a cell holds. Without an address, `value` is the number of a load that must find the same object.
+  struct Word {
+    const uint64_t* at;
+    uint64_t value;
+  };
+  // A tensor that is where it was: it may have been given another shape all the same.
+  struct Seen {
+    PyObject* object;
+    PyTypeObject* type;
+    const void* impl;  // these two only to have them in the cache in time
+    const void* meta;
+    c10::DispatchKeySet keys;
+    caffe2::TypeMeta dtype;
+    bool requiresGrad, leaf;
+    uint8_t dims;
+    uint32_t instruction;
+    int64_t offset;
+    std::array<int64_t, 4> sizes, strides;
+
+    bool fits() const;
   };
 
   class Builder;
-  bool lookAgain(Witness& witness, Guards& guards, const CallArguments& call, std::vector<PyObject*>& found);
+  bool lookAgain(Word& word, const std::vector<uint32_t>& lookups, Guards& guards, const CallArguments& call,
+                 std::vector<PyObject*>& found);
 
-  std::vector<Witness> witnesses_;
-  std::vector<std::vector<uint32_t>> lookups_;  // instructions, by witness
-  std::vector<uint32_t> rest_;                  // instructions that run every time
+  std::vector<Word> words_;
+  std::vector<std::vector<uint32_t>> lookups_;  // by word: instructions that look into a dict of that version
+  std::vector<Seen> tensors_;
+  std::vector<uint32_t> rest_;  // instructions that run every time
   std::vector<PyObject*> found_;
+  std::vector<uint32_t> copied_;  // places that are wanted of it
   bool armed_ = false;
 };
 

@@ -27,6 +27,14 @@ std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors) {
   return out;
 }
 
+void Version::settle() {
+  guards.wanted = inputs;
+  for (const Recipe& recipe : recipes) {
+    if (recipe.kind == Recipe::Kind::Place) guards.wanted.push_back(recipe.index);
+  }
+  guards.wantsAll = false;
+}
+
 bool Version::fits(const Ambient& now, const CallArguments& call, std::vector<PyObject*>& found) {
   if (!(ambient == now) || !guards.check(call, found)) return false;
   if (!writes && !dynamic) return true;

@@ -43,6 +43,8 @@ class Version {
   bool inGraph = false;   // the tensor program runs, or has failed
   bool verified = false;  // compared with eager mode, where that was asked for
 
+  // The recording is complete: of all places, only these matter to run().
+  void settle();
   // True: everything holds; `found` has what is at each place.
   bool fits(const Ambient& now, const CallArguments& call, std::vector<PyObject*>& found);
   template <typename Visit>
