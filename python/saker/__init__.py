@@ -16,6 +16,7 @@ from saker._capture import capture
 from saker._compile import compile
 from saker._deferred import deferred
 from saker._explain import Explanation, explain
+from saker._export import aot_export_joint_simple, aot_export_module
 from saker._graph import Graph
 from saker._logs import from_environment, set_logs
 from saker._stats import reset, stats
@@ -35,6 +36,8 @@ __all__ = [
     "SymbolSpace",
     "VerifyError",
     "__version__",
+    "aot_export_joint_simple",
+    "aot_export_module",
     "aot_function",
     "aot_module",
     "aot_module_simplified",

@@ -2,97 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from saker import _C
+from saker._backends import Compiler, Executable, Graphs, strategy_of
 from saker._capture import as_capture_error
 from saker._compiling import compiling
 from saker._doors import doors
+from saker._fakes import is_fake, mode_of, without_fakes
 from saker._stats import count
-from saker.errors import CaptureError, Refusal
-
-# A back end: a graph module and example inputs to a callable.
-Compiler = Callable[[torch.fx.GraphModule, list[Any]], Callable]
+from saker.errors import CaptureError, FakeTensorError, Refusal
 
 
-class _LateExecutable:
-    """What a back end makes of a graph, when the graph is first run: the inputs of that run are its examples."""
+class _Options:
+    def __init__(
+        self,
+        compilers: tuple[Compiler | None, Compiler | None, Compiler | None],
+        partition_fn: Callable | str,
+        decompositions: dict | None,
+        memory_budget: float,
+        dynamic: bool = False,
+    ) -> None:
+        forward, backward, inference = compilers
+        self.forward = forward
+        self.backward = backward or forward
+        self.inference = inference or forward
+        self.min_cut = strategy_of(partition_fn) == "min_cut"
+        self.decompositions = decompositions
+        self.memory_budget = memory_budget
+        self.dynamic = dynamic
+        self.fake_mode: Any = None  # what the examples for compilers belong to
 
-    def __init__(self, compiler: Compiler, program: _C.Program) -> None:
-        self.compiler = compiler
-        self.program = program
-        self.compiled: Callable | None = None
 
-    def __call__(self, *inputs: torch.Tensor) -> list[torch.Tensor | None]:
-        from saker._fx import to_fx
+class _Recorded:
+    """What a function gave when it was captured: the structure, and whatever is no tensor."""
 
-        if self.compiled is None:
-            self.compiled = self.compiler(to_fx(self.program), list(inputs))
-        if getattr(self.compiled, "_boxed_call", False):
-            return list(self.compiled(list(inputs)))
-        returned = self.compiled(*inputs)
-        return [returned] if isinstance(returned, torch.Tensor) else list(returned)
+    def __init__(self, fn: Callable, leaves: list[Any], spec: pytree.TreeSpec, places: list[int]) -> None:
+        self.fn, self.leaves, self.spec_in, self.places = fn, leaves, spec, places
+
+    def call(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        given = list(self.leaves)
+        for place, tensor in zip(self.places, tensors, strict=True):
+            given[place] = tensor
+        args, kwargs = pytree.tree_unflatten(given, self.spec_in)
+        results, self.spec = pytree.tree_flatten(self.fn(*args, **kwargs))
+        for leaf in results:
+            if isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                raise CaptureError("Unsupported", "a result is a number that may change; return a tensor instead")
+        self.tensors = [i for i, leaf in enumerate(results) if isinstance(leaf, torch.Tensor)]
+        self.constants = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in results]
+        return [results[i] for i in self.tensors]
+
+    def results(self, tensors: list[torch.Tensor]) -> Any:
+        leaves = list(self.constants)
+        for place, tensor in zip(self.tensors, tensors, strict=True):
+            leaves[place] = tensor
+        return pytree.tree_unflatten(leaves, self.spec)
 
 
 class _Compiled:
-    """A function compiled for the structure of its first arguments."""
+    """A function compiled for arguments like the first ones."""
 
-    def __init__(self, fn: Callable, args: tuple, kwargs: dict[str, Any], options: dict[str, Any]) -> None:
-        leaves, self.spec = pytree.tree_flatten((args, kwargs))
-        self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-        constants = list(leaves)
-        made: dict[str, Any] = {}
+    def __init__(self, fn: Callable, args: tuple, kwargs: dict[str, Any], options: _Options) -> None:
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        tensors = [leaves[i] for i in places]
+        self.recorded = _Recorded(fn, leaves, spec, places)
+        self.native, self.reason = self._capture(tensors, options)
+        self.single = False
+        if self.native is not None:
+            self.single = self.recorded.spec.is_leaf() and self.recorded.tensors == [0]
+            count("graphs")
+            count("operators", len(self.native.forward))
+            self._use_compilers(options, Graphs(self.native, options.decompositions, options.fake_mode))
+        self.recorded.fn = self.recorded.leaves = None  # not needed any more, and not to be kept alive
 
-        def flat(*tensors: torch.Tensor) -> list[torch.Tensor]:
-            given = list(constants)
-            for place, tensor in zip(self.places, tensors, strict=True):
-                given[place] = tensor
-            call_args, call_kwargs = pytree.tree_unflatten(given, self.spec)
-            results, made["spec"] = pytree.tree_flatten(fn(*call_args, **call_kwargs))
-            made["constants"] = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in results]
-            made["tensors"] = [i for i, leaf in enumerate(results) if isinstance(leaf, torch.Tensor)]
-            return [leaf for leaf in results if isinstance(leaf, torch.Tensor)]
-
-        tensors = [leaves[i] for i in self.places]
+    def _capture(self, tensors: list[torch.Tensor], options: _Options) -> tuple[_C.CompiledFunction | None, str]:
         generator = torch.default_generator.get_state()
+        sizes = _sizes(tensors) if options.dynamic else []
         try:
             with doors, compiling():
-                self.native, self.reason = _C.aot_compile(
-                    flat, tensors, options["min_cut"], options["budget"], _sizes(tensors) if options["dynamic"] else []
-                )
+                return _C.aot_compile(self.recorded.call, tensors, options.min_cut, options.memory_budget, sizes)
         except CaptureError:
             raise
         except Refusal as error:
             raise as_capture_error(error) from error
+        except AssertionError as error:
+            raise_if_fake(error)
+            raise
         finally:
             torch.default_generator.set_state(generator)
-        self.made = made
-        self.single = False
-        if self.native is not None:
-            self.single = made["spec"].is_leaf() and made["tensors"] == [0]
-            count("graphs")
-            count("operators", len(self.native.forward))
-            self._use_compilers(options)
 
-    def _use_compilers(self, options: dict[str, Any]) -> None:
-        forward = options["fw_compiler"] if self.native.training else options["inference_compiler"]
-        backward = options["bw_compiler"] if self.native.training else None
+    def _use_compilers(self, options: _Options, graphs: Graphs) -> None:
+        forward = options.forward if self.native.training else options.inference
+        backward = options.backward if self.native.training else None
+        made = Executable(forward, lambda: graphs.forward) if forward else None
+        if made:
+            made.compile()
         self.native.set_executables(
-            _LateExecutable(forward, self.native.forward_program()) if forward else None,
-            _LateExecutable(backward, self.native.backward_program()) if backward else None,
-            (lambda program: _LateExecutable(backward, program)) if backward else None,
+            made,
+            Executable(backward, lambda: graphs.backward) if backward else None,
+            (lambda program: Executable(backward, lambda: graphs.other_backward(program))) if backward else None,
         )
 
-    def results(self, returned: list[torch.Tensor | None]) -> Any:
+    def results(self, tensors: list[torch.Tensor | None]) -> Any:
         """The function's results, of the tensors that come out of the graph."""
-        results = list(self.made["constants"])
-        for place, tensor in zip(self.made["tensors"], returned, strict=True):
-            results[place] = tensor
-        return pytree.tree_unflatten(results, self.made["spec"])
+        return self.recorded.results(tensors)
 
 
 def _sizes(tensors: list[torch.Tensor]) -> list[tuple[int, int, str]]:
@@ -100,7 +120,7 @@ def _sizes(tensors: list[torch.Tensor]) -> list[tuple[int, int, str]]:
     return [(i, dim, "") for i, tensor in enumerate(tensors) for dim in range(tensor.dim())]
 
 
-def _callable(fn: Callable, options: dict[str, Any]) -> Callable:
+def _callable(fn: Callable, options: _Options) -> _C.AotCallable:
     """Calls what was compiled for a call; compiles where nothing was yet, or autograd is in another state."""
     return _C.AotCallable(
         fn,
@@ -110,23 +130,12 @@ def _callable(fn: Callable, options: dict[str, Any]) -> Callable:
     )
 
 
-def _options(  # noqa: PLR0917
-    fw_compiler: Compiler | None,
-    bw_compiler: Compiler | None,
-    partition_fn: Callable | str,
-    inference_compiler: Compiler | None,
-    memory_budget: float,
-    dynamic: bool = False,
-) -> dict[str, Any]:
-    name = partition_fn if isinstance(partition_fn, str) else getattr(partition_fn, "__name__", "")
-    return {
-        "fw_compiler": fw_compiler,
-        "bw_compiler": bw_compiler or fw_compiler,
-        "inference_compiler": inference_compiler or fw_compiler,
-        "min_cut": "min_cut" in name,
-        "budget": memory_budget,
-        "dynamic": dynamic,
-    }
+def raise_if_fake(error: AssertionError) -> None:
+    """PyTorch's assertions about fake tensors are about one that the function found, and come as an error of ours."""
+    if "FakeTensor" in str(error) and not isinstance(error, FakeTensorError):
+        raise FakeTensorError(
+            "Unexpected fake tensor: the function uses one that is no argument; it has no data"
+        ) from error
 
 
 def aot_function(  # noqa: PLR0917 (the order of PyTorch's)
@@ -140,8 +149,10 @@ def aot_function(  # noqa: PLR0917 (the order of PyTorch's)
     inference_compiler: Compiler | None = None,
     *,
     dynamic: bool = False,
+    enable_log: bool = True,
+    disable_functionalization: bool = False,
     memory_budget: float = 1.0,
-    **ignored: Any,
+    **_unused: Any,
 ) -> Callable:
     """``fn``, compiled on its first call; later calls run what was compiled then.
 
@@ -150,20 +161,48 @@ def aot_function(  # noqa: PLR0917 (the order of PyTorch's)
     differs.
 
     Forward and backward are captured together and cut in two. A compiler is called with a ``torch.fx.GraphModule`` and
-    example inputs and gives a callable; without one, Saker's own executor runs. ``partition_fn`` is "min_cut" or
-    "default" (a function of PyTorch's with such a name counts as that).
+    example inputs (fake tensors) and gives a callable; without one, Saker's own executor runs. ``decompositions`` are
+    used in the graphs that compilers get. ``partition_fn`` is "min_cut" or "default" (a function of PyTorch's with such
+    a name counts as that).
+
+    The remaining arguments of PyTorch's function change nothing here: writes to arguments are done behind the graph.
     """
-    options = _options(fw_compiler, bw_compiler, partition_fn, inference_compiler, memory_budget, dynamic)
-    return _callable(fn, options)
+    compilers = (fw_compiler, bw_compiler, inference_compiler)
+    return _callable(fn, _Options(compilers, partition_fn, decompositions, memory_budget, dynamic))
+
+
+class Functional:
+    """A module as a function of its parameters and buffers; buffers that it replaces are results."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.module = module
+        for name, tensor in self.state().items():
+            if is_fake(tensor):
+                raise FakeTensorError(f"Unexpected fake tensor: {name} of the module has no data")
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return {
+            **dict(self.module.named_parameters(remove_duplicate=False)),
+            **dict(self.module.named_buffers(remove_duplicate=False)),
+        }
+
+    def call(self, state: dict[str, torch.Tensor], *args: Any, **kwargs: Any) -> tuple[Any, dict[str, torch.Tensor]]:
+        given = dict(state)
+        result = torch.func.functional_call(self.module, state, args, kwargs)
+        return result, {name: tensor for name, tensor in state.items() if tensor is not given[name]}
+
+    def take(self, returned: tuple[Any, dict[str, torch.Tensor]]) -> Any:
+        result, replaced = returned
+        for name, tensor in replaced.items():
+            path, _, attribute = name.rpartition(".")
+            setattr(self.module.get_submodule(path), attribute, tensor)
+        return result
 
 
 def aot_module(mod: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
     """``mod`` with its forward compiled by ``aot_function``; parameters and buffers are inputs of the graphs."""
-
-    def functional(named: dict[str, torch.Tensor], *args: Any, **kwargs: Any) -> Any:
-        return torch.func.functional_call(mod, named, args, kwargs)
-
-    compiled = aot_function(functional, *args, **kwargs)
+    functional = Functional(mod)
+    compiled = aot_function(functional.call, *args, **kwargs)
 
     class AotModule(torch.nn.Module):
         def __init__(self) -> None:
@@ -171,42 +210,55 @@ def aot_module(mod: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Modu
             self.orig_module = mod
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
-            named = {**dict(mod.named_parameters()), **dict(mod.named_buffers())}
-            return compiled(named, *args, **kwargs)
+            return functional.take(compiled(functional.state(), *args, **kwargs))
 
     return AotModule()
 
 
 def aot_module_simplified(  # noqa: PLR0917 (the order of PyTorch's)
     mod: torch.nn.Module,
-    args: tuple | list,
+    args: Sequence[Any],
     fw_compiler: Compiler | None = None,
     bw_compiler: Compiler | None = None,
     partition_fn: Callable | str = "min_cut",
     decompositions: dict | None = None,
     keep_inference_input_mutations: bool = False,
     inference_compiler: Compiler | None = None,
+    compiler_config_extra: Any = None,
+    ignore_shape_env: bool = False,
+    disable_functionalization: bool = False,
+    pre_grad_passes: Callable | None = None,
     *,
     memory_budget: float = 1.0,
-    **ignored: Any,
+    **_unused: Any,
 ) -> Callable:
-    """``mod`` compiled at once for ``args``: a plain callable of the same arguments."""
-    named = {
-        **dict(mod.named_parameters(remove_duplicate=False)),
-        **dict(mod.named_buffers(remove_duplicate=False)),
-    }
+    """``mod`` compiled at once for ``args``, which may be fake tensors: a plain callable of the same arguments.
 
-    def functional(named: dict[str, torch.Tensor], *args: Any) -> Any:
-        return torch.func.functional_call(mod, named, args)
-
-    options = _options(fw_compiler, bw_compiler, partition_fn, inference_compiler, memory_budget)
-    compiled = _callable(functional, options)
-    compiled.prepare(named, *args)
+    A module that PyTorch has flattened the arguments of is called with a list, which is emptied.
+    """
+    if pre_grad_passes is not None:
+        mod = pre_grad_passes(mod, args)
+    functional = Functional(mod)
+    options = _Options((fw_compiler, bw_compiler, inference_compiler), partition_fn, decompositions, memory_budget)
+    options.fake_mode = mode_of(list(args))
+    compiled = _callable(functional.call, options)
+    compiled.prepare(functional.state(), *without_fakes(list(args)))
 
     def forward(*runtime_args: Any) -> Any:
-        return compiled(named, *runtime_args)
+        return functional.take(compiled(functional.state(), *runtime_args))
 
-    forward.zero_grad = mod.zero_grad
-    forward.named_parameters = mod.named_parameters
-    forward.named_buffers = mod.named_buffers
-    return forward
+    def boxed(runtime_args: list[Any]) -> Any:
+        given = tuple(runtime_args)
+        runtime_args.clear()
+        return forward(*given)
+
+    made = boxed if _takes_a_list(mod) else forward
+    made.zero_grad = mod.zero_grad
+    made.named_parameters = mod.named_parameters
+    made.named_buffers = mod.named_buffers
+    return made
+
+
+def _takes_a_list(mod: torch.nn.Module) -> bool:
+    module = sys.modules.get("torch._dynamo.utils")
+    return module is not None and isinstance(mod, module.GmWrapper)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import math
+import dataclasses
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.fx
 
 from saker import _C
+from saker._fx_examples import Examples
+from saker._fx_numbers import ON_INTEGERS, compute
+
+Table = dict[torch._ops.OpOverload, Callable]
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
@@ -29,75 +33,90 @@ for _helper in (set_grad, torch._C._set_grad_enabled, torch.ops.saker.host.defau
     torch.fx.node.has_side_effect(_helper)
 
 
-# Operations of expressions that take two operands; those with more are folded.
-_BINARY: dict[str, Callable] = {
-    "mul": operator.mul,
-    "add": operator.add,
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
-    "min": torch.sym_min,
-    "max": torch.sym_max,
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "le": operator.le,
-    "lt": operator.lt,
-    "and": operator.and_,
-    "or": operator.or_,
-    "float Add": operator.add,
-    "float Sub": operator.sub,
-    "float Mul": operator.mul,
-    "float Div": operator.truediv,
-    "float IntDiv": operator.truediv,
-    "float FloorDiv": operator.floordiv,
-    "float Mod": operator.mod,
-    "float Pow": operator.pow,
-    "float Min": torch.sym_min,
-    "float Max": torch.sym_max,
-}
-_UNARY: dict[str, Callable] = {
-    "not": operator.not_,
-    "float FromInt": float,
-    "float Neg": operator.neg,
-    "float Abs": operator.abs,
-    "float Floor": math.floor,
-    "float Ceil": math.ceil,
-    "float Trunc": math.trunc,
-    "float Round": round,
-    **{
-        f"float {name.capitalize()}": getattr(math, name)
-        for name in ["sqrt", "exp", "log", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"]
-    },
-}
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """How a program is to look as a graph for a back end."""
+
+    names: list[str]  # of the placeholders
+    places: list[int] | None = None  # for each argument of the program its placeholder; they are the same if not given
+    # Values that the program made and that are inputs: placeholders after the others, by the number of the value.
+    inputs: dict[int, str] = dataclasses.field(default_factory=dict)
+    decompositions: Table = dataclasses.field(default_factory=dict)
+    # Writes to inputs are left out: their new contents are put in front of the results.
+    returns_writes: bool = False
 
 
-class _Builder:
-    def __init__(self, program: _C.Program) -> None:
-        self.program = _C.describe_program(program)
+class _Scope(NamedTuple):
+    """What the program that is being added calls its values and symbols."""
+
+    program: dict[str, Any]
+    values: dict[int, Any]
+    types: dict[int, dict[str, Any]]
+    symbols: dict[str, Any]
+    expressions: dict[str, Any]
+
+
+class Builder:
+    """Adds a program to a new graph, node by node."""
+
+    def __init__(self, program: _C.Program, examples: Examples | None = None, form: Form | None = None) -> None:
+        described = _C.describe_program(program)
+        self.scope = _Scope(described, {}, {}, {}, {})
         self.sources = program.sources
+        self.examples = examples or Examples(described["symbols"])
+        self.form = form
         self.root = torch.nn.Module()
         self.graph = torch.fx.Graph()
-        self.values: dict[int, torch.fx.Node] = {}  # by number
         self.parameters: list[torch.fx.Node] = []
-        self.symbols: dict[str, torch.fx.Node] = {}
-        self.expressions: dict[str, Any] = {}  # by text
+        self.written: dict[torch.fx.Node, torch.fx.Node] = {}  # inputs, and what they hold afterwards
         self.entered: torch.fx.Node | None = None  # whether autograd was on
         self.grad = True
+        self.expanding: list[Any] = []  # operators whose decompositions are being added
 
-    def build(self) -> torch.fx.GraphModule:
+    @property
+    def program(self) -> dict[str, Any]:
+        return self.scope.program
+
+    @property
+    def values(self) -> dict[int, Any]:
+        return self.scope.values
+
+    def add_program(self) -> list[Any]:
+        """Everything but the output; gives what the program returns."""
         self._add_parameters()
         for node in self.program["nodes"]:
-            self._add_node(node)
-        returned = [self._argument(arg) for arg in self.program["returns"]]
+            self.add_node(node)
+        return [self.argument(arg) for arg in self.program["returns"]]
+
+    def build(self) -> torch.fx.GraphModule:
+        returned = self.add_program()
         results, gradients = returned[: self.program["results"]], returned[self.program["results"] :]
         for parameter, gradient in zip(self.program["gradients"], gradients, strict=True):
             self.graph.call_function(set_grad, (self.parameters[parameter], gradient))
         self._switch_grad(True)
-        self.graph.output(results)
+        return self.finish(results)
+
+    def finish(self, results: list[Any]) -> torch.fx.GraphModule:
+        if self.form is None:
+            self.graph.output(results)
+        else:
+            end = self.graph.output(tuple(results))
+            end.meta["val"] = tuple(r.meta.get("val") if isinstance(r, torch.fx.Node) else r for r in results)
+            self.graph.eliminate_dead_code(lambda node: node.op != "call_function" or not _is_free(node))
         self.graph.lint()
         return torch.fx.GraphModule(self.root, self.graph, class_name="Captured")
 
+    # --- inputs ---
+
     def _add_parameters(self) -> None:
-        arguments = [self.graph.placeholder(f"argument{i}") for i in range(self.program["arguments"])]
+        count = self.program["arguments"]
+        names = self.form.names if self.form else [f"argument{i}" for i in range(count)]
+        arguments = [self.graph.placeholder(name) for name in names]
+        if self.form:
+            if self.form.places is not None:
+                arguments = [arguments[place] for place in self.form.places]
+            for number, name in self.form.inputs.items():
+                self.values[number] = self.graph.placeholder(name)
         for number, (described, source) in enumerate(zip(self.program["parameters"], self.sources, strict=True)):
             kind, argument, tensor, _ = source
             if kind == "closed":
@@ -110,9 +129,14 @@ class _Builder:
             self.values[described["id"]] = node
             self.parameters.append(node)
         for node, described in zip(self.parameters, self.program["parameters"], strict=True):
+            if "number" in described and _symbol_of(described["number"]):
+                self.scope.symbols.setdefault(_symbol_of(described["number"]), node)
             for dim, size in enumerate(described.get("sizes", ())):
-                if isinstance(size, str) and size.isidentifier() and size not in self.symbols:
-                    self.symbols[size] = self.graph.call_function(torch.ops.aten.sym_size.int, (node, dim))
+                name = _symbol_of(size)
+                if name and name not in self.scope.symbols:
+                    made = self.graph.call_function(torch.ops.aten.sym_size.int, (node, dim))
+                    made.meta["val"] = self.number(size)
+                    self.scope.symbols[name] = made
 
     def _attribute(self, number: int, tensor: torch.Tensor) -> torch.fx.Node:
         if isinstance(tensor, torch.nn.Parameter):
@@ -124,54 +148,145 @@ class _Builder:
         return self.graph.get_attr(name)
 
     def _describe(self, node: torch.fx.Node, described: dict[str, Any]) -> None:
-        """What the result is: a tensor without data where all sizes are numbers, and the type as text."""
+        """What the result is: a tensor without data, and the type as text."""
+        self.scope.types[described["id"]] = described
         node.meta["type"] = described["text"]
-        if "sizes" not in described:
-            return
-        sizes, strides = described["sizes"], described["strides"]
-        if all(isinstance(size, int) for size in (*sizes, *strides)):
-            node.meta["val"] = torch.empty_strided(sizes, strides, dtype=described["dtype"], device="meta")
+        value = None
+        if "sizes" in described:
+            sizes, strides = ([self.number(n) for n in described[what]] for what in ("sizes", "strides"))
+            value = self.examples.tensor(sizes, strides, described["dtype"], described["device"])
+        elif "number" in described:
+            value = self.number(described["number"])
+        if value is not None:
+            node.meta["val"] = value
 
-    def _add_node(self, described: dict[str, Any]) -> None:
+    def number(self, described: Any) -> Any:
+        """An int, or an expression as a symbolic int. None where it cannot be told."""
+        if not isinstance(described, tuple):
+            return described
+        try:
+            return compute(described[1], self._example_of, lambda function, operands: function(*operands))
+        except KeyError:
+            return None
+
+    def _example_of(self, symbol: str) -> Any:
+        node = self.scope.symbols.get(symbol)
+        if isinstance(node, torch.fx.Node) and "val" in node.meta:
+            return node.meta["val"]
+        return node if isinstance(node, int) else self.examples.symbol(symbol)
+
+    # --- nodes ---
+
+    def add_node(self, described: dict[str, Any]) -> None:
         if described["regions"]:
             raise NotImplementedError(f"{described['op']} has a body, which torch.fx cannot show")
+        if all(result["id"] in self.values for result in described["results"]) and described["results"]:
+            self._describe_input(described["results"])  # an input instead
+            return
         self._switch_grad(self._grad_mode(described))
         op = _overload(described["op"])
         args, kwargs = self._call(op, described["args"])
-        node = self.graph.call_function(op, args, kwargs)
+        if self._is_final_write(op, args):
+            self.written[args[0]] = args[1]
+            self.values[described["results"][0]["id"]] = args[1]
+            return
+        if self.form and self.form.decompositions and self._decompose(op, described):
+            return
+        self._add_call(op, args, kwargs, described)
+
+    def _describe_input(self, results: list[dict[str, Any]]) -> None:
+        for result in results:
+            self._describe(self.values[result["id"]], result)
+
+    def _add_call(self, op: Any, args: tuple, kwargs: dict[str, Any], described: dict[str, Any]) -> None:
+        node = self.graph.create_node("call_function", op, args, kwargs, name=self._name(op))
         if described["location"]:
             file, line, function = described["location"]
             node.meta["stack_trace"] = f'  File "{file}", line {line}, in {function}'
         self._take_results(op, node, described["results"])
 
+    def _name(self, op: torch._ops.OpOverload) -> str:
+        return self.graph._target_to_str(op._schema.name.rpartition("::")[2])
+
+    def _is_final_write(self, op: Any, args: tuple) -> bool:
+        if not (self.form and self.form.returns_writes) or op is not torch.ops.aten.copy_.default or self.expanding:
+            return False
+        return args[0] in self.parameters
+
     def _call(self, op: torch._ops.OpOverload, given: list[Any]) -> tuple[tuple, dict[str, Any]]:
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
+        needed = 0  # what is the default at the end is left out
         for formal, arg in zip(op._schema.arguments, given, strict=False):
-            if formal.kwarg_only:
-                kwargs[formal.name] = self._argument(arg)
-            else:
-                args.append(self._argument(arg))
-        return tuple(args), kwargs
+            value = self.argument(arg)
+            told = not formal.has_default_value() or not _same_constant(value, formal.default_value)
+            if not formal.kwarg_only:
+                args.append(value)
+                needed = len(args) if told else needed
+            elif told:
+                kwargs[formal.name] = value
+        return tuple(args[:needed]), kwargs
 
     def _take_results(self, op: torch._ops.OpOverload, node: torch.fx.Node, results: list[dict[str, Any]]) -> None:
         returns = op._schema.returns
         queue = list(results)
+        whole: list[Any] = []
         for i, returned in enumerate(returns):
             part = node if len(returns) == 1 else self.graph.call_function(operator.getitem, (node, i))
             if "[]" not in str(returned.type) and "List" not in str(returned.type):
                 self._take(part, queue.pop(0))
+                whole.append(part.meta.get("val"))
                 continue
+            items = []
             for k in range(len(queue) - (len(returns) - 1 - i)):
-                self._take(self.graph.call_function(operator.getitem, (part, k)), queue.pop(0))
+                item = self.graph.call_function(operator.getitem, (part, k))
+                self._take(item, queue.pop(0))
+                items.append(item.meta.get("val"))
+            part.meta["val"] = items
+            whole.append(items)
+        if len(returns) > 1:
+            node.meta["val"] = tuple(whole)
 
     def _take(self, node: torch.fx.Node, described: dict[str, Any]) -> None:
         self.values[described["id"]] = node
         self._describe(node, described)
 
-    def _argument(self, arg: Any) -> Any:
+    # --- decompositions ---
+
+    def _decompose(self, op: Any, described: dict[str, Any]) -> bool:
+        """Adds what the table says in place of the operator, if it says something; False if not."""
+        from saker._decompose import decompose
+
+        table = self.form.decompositions
+        known = next((key for key in (op, op.overloadpacket) if key in table), None)
+        if known is None or op in self.expanding:
+            return False
+        inner = decompose(table[known], op, described, self)
+        if inner is None:
+            return False
+        outer, returned = self.scope, inner.returned
+        self.scope = _Scope(_C.describe_program(inner.program), {}, {}, inner.symbols, {})
+        self.expanding.append(op)
+        try:
+            for parameter, node in zip(self.program["parameters"], inner.arguments, strict=True):
+                self.values[parameter["id"]] = node
+                self.scope.types[parameter["id"]] = parameter
+            for node in self.program["nodes"]:
+                self.add_node(node)
+            results = [None if i is None else self.argument(self.program["returns"][i]) for i in returned]
+        finally:
+            self.expanding.pop()
+            self.scope = outer
+        for result, node in zip(described["results"], results, strict=True):
+            self.values[result["id"]] = node
+            self.scope.types[result["id"]] = result
+        return True
+
+    # --- arguments ---
+
+    def argument(self, arg: Any) -> Any:
         if isinstance(arg, list):
-            return [self._argument(item) for item in arg]
+            return [self.argument(item) for item in arg]
         if not isinstance(arg, tuple):
             return arg
         kind, what, *rest = arg
@@ -181,39 +296,34 @@ class _Builder:
             return self._expression(what, rest[0])
         return self._object(rest[0])
 
-    def _expression(self, tree: Any, text: str | None = None) -> Any:
-        key = text or repr(tree)
-        if key not in self.expressions:
-            self.expressions[key] = self._compute(tree)
-        return self.expressions[key]
+    def _expression(self, tree: Any, text: str) -> Any:
+        if text not in self.scope.expressions:
+            self.scope.expressions[text] = compute(tree, self._symbol, self._call_on_numbers)
+        return self.scope.expressions[text]
 
-    def _compute(self, tree: Any) -> Any:
-        if not isinstance(tree, tuple):
-            return tree
-        name, *operands = tree
-        if name == "symbol":
-            return self.symbols[operands[0]]
-        if name == "int":
-            return self.graph.call_function(_UNARY[operands[0]], (self._expression(operands[1]),))
-        made = [self._expression(operand) for operand in operands]
-        if name == "mul" and made[0] == 1 and len(made) > 1:
-            made = made[1:]
-        if name == "add" and made[0] == 0 and len(made) > 1:
-            made = made[1:]
-        if name in _UNARY:
-            return self.graph.call_function(_UNARY[name], (made[0],))
-        result = made[0]
-        for operand in made[1:]:
-            result = self.graph.call_function(_BINARY[name], (result, operand))
-        return result
+    def _symbol(self, name: str) -> Any:
+        if name not in self.scope.symbols:
+            raise NotImplementedError(f"{name} is a number that is read from data, which torch.fx cannot show")
+        return self.scope.symbols[name]
+
+    def _call_on_numbers(self, function: Callable, operands: tuple) -> torch.fx.Node:
+        node = self.graph.call_function(function, operands)
+        examples = [o.meta.get("val") if isinstance(o, torch.fx.Node) else o for o in operands]
+        if function in ON_INTEGERS and all(isinstance(e, (int, torch.SymInt)) for e in examples):
+            node.meta["val"] = function(*examples)
+        return node
 
     def _object(self, number: int) -> torch.fx.Node:
-        name = f"object{number}"
+        name = f"object{number}" + "_inner" * len(self.expanding)
         setattr(self.root, name, self.program["objects"][number])
         return self.graph.get_attr(name)
 
+    # --- autograd around the graph ---
+
     def _grad_mode(self, described: dict[str, Any]) -> bool:
         """Whether autograd follows this operator, if it is on around the graph."""
+        if self.form:
+            return True  # whoever runs the graph sees to it
         if not self.program["differentiable"]:
             return False
         if self.program["functional"]:
@@ -230,6 +340,24 @@ class _Builder:
         self.graph.call_function(torch._C._set_grad_enabled, (self.entered if on else False,))
 
 
+def _symbol_of(number: Any) -> str | None:
+    """The name, where a number is a plain symbol."""
+    if isinstance(number, tuple) and isinstance(number[1], tuple) and number[1][0] == "symbol":
+        return number[1][1]
+    return None
+
+
+def _same_constant(value: Any, default: Any) -> bool:
+    if isinstance(value, list):
+        return isinstance(default, list) and len(value) == len(default) and all(map(_same_constant, value, default))
+    return type(value) is type(default) and not isinstance(value, torch.fx.Node) and value == default
+
+
+def _is_free(node: torch.fx.Node) -> bool:
+    """Made for whoever may need it: not an operator of the program."""
+    return node.target in (torch.ops.aten.sym_size.int, operator.getitem) or node.target in ON_INTEGERS
+
+
 def _overload(name: str) -> torch._ops.OpOverload:
     namespace, _, rest = name.partition("::")
     packet, _, overload = rest.partition(".")
@@ -238,4 +366,4 @@ def _overload(name: str) -> torch._ops.OpOverload:
 
 def to_fx(program: _C.Program) -> torch.fx.GraphModule:
     """The program as a module. Its arguments are the tensors of the program's arguments, its result a list."""
-    return _Builder(program).build()
+    return Builder(program).build()

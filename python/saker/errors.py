@@ -42,5 +42,22 @@ class VerifyError(AssertionError):
     """With SAKER_VERIFY=1: a replay gave something else than eager mode."""
 
 
+class FakeTensorError(CaptureError, AssertionError):
+    """A function uses a FakeTensor, which has no data."""
+
+    def __init__(self, message: str) -> None:
+        CaptureError.__init__(self, "Unsupported", message)
+
+
+class AssignmentError(CaptureError, ValueError):
+    """A module assigns tensors to attributes that are no buffers, which an exported graph cannot do."""
+
+    def __init__(self, names: list[str]) -> None:
+        listed = ", ".join(f"self.{name}" for name in names)
+        message = f"{listed} was assigned during export; such attributes must be registered by register_buffer"
+        CaptureError.__init__(self, "Unsupported", message)
+        self.names = names
+
+
 class RunError(RuntimeError):
     """A graph was given what it was not captured for."""

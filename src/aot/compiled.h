@@ -23,6 +23,7 @@ class CompiledFunction {
   // May a call be one for eager mode?
   bool mayNeedEager() const;
 
+  size_t results() const { return plan_->joint.results.size(); }
   bool training() const { return plan_->joint.training; }
   const Joint& joint() const { return plan_->joint; }
   const ir::Graph& forwardGraph() const { return plan_->forwardGraph(); }

@@ -101,7 +101,13 @@ namespace {
 
 at::Tensor tensorOrWrapped(const Arg& arg, CallEnvironment& environment) {
   if (arg.isValue()) return environment.tensor(arg.toValue());
-  return arg.isNone() ? at::Tensor() : wrappedNumber(arg);
+  if (arg.isNone()) return {};
+  if (arg.kind() != Arg::Kind::SymInt && arg.kind() != Arg::Kind::SymFloat && arg.kind() != Arg::Kind::SymBool) {
+    return wrappedNumber(arg);
+  }
+  at::Tensor tensor = c10::scalar_to_tensor(constantArgument(arg, environment).toScalar());
+  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return tensor;
 }
 
 template <typename T, typename Convert>

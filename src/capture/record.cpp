@@ -31,6 +31,10 @@ class ValueConverter final : public aten::Converter {
     return ir::Arg::value(trace_.valueOf(tensor));
   }
   ir::Arg numberArg(const at::Tensor& tensor) {
+    if (auto* ask = trace_.host().symbolicNumber; ask && mayBeSymbolic()) {
+      c10::IValue symbolic = ask(tensor);
+      if (!symbolic.isNone()) return argument(symbolic, aten::IntMeaning::Number);
+    }
     switch (tensor.scalar_type()) {
       case c10::kDouble:
         return ir::Arg::number(*static_cast<const double*>(tensor.const_data_ptr()));
@@ -42,16 +46,19 @@ class ValueConverter final : public aten::Converter {
         return argument(tensor.item(), aten::IntMeaning::Number);
     }
   }
-  // Beside a tensor, PyTorch's bindings put this number in the place of a symbol, which is then out of reach.
+  // Beside a tensor, PyTorch's bindings put this number in the place of a symbol. Where the symbol was not found behind
+  // it, it is out of reach.
   int64_t plainNumber(int64_t value) const {
     constexpr int64_t kSymbol = 7777777;
-    if (value == kSymbol && !trace_.context()->symbols().symbols().empty()) {
+    if (value == kSymbol && mayBeSymbolic()) {
       throw ops::RefusalException{{ops::Reason::Unsupported,
                                    "a dynamic size is used as a number beside a tensor; use it in an operator that "
                                    "takes a size, or make it static"}};
     }
     return value;
   }
+  // Without symbols there are no symbolic numbers, and nobody is asked.
+  bool mayBeSymbolic() const { return !trace_.context()->symbols().symbols().empty(); }
   ir::Arg opaqueArg(std::string_view className, const c10::IValue& object) override {
     return ir::Arg::opaque(trace_.context()->opaque(className, trace_.keep(object)));
   }

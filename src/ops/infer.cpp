@@ -56,7 +56,10 @@ const TensorType* tensorOf(const Arg& arg) {
 }
 
 // A Python number that stands where a tensor is expected.
-bool isNumber(const Arg& arg) { return arg.kind() >= Arg::Kind::Bool && arg.kind() <= Arg::Kind::Complex; }
+bool isNumber(const Arg& arg) {
+  return (arg.kind() >= Arg::Kind::Bool && arg.kind() <= Arg::Kind::Complex) ||
+         (arg.kind() >= Arg::Kind::SymInt && arg.kind() <= Arg::Kind::SymFloat);
+}
 
 Int intOf(const Arg& arg) {
   switch (arg.kind()) {

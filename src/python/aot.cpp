@@ -131,6 +131,7 @@ std::shared_ptr<runtime::Program> programOf(const std::vector<c10::IValue>& obje
 void bindAot(py::module_& module) {
   py::class_<aot::CompiledFunction, std::shared_ptr<aot::CompiledFunction>>(module, "CompiledFunction")
       .def_property_readonly("training", &aot::CompiledFunction::training)
+      .def_property_readonly("results", &aot::CompiledFunction::results)
       .def_property_readonly("forward", &aot::CompiledFunction::forwardGraph,
                              py::return_value_policy::reference_internal)
       .def_property_readonly(

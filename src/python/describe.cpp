@@ -158,19 +158,23 @@ py::list arguments(std::span<const ir::Arg> args) {
   return out;
 }
 
-// A size as a number, or as the text of its expression.
+// A size as a number, or as its expression and the text of that.
 py::object size(sym::Int value) {
   if (value.isConst()) return py::int_(value.constant());
-  return py::str(sym::toString(value));
+  return py::make_tuple("expression", expression(value.node()), sym::toString(value));
 }
 
-// {"id", "text"}, and for a tensor {"dtype", "sizes", "strides", "device"}.
+// {"id", "text"}, for a tensor {"dtype", "sizes", "strides", "device"}, for a number {"number": what it is known to
+// be}.
 py::dict value(const ir::Value& described) {
   py::dict out;
   out["id"] = described.id();
   out["name"] = std::string(described.name());
   out["text"] = ir::toString(described.type());
   const ir::TensorType* type = described.tensor();
+  if (const ir::ScalarType* scalar = ir::asScalar(described.type()); scalar && scalar->expression) {
+    out["number"] = py::make_tuple("expression", expression(scalar->expression), sym::toString(scalar->expression));
+  }
   if (!type) return out;
   py::list sizes, strides;
   for (sym::Int s : type->sizes()) sizes.append(size(s));
@@ -220,6 +224,11 @@ py::dict describeProgram(const runtime::Program& program) {
   out["results"] = program.results;
   out["differentiable"] = program.differentiable;
   out["functional"] = program.recorded != nullptr;
+  py::dict symbols;
+  for (const sym::Symbol& symbol : program.context->symbols().symbols()) {
+    if (symbol.example) symbols[py::str(symbol.name)] = *symbol.example;
+  }
+  out["symbols"] = symbols;
   py::list modes, gradients, objects;
   for (bool on : program.gradModes) modes.append(on);
   for (const runtime::Program::Gradient& gradient : program.gradients) gradients.append(gradient.parameter);

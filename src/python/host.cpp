@@ -2,6 +2,7 @@
 
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
+#include <torch/csrc/utils/python_symnode.h>
 
 #include <string>
 #include <unordered_map>
@@ -121,6 +122,15 @@ void rethrow(const std::exception_ptr& failure) {
   }
 }
 
+c10::IValue symbolicNumber(const at::Tensor& wrapped) {
+  py::gil_scoped_acquire gil;
+  py::object number = py::getattr(py::cast(wrapped), "_wrapped_number", py::none());
+  if (torch::is_symint(number)) return py::cast<c10::SymInt>(number);
+  if (torch::is_symfloat(number)) return py::cast<c10::SymFloat>(number);
+  if (torch::is_symbool(number)) return py::cast<c10::SymBool>(number);
+  return {};
+}
+
 void wait(void (*function)(void*), void* argument) {
   if (!PyGILState_Check()) return function(argument);
   py::gil_scoped_release released;
@@ -143,6 +153,7 @@ tracing::Host pythonHost() {
   host.insideOwnGradient = &insideOwnGradient;
   host.error = &error;
   host.rethrow = &rethrow;
+  host.symbolicNumber = &symbolicNumber;
   host.wait = &wait;
   return host;
 }

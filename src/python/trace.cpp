@@ -169,6 +169,13 @@ void bindTrace(py::module_& module) {
         }
         return out;
       });
+  module.def(
+      "share_memory",
+      [](const at::Tensor& a, const at::Tensor& b) {
+        return a.has_storage() && b.has_storage() &&
+               a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl();
+      },
+      py::arg("a"), py::arg("b"));
   module.def("open_door", &open, py::arg("tensor"), py::arg("door"));
   // Something reads or changes what pending operators depend on. A capture has nothing to run.
   module.def("settle", [] {

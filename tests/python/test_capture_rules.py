@@ -474,3 +474,30 @@ def test_text_and_length() -> None:
     assert str(graph) == graph.text
     assert repr(graph) == "<saker.Graph with 2 operators>"
     assert saker.parse(graph.text).text == graph.text
+
+
+def gradient(x: torch.Tensor) -> torch.Tensor:
+    leaf = x.detach().requires_grad_()
+    (gradient,) = torch.autograd.grad((leaf / x.shape[0]).square().mul(x.shape[0]).sum(), leaf)
+    return gradient
+
+
+SIZE_AS_OPERAND = {
+    "divided": lambda x: x.sum(0) / x.shape[0],
+    "reversed": lambda x: x.shape[0] - x,
+    "power": lambda x: x.abs() ** x.shape[0],
+    "float": lambda x: x * (x.shape[0] * 0.5),
+    "compared": lambda x: x > x.shape[0],
+    "written": lambda x: x.clone().mul_(x.shape[0]),
+    "differentiated": gradient,
+}
+
+
+@pytest.mark.parametrize("name", SIZE_AS_OPERAND)
+def test_dynamic_size_is_an_operand(name: str) -> None:
+    fn = SIZE_AS_OPERAND[name]
+    graph = saker.capture(fn, torch.randn(5, 3), dynamic={0: 0})
+    for rows in (5, 2, 9):
+        x = torch.randn(rows, 3)
+        for made in (graph, graph.functional()):
+            torch.testing.assert_close(made(x), fn(x), rtol=0, atol=0)
