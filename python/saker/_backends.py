@@ -28,13 +28,16 @@ class Executable:
     def compile(self) -> Callable:
         with self._lock:
             if self._compiled is None:
-                module = self._graph()
-                examples = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
-                compiled = self._compiler(module, examples)
+                compiled = _C.in_plain_state(self._make)
                 if not callable(compiled):
                     raise TypeError(f"a compiler must give something to call, not {type(compiled).__name__}")
                 self._compiled = compiled
             return self._compiled
+
+    def _make(self) -> Callable:
+        module = self._graph()
+        examples = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
+        return self._compiler(module, examples)
 
     def __call__(self, *inputs: Any) -> list[Any]:
         compiled = self._compiled or self.compile()

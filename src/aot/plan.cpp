@@ -4,6 +4,7 @@
 
 #include "aot/zero_tangents.h"
 #include "ops/view_inverse.h"
+#include "passes/pass.h"
 
 namespace saker::aot {
 
@@ -22,6 +23,15 @@ void noteOffsets(const ir::Graph& graph, std::vector<bool>& exact) {
   }
 }
 
+// What changes no bit of a result. Not for the recording, which may run under autograd: there `detach` is no view that
+// could be left out.
+void optimize(ir::Graph& graph) {
+  passes::RunOptions options;
+  options.verify = false;
+  passes::RunResult ran = passes::run(graph, "simplify-views,remove-noops,cse,dce", options);
+  if (ran.error) throw NotAheadOfTime(*ran.error);
+}
+
 }  // namespace
 
 Plan::Plan(Joint given, const autograd::PartitionOptions& options)
@@ -35,6 +45,7 @@ Plan::Plan(Joint given, const autograd::PartitionOptions& options)
     auto made = autograd::partition(whole, layout, options);
     if (const auto* why = std::get_if<std::string>(&made)) throw NotAheadOfTime(*why);
     cut = std::move(std::get<autograd::Cut>(made));
+    for (ir::Graph* half : {cut.forward.get(), cut.backward.get()}) optimize(*half);
     for (const ir::Value* parameter : cut.backward->top()->parameters()) {
       const ir::ScalarType* number = ir::asScalar(parameter->type());
       if (number) savedNumbers.push_back(number->expression);

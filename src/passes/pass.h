@@ -16,14 +16,16 @@ namespace saker::passes {
 using Failure = std::optional<std::string>;
 
 // what it returns, function, name, what it does
-#define SAKER_PASSES(X)                                                                                    \
-  X(void, eliminateDeadCode, "dce", "remove operators whose results are not used and that cannot raise")   \
-  X(void, eliminateDeadCodeAndErrors, "dce-errors", "the same, also those that may raise because of data") \
-  X(void, eliminateCommonSubexpressions, "cse", "compute equal things once")                               \
-  X(Failure, functionalize, "functionalize", "replace writes by values, copied into inputs at the end")    \
-  X(void, canonicalizeSymbols, "canonicalize-symbols", "rewrite sizes by what is known about them")        \
-  X(void, foldScalars, "fold", "use the expression a scalar is known to be instead of the scalar")         \
-  X(void, stripLocations, "strip-locations", "forget where operators come from")                           \
+#define SAKER_PASSES(X)                                                                                      \
+  X(void, eliminateDeadCode, "dce", "remove operators whose results are not used and that cannot raise")     \
+  X(void, eliminateDeadCodeAndErrors, "dce-errors", "the same, also those that may raise because of data")   \
+  X(void, eliminateCommonSubexpressions, "cse", "compute equal things once")                                 \
+  X(Failure, functionalize, "functionalize", "replace writes by values, copied into inputs at the end")      \
+  X(void, simplifyViews, "simplify-views", "use a value in the place of a view that sees the same elements") \
+  X(void, removeNoops, "remove-noops", "leave out operators that give what they are given, bit by bit")      \
+  X(void, canonicalizeSymbols, "canonicalize-symbols", "rewrite sizes by what is known about them")          \
+  X(void, foldScalars, "fold", "use the expression a scalar is known to be instead of the scalar")           \
+  X(void, stripLocations, "strip-locations", "forget where operators come from")                             \
   X(void, stripNames, "strip-names", "forget the names of values")
 
 #define X(result, function, name, description) result function(ir::Graph& graph);

@@ -1,5 +1,6 @@
 #include "python/aot.h"
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -42,11 +43,14 @@ std::shared_ptr<py::object> keep(const py::object& object) {
   });
 }
 
-// A Python callable that takes tensors and gives a list of them.
+// A Python callable that takes tensors and gives a list of them. It runs below autograd, but Python modes see what it
+// does.
 aot::Executable executable(const py::object& callable) {
   if (callable.is_none()) return nullptr;
   return [kept = keep(callable)](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
     py::gil_scoped_acquire gil;
+    c10::impl::ForceDispatchKeyGuard keys(
+        c10::default_included_set, c10::default_excluded_set | c10::autograd_dispatch_keyset_with_ADInplaceOrView);
     py::tuple given(listOf(inputs, numbers));
     inputs.clear();
     return tensorsOf((*kept)(*given));
@@ -188,6 +192,11 @@ void bindAot(py::module_& module) {
       });
   module.def("aot_compile", &compile, py::arg("function"), py::arg("arguments"), py::arg("min_cut") = true,
              py::arg("budget") = 1.0, py::arg("dynamic") = std::vector<std::tuple<size_t, size_t, std::string>>());
+  // For compilers, which may do whatever they do, in the middle of a backward too.
+  module.def("in_plain_state", [](const py::object& function) {
+    c10::impl::ForceDispatchKeyGuard keys(c10::default_included_set, c10::default_excluded_set);
+    return function();
+  });
   bindAotCall(module);
 }
 

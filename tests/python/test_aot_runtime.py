@@ -478,9 +478,14 @@ def test_dynamic_sizes(partition: str) -> None:
     assert saker.stats() == {**saker.stats(), "graphs": 1, "fallbacks": 0}
 
 
-def test_dynamic_size_as_a_number_is_refused() -> None:
-    with pytest.raises(saker.CaptureError, match="dynamic size is used as a number"):
-        saker.aot_function(lambda x: x / x.shape[0], dynamic=True)(torch.ones(3))
+def test_dynamic_size_as_a_number() -> None:
+    compiled = saker.aot_function(lambda x: x.sin() / x.shape[0], dynamic=True)
+    for size in (3, 5):
+        x = torch.randn(size, requires_grad=True)
+        y = compiled(x)
+        torch.testing.assert_close(y, x.sin() / size)
+        y.sum().backward()
+        torch.testing.assert_close(x.grad, x.detach().cos() / size)
 
 
 def test_dynamic_sizes_that_break_a_guard() -> None:

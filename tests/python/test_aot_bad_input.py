@@ -1,0 +1,120 @@
+"""Ahead-of-time compiled functions given what they were not made for: eager mode's error or a clearer one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import saker
+
+
+def scaled(x: torch.Tensor, by: int = 2) -> torch.Tensor:
+    return x * by
+
+
+def raised_by(call: Callable[[], Any]) -> tuple[type, str]:
+    with pytest.raises(Exception) as raised:
+        call()
+    return raised.type, str(raised.value).splitlines()[0]
+
+
+def test_other_structure() -> None:
+    compiled = saker.aot_function(lambda pair: pair[0] + pair[1])
+    compiled([torch.ones(2), torch.ones(2)])
+    assert torch.equal(compiled((torch.ones(2), torch.full((2,), 3.0))), torch.full((2,), 4.0))
+    with pytest.raises(IndexError):
+        compiled([torch.ones(2)])
+
+
+def test_results_that_are_no_tensors() -> None:
+    def fn(x: torch.Tensor) -> dict[str, Any]:
+        return {"name": "double", "value": x * 2, "nothing": None, "sizes": [x.dim(), 1.5]}
+
+    compiled = saker.aot_function(fn)
+    x = torch.randn(2)
+    for _ in range(2):
+        got, expected = compiled(x), fn(x)
+        torch.testing.assert_close(got.pop("value"), expected.pop("value"))
+        assert got == expected
+
+
+@pytest.mark.parametrize("tangent", [torch.ones(3), torch.ones(2, dtype=torch.complex64), None], ids=str)
+def test_wrong_tangents(tangent: torch.Tensor | None) -> None:
+    def backward(fn: Callable[..., torch.Tensor]) -> None:
+        fn(torch.ones(2, requires_grad=True)).backward(tangent)
+
+    assert raised_by(lambda: backward(saker.aot_function(scaled))) == raised_by(lambda: backward(scaled))
+
+
+def test_tangent_of_other_strides() -> None:
+    def gradient(fn: Callable[..., torch.Tensor]) -> torch.Tensor:
+        x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+        fn(x).backward(torch.arange(6.0).reshape(3, 2).t())
+        return x.grad
+
+    fn = lambda x: x.sin() * 2  # noqa: E731
+    torch.testing.assert_close(gradient(saker.aot_function(fn)), gradient(fn))
+
+
+def test_an_error_of_the_function_is_its_own_and_can_be_tried_again() -> None:
+    calls = []
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyError("not yet")
+        return x + 1
+
+    compiled = saker.aot_function(fn)
+    x = torch.zeros(2)
+    with pytest.raises(KeyError, match="not yet"):
+        compiled(x)
+    assert x._version == 0
+    torch.testing.assert_close(compiled(x), torch.ones(2))
+
+
+def test_an_error_of_a_compiler_is_its_own_and_can_be_tried_again() -> None:
+    calls = []
+
+    def compiler(module: torch.fx.GraphModule, examples: list[Any]) -> Callable:
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyError("not yet")
+        return module
+
+    compiled = saker.aot_function(scaled, fw_compiler=compiler)
+    with pytest.raises(KeyError, match="not yet"):
+        compiled(torch.ones(2))
+    torch.testing.assert_close(compiled(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def test_a_compiler_must_give_something_to_call() -> None:
+    with pytest.raises(TypeError, match="must give something to call, not NoneType"):
+        saker.aot_function(scaled, fw_compiler=lambda module, examples: None)(torch.ones(2))
+
+
+def test_a_module_with_fake_parameters() -> None:
+    with FakeTensorMode():
+        module = nn.Linear(2, 3)
+    for call in (saker.aot_module, lambda m: saker.aot_module_simplified(m, (torch.ones(2),))):
+        with pytest.raises(saker.CaptureError, match="Unexpected fake tensor: weight"):
+            call(module)
+
+
+def test_a_fake_tensor_that_is_no_argument() -> None:
+    with FakeTensorMode():
+        fake = torch.ones(2)
+    with pytest.raises(AssertionError, match="Unexpected fake"):
+        saker.aot_function(lambda x: x + fake)(torch.ones(2))
+
+
+def test_unknown_names_of_partitioners() -> None:
+    with pytest.raises(ValueError, match="min_cut"):
+        saker.aot_function(scaled, partition_fn="best")
+    with pytest.warns(UserWarning, match="does not call"):
+        saker.aot_function(scaled, partition_fn=lambda *args, **kwargs: None)
