@@ -59,7 +59,7 @@ test-clang:
 
 # What takes long: the whole OpInfo sweep, sanitizers, the second compiler.
 test-all: test test-sanitize test-clang
-	@SAKER_SWEEP=full PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) tests/python/test_opinfo.py
+	@SAKER_SWEEP=full PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) tests/python/test_opinfo.py tests/python/test_aot_opinfo.py
 
 # PyTorch's own tests of its compiler, against Saker. FILES names some of them, such as functorch/test_aotdispatch.py.
 test-upstream: build
@@ -74,6 +74,8 @@ bench: build
 	@build/bench/partition_scale
 	@PYTHONPATH=python $(PYTHON) bench/bench_infer.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_capture.py
+	@PYTHONPATH=python $(PYTHON) bench/bench_aot.py
+	@PYTHONPATH=python $(PYTHON) bench/bench_aot_gpt2.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_compile.py
 
 lint: build

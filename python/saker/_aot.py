@@ -8,15 +8,31 @@ from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from saker import _C
 from saker._backends import Compiler, Executable, Graphs, strategy_of
 from saker._capture import as_capture_error
+from saker._checkpoint import checkpoints
 from saker._compiling import compiling
 from saker._doors import doors
 from saker._fakes import is_fake, mode_of, without_fakes
 from saker._stats import count
+from saker._subclasses import taken_apart
 from saker.errors import CaptureError, FakeTensorError, Refusal
+
+
+class _SeesOperators(TorchDispatchMode):
+    """Does nothing, but is there."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def _leniently(run: Callable[[], None]) -> None:
+    """Under a mode that sees every operator, PyTorch's derivative formulas avoid asking tensors for their data."""
+    with _SeesOperators():
+        run()
 
 
 class _Options:
@@ -86,8 +102,10 @@ class _Compiled:
         generator = torch.default_generator.get_state()
         sizes = _sizes(tensors) if options.dynamic else []
         try:
-            with doors, compiling():
-                return _C.aot_compile(self.recorded.call, tensors, options.min_cut, options.memory_budget, sizes)
+            with doors, compiling(), checkpoints:
+                return _C.aot_compile(
+                    self.recorded.call, tensors, options.min_cut, options.memory_budget, sizes, _leniently
+                )
         except CaptureError:
             raise
         except Refusal as error:
@@ -123,7 +141,7 @@ def _sizes(tensors: list[torch.Tensor]) -> list[tuple[int, int, str]]:
 def _callable(fn: Callable, options: _Options) -> _C.AotCallable:
     """Calls what was compiled for a call; compiles where nothing was yet, or autograd is in another state."""
     return _C.AotCallable(
-        fn,
+        taken_apart(fn, lambda inner: _callable(inner, options)),
         lambda args, kwargs: _Compiled(fn, args, kwargs, options),
         lambda args, kwargs: pytree.tree_flatten((args, kwargs)),
         lambda: count("fallbacks"),

@@ -90,7 +90,8 @@ class Call {
     if (training && joint_.random) rememberGenerator();
     std::vector<at::Tensor> returned;
     {
-      c10::AutoGradMode mode(false);
+      // Some kernels ask whether there will be a backward (what recurrent layers keep for it).
+      c10::AutoGradMode mode(training);
       aten::BelowAutograd below;
       std::vector<at::Tensor> inputs;
       if (training || joint_.writes.size()) {

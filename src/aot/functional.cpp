@@ -35,7 +35,7 @@ class Functional {
     noteRandom();
     passes::RunOptions options;
     options.verify = false;
-    passes::RunResult ran = passes::run(graph(), "functionalize,dce", options);
+    passes::RunResult ran = passes::run(graph(), "functionalize-recorded,dce", options);
     if (ran.error) throw NotAheadOfTime(*ran.error);
     takeWrites();
     dropGeometry();

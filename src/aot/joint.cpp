@@ -36,8 +36,9 @@ bool hasHooks(const at::Tensor& tensor) {
 class JointCapture {
  public:
   JointCapture(const tracing::Host& host, std::span<const at::Tensor> arguments,
-               std::span<const tracing::DynamicSize> dynamic)
+               std::span<const tracing::DynamicSize> dynamic, const Leniently& leniently)
       : host_(host),
+        leniently_(leniently),
         given_(arguments.begin(), arguments.end()),
         shared_(findShared(arguments)),
         captured_(captured()),
@@ -193,6 +194,9 @@ class JointCapture {
 
   void checkOutput(const at::Tensor& output) {
     if (!output.defined()) return;
+    if (output.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) {
+      throw NotAheadOfTime("an output is a tensor subclass, and no argument is");
+    }
     if (output.layout() != c10::kStrided || !output.has_storage()) throw NotAheadOfTime("an output is not dense");
     if (output.is_inference() && !c10::InferenceMode::is_enabled()) {
       bool given = std::any_of(standIns_.begin(), standIns_.end(),
@@ -314,18 +318,33 @@ class JointCapture {
       tangents_.push_back(trace().valueOf(tangents.back()));
     }
     runBackward(roots, tangents, wanted);
+    for (const at::Tensor& gradient : gradients_) {
+      // A plain tensor beside a subclass may get a gradient of that class.
+      if (gradient.defined() && gradient.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) {
+        throw NotAheadOfTime("the gradient of a plain tensor is a tensor subclass");
+      }
+    }
   }
 
   void runBackward(const std::vector<Edge>& roots, const torch::autograd::variable_list& tangents,
                    const std::vector<Edge>& wanted) {
     auto execute = [&] {
-      gradients_ = torch::autograd::Engine::get_default_engine().execute(roots, tangents, /*keep_graph=*/false,
+      gradients_ = torch::autograd::Engine::get_default_engine().execute(roots, tangents, /*keep_graph=*/true,
                                                                          /*create_graph=*/false,
                                                                          /*accumulate_grad=*/false, wanted);
     };
-    try {
+    auto wait = [&] {
       if (!host_.wait) return execute();
       host_.wait([](void* call) { (*static_cast<decltype(execute)*>(call))(); }, &execute);
+    };
+    if (leniently_) {
+      try {
+        return wait();
+      } catch (const std::exception&) {  // again below, where this error is gone; nobody reads what was recorded
+      }
+    }
+    try {
+      leniently_ ? leniently_(wait) : wait();
     } catch (const std::exception& error) {
       // In eager mode it is the backward that fails, not the call.
       throw NotAheadOfTime(std::string("the backward cannot be captured: ") + error.what());
@@ -333,6 +352,7 @@ class JointCapture {
   }
 
   const tracing::Host& host_;
+  const Leniently& leniently_;
   std::vector<at::Tensor> given_;
   SharedArguments shared_;
   std::vector<size_t> memories_;
@@ -354,8 +374,8 @@ class JointCapture {
 }  // namespace
 
 Joint captureJoint(const tracing::Host& host, std::span<const at::Tensor> arguments,
-                   std::span<const tracing::DynamicSize> dynamic, const Callee& callee) {
-  return JointCapture(host, arguments, dynamic).run(callee);
+                   std::span<const tracing::DynamicSize> dynamic, const Callee& callee, const Leniently& leniently) {
+  return JointCapture(host, arguments, dynamic, leniently).run(callee);
 }
 
 }  // namespace saker::aot

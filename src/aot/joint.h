@@ -105,10 +105,13 @@ struct Joint {
 };
 
 using Callee = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& standIns)>;
+// Runs something so that PyTorch's formulas ask no tensor for its data, where they have another way.
+using Leniently = std::function<void(const std::function<void()>& run)>;
 
 // Throws CallFailed where the function cannot be captured or raises, NotAheadOfTime where it can, but not with all that
 // it does to the caller's tensors.
 Joint captureJoint(const tracing::Host& host, std::span<const at::Tensor> arguments,
-                   std::span<const tracing::DynamicSize> dynamic, const Callee& callee);
+                   std::span<const tracing::DynamicSize> dynamic, const Callee& callee,
+                   const Leniently& leniently = nullptr);
 
 }  // namespace saker::aot

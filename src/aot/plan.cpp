@@ -28,8 +28,22 @@ void noteOffsets(const ir::Graph& graph, std::vector<bool>& exact) {
 void optimize(ir::Graph& graph) {
   passes::RunOptions options;
   options.verify = false;
-  passes::RunResult ran = passes::run(graph, "simplify-views,remove-noops,cse,dce", options);
+  passes::RunResult ran = passes::run(graph, "fold-constants,simplify-views,remove-noops,cse,dce", options);
   if (ran.error) throw NotAheadOfTime(*ran.error);
+}
+
+// Sizes that are data are known when the forward has run, and to nobody outside of it.
+void checkKnown(const ir::Graph& whole, size_t primals, std::span<const sym::Node* const> savedNumbers) {
+  sym::Assignment examples = sym::exampleAssignment(whole.context().symbols());
+  auto check = [&](const sym::Node* size) {
+    if (!sym::evaluateInt(size, examples)) throw NotAheadOfTime("the backward depends on a size that is data");
+  };
+  for (const ir::Value* tangent : std::span(whole.top()->parameters()).subspan(primals)) {
+    for (sym::Int size : tangent->tensor()->sizes()) {
+      if (!size.isConst()) check(size.node());
+    }
+  }
+  for (const sym::Node* number : savedNumbers) check(number);
 }
 
 }  // namespace
@@ -51,6 +65,7 @@ Plan::Plan(Joint given, const autograd::PartitionOptions& options)
       if (number) savedNumbers.push_back(number->expression);
     }
     savedTensors = cut.saved.size() - savedNumbers.size();
+    checkKnown(whole, joint.primals, savedNumbers);
   }
   for (const ir::Value* parameter : whole.top()->parameters()) {
     symbolic |= !parameter->tensor() || parameter->tensor()->symbolic;

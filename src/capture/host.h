@@ -24,9 +24,6 @@ struct Host {
   void (*rethrow)(const std::exception_ptr& error) = [](const std::exception_ptr& e) { std::rethrow_exception(e); };
   // Is the operator that arrives called by a gradient formula written around it, which has switched autograd off?
   bool (*insideOwnGradient)() = nullptr;
-  // PyTorch's Python calls put a placeholder in the place of a symbolic number that is given for a tensor: the number
-  // that such a tensor stands for, or None for an ordinary one.
-  c10::IValue (*symbolicNumber)(const at::Tensor& wrapped) = nullptr;
   // Runs a function that may wait for another thread, which may need what this one holds (Python's lock).
   void (*wait)(void (*function)(void*), void* argument) = nullptr;
 };

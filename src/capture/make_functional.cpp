@@ -21,7 +21,7 @@ std::unique_ptr<runtime::Program> makeFunctional(std::shared_ptr<const runtime::
   made->recorded = std::move(recorded);
   passes::RunOptions options;
   options.verify = false;
-  passes::RunResult result = passes::run(*made->graph, "functionalize,dce", options);
+  passes::RunResult result = passes::run(*made->graph, "functionalize-recorded,dce", options);
   if (result.error) throw std::runtime_error(*result.error);
   return made;
 }

@@ -12,6 +12,7 @@
 #include "aten/torch_version.h"
 #include "capture/call.h"
 #include "capture/run_now.h"
+#include "capture/symbolic_number.h"
 #include "capture/tape.h"
 #include "capture/trace.h"
 #include "ops/operator.h"
@@ -31,7 +32,7 @@ class ValueConverter final : public aten::Converter {
     return ir::Arg::value(trace_.valueOf(tensor));
   }
   ir::Arg numberArg(const at::Tensor& tensor) {
-    if (auto* ask = trace_.host().symbolicNumber; ask && mayBeSymbolic()) {
+    if (SymbolicNumber ask = symbolicNumber(); ask && mayBeSymbolic()) {
       c10::IValue symbolic = ask(tensor);
       if (!symbolic.isNone()) return argument(symbolic, aten::IntMeaning::Number);
     }
@@ -261,6 +262,8 @@ class Recorder {
     bool grad = c10::GradMode::is_enabled();
     // The node that autograd has just made for this operator, if it made one.
     if (grad) trace_.noteSequence(at::sequence_number::peek() - 1, location);
+    // An operator whose formula stands around it (torch.library) is differentiated by that, wherever it is run again.
+    if (!grad && !entry_ && trace_.host().insideOwnGradient) grad = trace_.host().insideOwnGradient();
     if (trace_.gradModes().size() <= node.id()) trace_.gradModes().resize(2 * node.id() + 64);
     trace_.gradModes()[node.id()] = grad;
   }

@@ -60,7 +60,8 @@ bool isEpilogue(const Node& node) {
 
 class Functionalizer {
  public:
-  explicit Functionalizer(ir::Graph& graph) : graph_(graph), memory_(graph) {}
+  Functionalizer(ir::Graph& graph, bool unknownReadOnly)
+      : graph_(graph), memory_(graph), unknownReadOnly_(unknownReadOnly) {}
 
   void run() {
     ir::Region* top = graph_.top();
@@ -95,9 +96,12 @@ class Functionalizer {
   void visit(Node* node) {
     const ops::Operator* op = ops::of(node);
     if (!node->regions().empty()) return visitBodies(node);
-    if (!op) throw NotFunctional{"the operator is not in the table: what it writes is not known"};
+    if (!op && !unknownReadOnly_) {
+      throw NotFunctional{"the operator is not in the table: what it writes is not known"};
+    }
     recorded_.clear();
     for (const ir::Use& use : node->operands()) recorded_.push_back(use.value);
+    if (!op) return visitUnknown(node);
     if (!writes(*node)) return visitValue(node);
     if (op->cost == ops::Cost::View && (node->resultCount() != 1 || !node->result()->tensor())) {
       throw NotFunctional{"its result is not recorded as a tensor"};
@@ -119,6 +123,14 @@ class Functionalizer {
 
   void markRead() {
     for (const Value* value : recorded_) memory_.markRead(value);
+  }
+
+  void visitUnknown(Node* node) {
+    updateOperands(node);
+    for (size_t i = 0; i < node->resultCount(); ++i) {
+      if (node->result(i)->tensor()) memory_.makeRoot(node->result(i));
+    }
+    markRead();
   }
 
   void visitValue(Node* node) {
@@ -552,6 +564,7 @@ class Functionalizer {
   ProgramMemory memory_;
   Arena scratch_;
   const Node* at_ = nullptr;
+  bool unknownReadOnly_;
   Node* epilogue_ = nullptr;
   bool inEpilogue_ = false;
   std::vector<Value*> recorded_;  // the operands of the node being visited, as recorded
@@ -570,12 +583,10 @@ std::string reasonAt(const Node* node, const std::string& reason) {
   return text;
 }
 
-}  // namespace
-
-Failure functionalize(ir::Graph& graph) {
+Failure runOn(ir::Graph& graph, bool unknownReadOnly) {
   ir::Graph::Checkpoint before = graph.checkpoint();
   sym::Context::Checkpoint known = graph.context().symbols().checkpoint();
-  Functionalizer pass(graph);
+  Functionalizer pass(graph, unknownReadOnly);
   Failure failure;
   try {
     pass.run();
@@ -594,5 +605,11 @@ Failure functionalize(ir::Graph& graph) {
   graph.context().symbols().rollback(known);
   return failure;
 }
+
+}  // namespace
+
+Failure functionalize(ir::Graph& graph) { return runOn(graph, false); }
+
+Failure functionalizeRecorded(ir::Graph& graph) { return runOn(graph, true); }
 
 }  // namespace saker::passes

@@ -21,8 +21,11 @@ using Failure = std::optional<std::string>;
   X(void, eliminateDeadCodeAndErrors, "dce-errors", "the same, also those that may raise because of data")   \
   X(void, eliminateCommonSubexpressions, "cse", "compute equal things once")                                 \
   X(Failure, functionalize, "functionalize", "replace writes by values, copied into inputs at the end")      \
+  X(Failure, functionalizeRecorded, "functionalize-recorded",                                                \
+    "the same of a recording, whose unknown operators are known to write nothing")                           \
   X(void, simplifyViews, "simplify-views", "use a value in the place of a view that sees the same elements") \
   X(void, removeNoops, "remove-noops", "leave out operators that give what they are given, bit by bit")      \
+  X(void, foldConstants, "fold-constants", "compute what is made of tensors of one known number")            \
   X(void, canonicalizeSymbols, "canonicalize-symbols", "rewrite sizes by what is known about them")          \
   X(void, foldScalars, "fold", "use the expression a scalar is known to be instead of the scalar")           \
   X(void, stripLocations, "strip-locations", "forget where operators come from")                             \

@@ -1,10 +1,12 @@
 #include "python/aot.h"
 
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "aot/compiled.h"
+#include "aot/regions.h"
 #include "ir/clone.h"
 #include "python/aot_call.h"
 #include "python/host.h"
@@ -49,6 +51,7 @@ aot::Executable executable(const py::object& callable) {
   if (callable.is_none()) return nullptr;
   return [kept = keep(callable)](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
     py::gil_scoped_acquire gil;
+    c10::AutoGradMode off(false);
     c10::impl::ForceDispatchKeyGuard keys(
         c10::default_included_set, c10::default_excluded_set | c10::autograd_dispatch_keyset_with_ADInplaceOrView);
     py::tuple given(listOf(inputs, numbers));
@@ -90,17 +93,22 @@ bool isOurs(const std::exception_ptr& cause) {
 // The compiled function, or why calls are to be made in eager mode.
 std::pair<std::shared_ptr<aot::CompiledFunction>, std::string> compile(
     const py::object& function, const std::vector<at::Tensor>& arguments, bool minCut, double budget,
-    const std::vector<std::tuple<size_t, size_t, std::string>>& dynamic) {
+    const std::vector<std::tuple<size_t, size_t, std::string>>& dynamic, const py::object& leniently) {
   auto callee = [&](const std::vector<at::Tensor>& standIns) {
     return tensorsOf(function(*py::tuple(listOf(standIns))));
   };
+  aot::Leniently again = [&](const std::function<void()>& run) {
+    PyErr_Clear();  // the engine leaves the error of the first try
+    leniently(py::cpp_function(run));
+  };
+  if (leniently.is_none()) again = nullptr;
   autograd::PartitionOptions options;
   options.strategy = minCut ? autograd::Strategy::MinCut : autograd::Strategy::Default;
   options.memoryBudget = budget;
   std::vector<tracing::DynamicSize> sizes;
   for (const auto& [argument, dim, name] : dynamic) sizes.push_back({argument, dim, name});
   try {
-    aot::Joint joint = aot::captureJoint(pythonHost(), arguments, sizes, callee);
+    aot::Joint joint = aot::captureJoint(pythonHost(), arguments, sizes, callee, again);
     return {std::make_shared<aot::CompiledFunction>(std::move(joint), options), ""};
   } catch (const aot::NotAheadOfTime& why) {
     return {nullptr, why.what()};
@@ -191,12 +199,15 @@ void bindAot(py::module_& module) {
         return results ? py::object(listOf(*results)) : py::none();
       });
   module.def("aot_compile", &compile, py::arg("function"), py::arg("arguments"), py::arg("min_cut") = true,
-             py::arg("budget") = 1.0, py::arg("dynamic") = std::vector<std::tuple<size_t, size_t, std::string>>());
+             py::arg("budget") = 1.0, py::arg("dynamic") = std::vector<std::tuple<size_t, size_t, std::string>>(),
+             py::arg("leniently") = py::none());
   // For compilers, which may do whatever they do, in the middle of a backward too.
   module.def("in_plain_state", [](const py::object& function) {
     c10::impl::ForceDispatchKeyGuard keys(c10::default_included_set, c10::default_excluded_set);
     return function();
   });
+  module.def("checkpoint_position", &aot::recordedSoFar);
+  module.def("checkpoint_mark", &aot::markRecorded);
   bindAotCall(module);
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "capture/symbolic_number.h"
 #include "python/results.h"
 #include "python/symbols.h"
 
@@ -153,7 +154,7 @@ tracing::Host pythonHost() {
   host.insideOwnGradient = &insideOwnGradient;
   host.error = &error;
   host.rethrow = &rethrow;
-  host.symbolicNumber = &symbolicNumber;
+  tracing::setSymbolicNumber(&symbolicNumber);
   host.wait = &wait;
   return host;
 }

@@ -5,15 +5,19 @@ import pickle
 import pytest
 
 SWEEPS = pytest.StashKey[list]()  # of this process: opinfo_sweep.Sweep
+AOT_SWEEP = pytest.StashKey[list]()  # aot_opinfo.Outcome, of this process, and at the end of all
 SHARDS = pytest.StashKey[list]()  # of all processes: opinfo_sweep.Shard
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[SWEEPS] = []
     config.stash[SHARDS] = []
+    config.stash[AOT_SWEEP] = []
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.stash[AOT_SWEEP] and hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["aot sweep"] = pickle.dumps(session.config.stash[AOT_SWEEP])
     if not session.config.stash[SWEEPS]:
         return
     from opinfo_sweep import shard_of
@@ -28,11 +32,27 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node, error) -> None:
+    if outcomes := getattr(node, "workeroutput", {}).get("aot sweep"):
+        node.config.stash[AOT_SWEEP] += pickle.loads(outcomes)
     if shards := getattr(node, "workeroutput", {}).get("shards"):
         node.config.stash[SHARDS] += pickle.loads(shards)
 
 
+def report_aot_sweep(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if not config.stash[AOT_SWEEP]:
+        return
+    from aot_opinfo import Outcome, summary
+
+    total = Outcome()
+    for outcome in config.stash[AOT_SWEEP]:
+        total.add(outcome)
+    terminalreporter.section("OpInfo sweep through aot_function")
+    for line in summary(total):
+        terminalreporter.line(line)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    report_aot_sweep(terminalreporter, config)
     if not config.stash[SHARDS]:
         return
     from opinfo_sweep import nothing

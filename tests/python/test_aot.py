@@ -241,3 +241,16 @@ def test_a_number_of_a_size_that_is_data_is_refused():
     with pytest.raises(saker.CaptureError, match="no number is known") as raised:
         compiled(x)
     assert raised.value.file.endswith("test_aot.py")
+
+
+def test_a_gradient_of_a_size_that_is_data():
+    def fn(t):
+        return torch.masked_select(t, t > 0).sin()
+
+    compiled = saker.aot_function(fn)
+    for seed in range(2):
+        x = torch.randn(4, 5, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+        same = x.detach().requires_grad_()
+        compiled(x).sum().backward()
+        fn(same).sum().backward()
+        torch.testing.assert_close(x.grad, same.grad, rtol=0, atol=0)

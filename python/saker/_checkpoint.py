@@ -1,0 +1,118 @@
+"""torch.utils.checkpoint in functions that are compiled ahead of time.
+
+Eager checkpoints save nothing and run their function again in the backward. Here the function runs once, what it
+records is marked, and the cut between forward and backward computes it again; random operators draw the same numbers
+again. While functions are compiled, the two ways that PyTorch's checkpoint takes are replaced, for the threads that
+compile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils import checkpoint as module
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from saker import _C
+
+_state = threading.local()
+_numbers = itertools.count(1)
+
+
+class _Choices(TorchDispatchMode):
+    """Asks a policy (create_selective_checkpoint_contexts) about each operator."""
+
+    def __init__(self, policy: Callable, region: int) -> None:
+        super().__init__()
+        self.policy = policy
+        self.region = region
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        before = _C.checkpoint_position()
+        result = func(*args, **kwargs)
+        if func in module.SAC_IGNORED_OPS:
+            return result
+        context = module.SelectiveCheckpointContext(is_recompute=False, **_given(op_output=result))
+        choice = self.policy(context, func, *args, **kwargs)
+        if isinstance(choice, bool):
+            choice = module._policy_from_bool(choice)
+        if choice in (module.CheckpointPolicy.MUST_SAVE, module.CheckpointPolicy.PREFER_SAVE):
+            _C.checkpoint_mark(before, self.region, "save")
+        return result
+
+
+def _given(**output: Any) -> dict[str, Any]:
+    """Newer versions of PyTorch show policies the result."""
+    names = module.SelectiveCheckpointContext.__init__.__code__.co_varnames
+    return {name: value for name, value in output.items() if name in names}
+
+
+@contextlib.contextmanager
+def _region(preserve_rng_state: bool, context_fn: Callable | None) -> Iterator[None]:
+    region, before = next(_numbers), _C.checkpoint_position()
+    around = contextlib.nullcontext() if context_fn is None else context_fn()[0]
+    if isinstance(around, module._CachingTorchDispatchMode):
+        around = _Choices(around.policy_fn, region)
+    with around:
+        yield
+    _C.checkpoint_mark(before, region, "recompute" if preserve_rng_state else "redraw")
+
+
+class _Reentrant(module.CheckpointFunction):
+    """Stands for CheckpointFunction."""
+
+    original = module.CheckpointFunction
+
+    @classmethod
+    def apply(cls, function: Callable, preserve_rng_state: bool, *args: Any) -> Any:
+        if not getattr(_state, "depth", 0):
+            return cls.original.apply(function, preserve_rng_state, *args)
+        module.check_backward_validity(args)
+        # Without a gradient for its arguments such a checkpoint has none for its parameters either.
+        wanted = any(isinstance(arg, torch.Tensor) and arg.requires_grad for arg in args)
+        with torch.set_grad_enabled(wanted and torch.is_grad_enabled()), _region(preserve_rng_state, None):
+            return function(*args)
+
+
+_generator = module._checkpoint_without_reentrant_generator
+
+
+def _without_reentrant(fn: Callable, preserve_rng_state: bool, context_fn: Callable, *args: Any, **kwargs: Any) -> Any:
+    """Stands for PyTorch's generator, which is advanced before and after the function."""
+    if not getattr(_state, "depth", 0):
+        yield from _generator(fn, preserve_rng_state, context_fn, *args, **kwargs)
+        return
+    with _region(preserve_rng_state, context_fn):
+        yield
+
+
+class _Checkpoints:
+    """Counts the captures that are on, in all threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open = 0
+
+    def __enter__(self) -> None:
+        _state.depth = getattr(_state, "depth", 0) + 1
+        with self._lock:
+            self._open += 1
+            module.CheckpointFunction = _Reentrant
+            module._checkpoint_without_reentrant_generator = _without_reentrant
+
+    def __exit__(self, *_: object) -> None:
+        _state.depth -= 1
+        with self._lock:
+            self._open -= 1
+            if self._open == 0:
+                module.CheckpointFunction = _Reentrant.original
+                module._checkpoint_without_reentrant_generator = _generator
+
+
+checkpoints = _Checkpoints()
