@@ -35,7 +35,6 @@ class Backward final : public torch::autograd::Node {
 
   std::shared_ptr<const Plan> plan_;
   Saved saved_;
-  bool freed_ = false;
 };
 
 }  // namespace saker::aot

@@ -14,7 +14,6 @@ bool isIterator(PyObject* object) {
 
 constexpr int kDeepest = 12;
 
-const char* const kNone[] = {nullptr};
 const char* const kLength[] = {"__bool__", "__len__", nullptr};
 const char* const kCompare[] = {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", nullptr};
 const char* const kArithmetic[] = {
