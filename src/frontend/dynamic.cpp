@@ -2,6 +2,7 @@
 
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include "capture/capture.h"
 #include "capture/trace_tensor.h"
@@ -42,6 +43,8 @@ bool isOrdinary(const at::Tensor& tensor) {
          !tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
 }
 
+StandIn numberStandIn(size_t index, PyObject* number) { return {index, tensorAt(number), {0}, /*number=*/true}; }
+
 // Tensors that the trace met elsewhere are inputs like the others.
 bool closedToArguments(runtime::Program& program, const Recorder& recorder, Version& version) {
   for (size_t i = 0; i < program.sources.size(); ++i) {
@@ -79,7 +82,9 @@ std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& befor
     std::vector<PyObject*> values(call.values, call.values + valuesOf(call));
     std::vector<Ref> wrapped;
     for (size_t i = 0; i < arguments.size(); ++i) {
-      wrapped.push_back(Ref::steal(THPVariable_Wrap(capture.arguments()[i])));
+      const at::Tensor& standIn = capture.arguments()[i];
+      wrapped.push_back(Ref::steal(arguments[i].number ? pybind11::cast(standIn.sym_size(0)).release().ptr()
+                                                       : THPVariable_Wrap(standIn)));
       values[arguments[i].index] = wrapped.back().get();
     }
     tracing::Tape unused(host);
@@ -100,7 +105,10 @@ std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& befor
       return nullptr;
     }
     version->result = *returned;
-    for (const StandIn& argument : arguments) version->inputs.push_back(recorder.placeOf(values[argument.index]));
+    for (const StandIn& argument : arguments) {
+      PyObject* given = values[argument.index];
+      version->inputs.push_back(argument.number ? recorder.placeOfNumber(given) : recorder.placeOf(given));
+    }
     std::vector<c10::IValue> outputs(book.outputs.begin(), book.outputs.end());
     std::shared_ptr<runtime::Program> program = capture.finish(outputs);
     if (!closedToArguments(*program, recorder, *version)) return nullptr;
@@ -138,7 +146,12 @@ std::vector<StandIn> changedSizes(const Version& version, const CallArguments& c
       int64_t size = tensor.sizes()[i];
       if (size >= 2 && (was || (shape.sizes[i] >= 2 && size != shape.sizes[i]))) dims.push_back(i);
     }
-    if (!dims.empty()) out.push_back({argument.index, tensor, std::move(dims)});
+    if (!dims.empty()) out.push_back({argument.index, tensor, std::move(dims), false});
+  }
+  for (const Guards::Number& argument : version.guards.numberArguments()) {
+    if (argument.index >= valuesOf(call) || !isSize(call.values[argument.index])) return {};
+    PyObject* number = call.values[argument.index];
+    if (!argument.value || !sameValue(argument.value, number)) out.push_back(numberStandIn(argument.index, number));
   }
   return out;
 }
@@ -146,6 +159,7 @@ std::vector<StandIn> changedSizes(const Version& version, const CallArguments& c
 std::vector<StandIn> allSizes(const CallArguments& call) {
   std::vector<StandIn> out;
   for (size_t i = 0; i < valuesOf(call); ++i) {
+    if (isSize(call.values[i])) out.push_back(numberStandIn(i, call.values[i]));
     if (!isTensor(call.values[i])) continue;
     const at::Tensor& tensor = THPVariable_Unpack(call.values[i]);
     if (!isOrdinary(tensor)) return {};
@@ -153,7 +167,7 @@ std::vector<StandIn> allSizes(const CallArguments& call) {
     for (size_t d = 0; d < static_cast<size_t>(tensor.dim()); ++d) {
       if (tensor.sizes()[d] >= 2) dims.push_back(d);
     }
-    if (!dims.empty()) out.push_back({i, tensor, std::move(dims)});
+    if (!dims.empty()) out.push_back({i, tensor, std::move(dims), false});
   }
   return out;
 }
@@ -171,7 +185,7 @@ std::vector<StandIn> markedSizes(const CallArguments& call) {
       Ref number = Ref::steal(PyLong_FromSize_t(d));
       if (PySet_Contains(marked, number.get()) == 1 && tensor.sizes()[d] >= 2) dims.push_back(d);
     }
-    if (!dims.empty()) out.push_back({i, tensor, std::move(dims)});
+    if (!dims.empty()) out.push_back({i, tensor, std::move(dims), false});
   }
   return out;
 }

@@ -15,8 +15,8 @@ namespace saker::frontend {
 std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& before, const CallArguments& call,
                                         std::span<const StandIn> arguments, std::string& why);
 
-// Which sizes of the call's tensors have changed since a version was recorded that would otherwise fit; those that were
-// dynamic already stay so. Empty: it is not about sizes.
+// Which sizes of the call's tensors, and which numbers, have changed since a version was recorded that would otherwise
+// fit; those that were dynamic already stay so. Empty: it is not about sizes.
 std::vector<StandIn> changedSizes(const Version& version, const CallArguments& call);
 // All sizes of all tensors that are arguments, or those that the user marked.
 std::vector<StandIn> allSizes(const CallArguments& call);

@@ -176,6 +176,13 @@ Ref registeredClasses() {
   return token;
 }
 
+bool isSize(PyObject* object) {
+  if (!PyLong_CheckExact(object)) return false;
+  int overflow = 0;
+  int64_t number = PyLong_AsLongLongAndOverflow(object, &overflow);
+  return overflow == 0 && number > 1 && number < int64_t{1} << 48;
+}
+
 bool sameValue(PyObject* left, PyObject* right) {
   if (left == right) return true;
   if (Py_TYPE(left) != Py_TYPE(right)) return false;
@@ -309,6 +316,8 @@ bool Guards::step(const Instruction& at, const CallArguments& call, std::vector<
       return object == found[static_cast<size_t>(at.number)];
     case Op::Different:
       return object != found[static_cast<size_t>(at.number)];
+    case Op::Number:
+      return isSize(object);
     case Op::Length:
       return lengthOf(object) == at.number;
     case Op::Empty:
@@ -381,6 +390,19 @@ std::vector<Guards::Argument> Guards::tensorArguments() const {
   return out;
 }
 
+std::vector<Guards::Number> Guards::numberArguments() const {
+  std::vector<size_t> indexOf(places, SIZE_MAX);
+  std::vector<Number> out;
+  for (const Instruction& at : instructions) {
+    if (at.op == Op::Positional) indexOf[at.place] = static_cast<size_t>(at.number);
+    if (at.op == Op::Keyword) indexOf[at.place] = positional + static_cast<size_t>(at.number);
+    if (at.op <= Op::ContextValue || indexOf[at.place] == SIZE_MAX) continue;
+    if (at.op == Op::Number) out.push_back({indexOf[at.place], nullptr});
+    if (at.op == Op::Equals && isSize(at.object.get())) out.push_back({indexOf[at.place], at.object.get()});
+  }
+  return out;
+}
+
 std::string Guards::expression(uint32_t place) const {
   for (const Instruction& at : instructions) {
     if (at.place != place || at.op > Op::ContextValue) continue;
@@ -438,6 +460,8 @@ std::string Guards::text(const Instruction& at) const {
       return where + " is " + expression(static_cast<uint32_t>(at.number));
     case Op::Different:
       return where + " is not " + expression(static_cast<uint32_t>(at.number));
+    case Op::Number:
+      return where + " > 1";
     case Op::Length:
       return "len(" + where + ") == " + std::to_string(at.number);
     case Op::Empty:

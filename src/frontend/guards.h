@@ -56,6 +56,7 @@ enum class Op : uint8_t {
   Equals,       // a number, string or the like equal to `object`, of the same type
   Same,         // it is what place `number` holds
   Different,    // it is not what place `number` holds
+  Number,       // an int that may be a size: above 1, and not too large
   Length,       // `number` elements
   Empty,        // no elements; `number` 0: some
   Keys,         // a dict with the keys of the tuple `object`, in order
@@ -125,6 +126,12 @@ class Guards {
     const TensorShape* shape;
   };
   std::vector<Argument> tensorArguments() const;
+  // Those that are numbers, and which number it must be; nullptr: any that may be a size.
+  struct Number {
+    size_t index;
+    PyObject* value;
+  };
+  std::vector<Number> numberArguments() const;
   // Where a place is, as a Python expression.
   std::string expression(uint32_t place) const;
   std::vector<std::string> texts() const;
@@ -159,6 +166,8 @@ class Guards {
 PyObject* instanceDict(PyObject* object);
 // Equal, without running Python: numbers, strings and other values that have no inside.
 bool sameValue(PyObject* left, PyObject* right);
+// An int that a symbol can stand for.
+bool isSize(PyObject* object);
 // A number that moves when a class is registered with an abstract one.
 Ref registeredClasses();
 

@@ -66,6 +66,9 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
     Ref locked = array->readOnly ? Ref::borrow(Py_True) : Ref();
     return add(object, {array->scalar ? Kind::Scalar : Kind::Array, locked, number, {}, {}});
   }
+  if (uint32_t number = recorder_.placeOfNumber(object); number != kInside) {
+    return add(object, {Kind::Place, {}, number, {}, {}});
+  }
   if (isAtom(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}, {}});
   uint32_t place = recorder_.placeOf(object);
   if (place != kInside) return add(object, {Kind::Place, {}, place, {}, {}});

@@ -202,6 +202,11 @@ uint32_t Recorder::read(Op op, uint32_t parent, PyObject* key, int64_t number, P
   if (!isNew) return found->second;
   uint32_t place = load(op, parent, key, number, object);
   found->second = place;
+  if (auto standIn = standIns_.find(object); standIn != standIns_.end() && standIn->second->number) {
+    checkIs(Op::Number, place, nullptr);
+    numbers_.emplace(object, place);
+    return place;
+  }
   if (isAtom(object)) {
     checkIs(object == Py_None || PyBool_Check(object) ? Op::Is : Op::Equals, place, object);
     return place;

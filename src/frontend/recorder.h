@@ -38,11 +38,13 @@ struct Stop {
   int line = 0;
 };
 
-// An argument that is given as a stand-in of symbolic sizes, and what it stands for.
+// An argument that is given as a stand-in of symbolic sizes, and what it stands for. A number that is a symbol is the
+// size of a tensor without elements.
 struct StandIn {
   size_t index;  // among the values of the call
   at::Tensor real;
   std::vector<size_t> dims;
+  bool number = false;
 };
 
 // An array or scalar of numpy's that the call found or made, as a tensor over its memory.
@@ -67,6 +69,11 @@ class Recorder final : public watch::Observer {
   // kInside: made during the call.
   uint32_t placeOf(PyObject* object) const;
   uint32_t placeOfTensor(const at::Tensor& tensor) const;
+  // Of an argument that is a symbol: it counts as made inside, but is found where the number is.
+  uint32_t placeOfNumber(PyObject* symbol) const {
+    auto found = numbers_.find(symbol);
+    return found == numbers_.end() ? kInside : found->second;
+  }
   bool madeHere(PyObject* function) const { return madeFunctions_.contains(function); }
   const std::vector<PyObject*>& objects() const { return objects_; }
   // nullptr: it is none.
@@ -221,6 +228,7 @@ class Recorder final : public watch::Observer {
   std::vector<Ref> kept_;           // outside objects keep their addresses while the table stands
   std::unordered_map<PyObject*, uint32_t> places_;
   std::unordered_map<PyObject*, const StandIn*> standIns_;
+  std::unordered_map<PyObject*, uint32_t> numbers_;  // stand-ins that are symbols
   std::unordered_map<const c10::TensorImpl*, uint32_t> tensors_;
   std::unordered_map<uint64_t, uint32_t> reads_;  // by parent, step and key
   std::unordered_map<PyTypeObject*, size_t> types_;

@@ -47,6 +47,20 @@ Ref interned(PyObject* text) {
   return Ref::steal(raw);
 }
 
+std::string nameOf(PyObject* callable);
+
+// Of an exception: it keeps its arguments.
+bool initialisesException(PyObject* callable) {
+  if (Py_IS_TYPE(callable, &PyWrapperDescr_Type)) {
+    return PyExceptionClass_Check(reinterpret_cast<PyObject*>(PyDescr_TYPE(callable))) &&
+           nameOf(callable) == "__init__";
+  }
+  if (!Py_IS_TYPE(callable, &_PyMethodWrapper_Type)) return false;
+  Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
+  PyErr_Clear();
+  return self && PyExceptionInstance_Check(self.get()) && nameOf(callable) == "__init__";
+}
+
 std::string nameOf(PyObject* callable) {
   Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
   if (!name || !PyUnicode_Check(name.get())) {
@@ -195,6 +209,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
       nameOf(callable) == "__new__") {
     return makes(reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(callable)), args);
   }
+  if (initialisesException(callable)) return true;
   Behaviour behaviour = operations_.ofCall(callable);
   if (behaviour != Behaviour::Unknown) {
     if (PyObject* self = selfOf(callable)) args.insert(args.begin(), self);

@@ -1,5 +1,6 @@
 #include "frontend/version.h"
 
+#include <ATen/ops/empty.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -12,6 +13,7 @@ namespace saker::frontend {
 
 at::Tensor tensorAt(PyObject* object) {
   if (isTensor(object)) return THPVariable_Unpack(object);
+  if (PyLong_CheckExact(object)) return at::empty({PyLong_AsLongLong(object), 0});
   std::optional<at::Tensor> tensor = numpy::toTensor(object);
   TORCH_CHECK(tensor, "an array of numpy's cannot be seen as a tensor any more");
   return *tensor;

@@ -62,7 +62,7 @@ class Version {
   PyObject* run(const std::vector<PyObject*>& found);
 };
 
-// A tensor, or an array of numpy's as one.
+// A tensor, an array of numpy's as one, or a number as the size of one without elements.
 at::Tensor tensorAt(PyObject* object);
 // By input, the first one over the same storage.
 std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors);
