@@ -107,7 +107,8 @@ const Row rows[] = {
     {Shallow, "_thread", "get_ident"},
     // --- PyTorch ---
     {Shallow, "torch._C",
-     "_get_tracing_state is_grad_enabled is_inference_mode_enabled _is_torch_function_enabled _has_torch_function "
+     "_get_tracing_state _is_autocast_available is_grad_enabled is_inference_mode_enabled _is_torch_function_enabled "
+     "_has_torch_function "
      "_has_torch_function_unary _has_torch_function_variadic is_autocast_enabled is_autocast_cpu_enabled "
      "get_autocast_dtype "
      "get_autocast_gpu_dtype get_autocast_cpu_dtype is_autocast_cache_enabled _is_any_autocast_enabled "
@@ -132,6 +133,7 @@ const Row rows[] = {
      "_set_grad_enabled set_autocast_enabled set_autocast_dtype set_autocast_cache_enabled autocast_increment_nesting "
      "autocast_decrement_nesting clear_autocast_cache set_autocast_cpu_enabled set_autocast_gpu_dtype "
      "set_autocast_cpu_dtype"},
+    {Shallow, "torch._C._EngineBase", "is_checkpoint_valid"},
     {Shallow, "torch._C", "DisableTorchFunctionSubclass DisableTorchFunction"},
     {Shallow, "torch._C.DisableTorchFunctionSubclass", "__enter__ __exit__ __init__ __new__"},
     {Shallow, "torch._C.DisableTorchFunction", "__enter__ __exit__ __init__ __new__"},
@@ -412,8 +414,10 @@ Operations::Operations() {
       visit(reinterpret_cast<PyTypeObject*>(Ref::borrow(PyList_GET_ITEM(types.get(), i)).release()));
     }
   };
-  each("iter(c.OrderedDict()), iter(c.deque()), reversed(c.deque()), iter(bytearray()), reversed(c.OrderedDict())",
-       [&](PyTypeObject* type) { iterators_.emplace(type, true); });
+  each(
+      "iter(c.OrderedDict()), iter(c.deque()), reversed(c.deque()), iter(bytearray()), iter('a'), iter('\\u20ac'), "
+      "reversed(c.OrderedDict())",
+      [&](PyTypeObject* type) { iterators_.emplace(type, true); });
   each("c.OrderedDict().keys(), c.OrderedDict().values(), c.OrderedDict().items()",
        [&](PyTypeObject* type) { valueTypes_.emplace(type, true); });
   PyErr_Clear();

@@ -136,9 +136,10 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   if (PySet_Check(object)) return sequence(Kind::Set);
   if (isDeque(object)) {
     Ref limit = Ref::steal(PyObject_GetAttrString(object, "maxlen"));
-    if (limit.get() != Py_None)
-      return refuse("a new deque of limited length leaves the call, which cannot be made again");
-    return sequence(Kind::Deque);
+    std::optional<uint32_t> made = write(limit.get());
+    std::optional<uint32_t> number = made ? sequence(Kind::Deque) : std::nullopt;
+    if (number) recipes[*number].index = *made + 1;
+    return number;
   }
   if (PyDict_Check(object)) {
     std::optional<uint32_t> number = add(object, {Kind::Dict, cls, 0, {}, {}});
@@ -397,6 +398,11 @@ PyObject* Kitchen::make(uint32_t number) {
         PyObject* factory = recipe.index ? make(recipe.index - 1) : nullptr;
         Ref args = factory ? Ref::steal(PyTuple_Pack(1, factory)) : Ref::borrow(nothing);
         if (nativeBase(type)->tp_init(made, args.get(), nullptr) < 0) Py_CLEAR(made);
+      }
+      if (made && recipe.kind == Kind::Deque) {
+        PyObject* limit = make(recipe.index - 1);
+        Ref args = Ref::steal(limit ? PyTuple_Pack(2, nothing, limit) : nullptr);
+        if (!args || nativeBase(type)->tp_init(made, args.get(), nullptr) < 0) Py_CLEAR(made);
       }
       break;
     case Kind::Instance:

@@ -23,7 +23,7 @@ struct Recipe {
     Dict,   // keys and values in turn; of the class `object`
     Set,
     FrozenSet,
-    Deque,
+    Deque,     // `index`: one above the recipe of its limit
     Instance,  // of the class `object`: names and values in turn
     Cell,
     Method,    // function, self

@@ -134,7 +134,8 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
     }
     Behaviour behaviour = operations_.ofDescriptor(descriptor);
     if (behaviour == Behaviour::Unknown) return stop("reads " + described(owner, name));
-    if (behaviour == Behaviour::Tensor && name == grad && place != kInside && isTensor(owner)) {
+    if (behaviour == Behaviour::Tensor && name == grad && place != kInside && isTensor(owner) &&
+        !written(owner, name)) {
       const at::Tensor& gradient = THPVariable_Unpack(owner).grad();
       if (!gradient.defined()) {
         checkIs(Op::NoGradient, place, nullptr);
@@ -262,6 +263,11 @@ bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
     fixed(dict);
     written_.emplace(dict, name);
     return effect(setItem, {dict, name, value});
+  }
+  static PyObject* const grad = interned("grad");
+  if (isTensor(owner) && name == grad && value && placeOf(owner) != kInside) {
+    written_.emplace(owner, name);
+    return effect(plainSet, {owner, name, value});
   }
   PyObject* descriptor = lookUp(type, name);
   if (descriptor && isData(descriptor)) {

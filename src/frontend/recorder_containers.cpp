@@ -8,6 +8,28 @@ namespace saker::frontend {
 
 namespace {
 
+// What an operator in place does to a container, as a method.
+const char* methodOf(watch::Binary op, PyObject* left, PyObject* right) {
+  using watch::Binary;
+  if (PyList_CheckExact(left)) {
+    return op == Binary::Add && (PyList_CheckExact(right) || PyTuple_CheckExact(right)) ? "extend" : nullptr;
+  }
+  if (PyDict_CheckExact(left)) return op == Binary::Or && PyDict_CheckExact(right) ? "update" : nullptr;
+  if (!PySet_CheckExact(left) || !PyAnySet_Check(right)) return nullptr;
+  switch (op) {
+    case Binary::Or:
+      return "update";
+    case Binary::And:
+      return "intersection_update";
+    case Binary::Subtract:
+      return "difference_update";
+    case Binary::Xor:
+      return "symmetric_difference_update";
+    default:
+      return nullptr;
+  }
+}
+
 bool isIterator(PyObject* object) {
   return Py_TYPE(object)->tp_iternext && Py_TYPE(object)->tp_iternext != &_PyObject_NextNotImplemented;
 }
@@ -342,10 +364,12 @@ bool Recorder::binary(watch::Binary op, bool inplace, PyObject* left, PyObject* 
     if (!slotIsKnown(each, kArithmetic)) return stop(std::string("computes with a ") + Py_TYPE(each)->tp_name);
     if (!operand(each, false)) return false;
   }
-  if (inplace && isContainer(left) && !PyTuple_Check(left) && placeOf(left) != kInside) {
-    return stop("changes a container from outside by an operator");
-  }
-  return true;
+  if (!inplace || !isContainer(left) || PyTuple_Check(left) || placeOf(left) == kInside) return true;
+  const char* method = methodOf(op, left, right);
+  if (!method) return stop("changes a container from outside by an operator");
+  Ref unbound = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(left)), method));
+  calling_ = nullptr;  // with these operands it does not fail
+  return mutates(unbound.get(), {left, right}, nullptr);
 }
 
 bool Recorder::compares(int op, PyObject* left, PyObject* right) {
