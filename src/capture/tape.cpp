@@ -42,6 +42,11 @@ bool dependsOnData(const c10::OperatorHandle& op) {
   return op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape);
 }
 
+bool sameNumber(const at::Scalar& left, const at::Scalar& right) {
+  if (left.isFloatingPoint() && right.isFloatingPoint()) return left.toDouble() == right.toDouble();
+  return left.isIntegral(true) && right.isIntegral(true) && left.toLong() == right.toLong();
+}
+
 std::string nameOf(const c10::OperatorHandle& op) {
   const c10::OperatorName& name = op.operator_name();
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
@@ -76,9 +81,14 @@ class Tape::Converter final : public aten::Converter {
 
  private:
   ir::Arg tensorArg(const at::Tensor& tensor) override {
-    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !tape_.made(tensor)) {
       aten::RunForReal real;  // reading the number is no operator of the program
-      return argument(tensor.item(), aten::IntMeaning::Number);
+      at::Scalar number = tensor.item();
+      if (tape_.expected_ && sameNumber(tape_.expected_->number, number)) {
+        tape_.expected_->taken = true;
+        return ir::Arg::value(tape_.valueOf(tape_.expected_->source));
+      }
+      return argument(number, aten::IntMeaning::Number);
     }
     return ir::Arg::value(tape_.valueOf(tensor));
   }
@@ -139,6 +149,14 @@ ir::Value* Tape::valueOf(const at::Tensor& tensor) {
   inputs_.push_back({value, tensor, tensor.is_inference() ? 0 : tensor._version(), false});
   know(tensor, value);
   return value;
+}
+
+void Tape::expect(const at::Scalar& number, const at::Tensor& source) { expected_ = {number, source, false}; }
+
+bool Tape::took() {
+  bool taken = expected_ && expected_->taken;
+  expected_.reset();
+  return taken;
 }
 
 void Tape::sharesData(const at::Tensor& alias, const at::Tensor& tensor) {

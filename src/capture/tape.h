@@ -50,6 +50,13 @@ class Tape {
   // `alias` is `tensor.data`: another tensor over its memory, which no operator made.
   void sharesData(const at::Tensor& alias, const at::Tensor& tensor);
 
+  // A tensor from outside that the program is about to use: an input, even if it looks like a number.
+  void meet(const at::Tensor& tensor) { valueOf(tensor); }
+  // The next operator is given a number that is not the program's own, but what the tensor `source` (of no dimensions)
+  // holds: it becomes an operand. took() says whether the operator took it as one.
+  void expect(const at::Scalar& number, const at::Tensor& source);
+  bool took();
+
   // Ends the tape: a program whose arguments are the inputs, in order, and whose results are these tensors. An output
   // that no operator has touched becomes an input.
   std::unique_ptr<runtime::Program> finish(std::span<const at::Tensor> outputs);
@@ -87,6 +94,12 @@ class Tape {
   std::unordered_map<const c10::TensorImpl*, bool> aliases_;  // made by sharesData
   std::vector<c10::IValue> kept_;
   std::vector<bool> gradModes_;
+  struct Expected {
+    at::Scalar number;
+    at::Tensor source;
+    bool taken = false;
+  };
+  std::optional<Expected> expected_;
   std::optional<std::string> spoiled_;
   const ir::Location* spoiledAt_ = nullptr;
   size_t recorded_ = 0;

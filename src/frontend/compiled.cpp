@@ -240,6 +240,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
     }
     version.effects.push_back(std::move(again));
   }
+  version.draws = recorder.draws();
   size_t operators = tape.operators();
   std::vector<at::Tensor> inputs;
   std::unique_ptr<runtime::Program> program = tape.finish(book.outputs);
@@ -261,7 +262,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
     version.random |= !node->isReturn() && !host && (!op || op->isRandom());
   }
   HostCalls hosts = hostCallsOf(version.program->objects);
-  version.random |= !hosts.repeatable;
+  version.random |= !hosts.repeatable || !version.draws.empty();
   version.memory = sharedMemory(inputs);
   bool changed = false;
   std::vector<PyObject*> objects = recorder.objects();
@@ -270,7 +271,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
     const at::Tensor& tensor = THPVariable_Unpack(objects[at.place]);
     changed |= !recorder.guards().tensors[static_cast<size_t>(at.number)].fits(tensor);
   }
-  ExecutorOptions options{options_.ahead && !hosts.any, options_.backend};
+  ExecutorOptions options{options_.ahead && !hosts.any && version.draws.empty(), options_.backend};
   if (changed) {
     version.late = [options, program = version.program](const std::vector<at::Tensor>& given) {
       return makeExecutor(program, given, options);

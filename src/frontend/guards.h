@@ -119,6 +119,8 @@ class Guards {
   bool check(const CallArguments& call, std::vector<PyObject*>& found);
   // The reason of the last failure, in words.
   std::string failure() const;
+  // Something besides the guards does not hold.
+  void failFor(std::string why) { failedType_ = std::move(why); }
   size_t size() const { return instructions.size() + types.size(); }
   // The arguments of the call that are tensors, by place of their checks: what is loaded at once.
   struct Argument {

@@ -1,6 +1,7 @@
 #include "frontend/host_call.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/library.h>
@@ -29,6 +30,10 @@ Ref made(const HostPart& part, const std::vector<at::Tensor>& tensors) {
       return part.object;
     case Kind::Tensor:
       return Ref::steal(THPVariable_Wrap(tensors[part.index]));
+    case Kind::Float: {
+      aten::RunForReal real;
+      return Ref::steal(PyFloat_FromDouble(tensors[part.index].item<double>()));
+    }
     case Kind::Array:
     case Kind::Scalar:
       return numpy::fromTensor(tensors[part.index], part.kind == Kind::Scalar);
@@ -57,12 +62,29 @@ std::vector<at::Tensor> runHost(c10::intrusive_ptr<HostCall> call, std::vector<a
 
 bool eachLeaf(PyObject* result, const std::function<bool(PyObject*)>& visit) {
   if (result == Py_None) return true;
-  if (isTensor(result) || numpy::isArray(result) || numpy::isScalar(result)) return visit(result);
+  if (isTensor(result) || numpy::isArray(result) || numpy::isScalar(result) || PyFloat_CheckExact(result)) {
+    return visit(result);
+  }
   if (!PyTuple_Check(result) && !PyList_Check(result)) return false;
   for (Py_ssize_t i = 0; i < Py_SIZE(result); ++i) {
     if (!eachLeaf(PySequence_Fast_ITEMS(result)[i], visit)) return false;
   }
   return true;
+}
+
+std::optional<at::Tensor> leafTensor(PyObject* leaf) {
+  if (isTensor(leaf)) return THPVariable_Unpack(leaf);
+  if (PyFloat_CheckExact(leaf)) return numberTensor(PyFloat_AS_DOUBLE(leaf));
+  std::optional<at::Tensor> tensor = numpy::toTensor(leaf);
+  if (tensor && numpy::isScalar(leaf)) tensor->unsafeGetTensorImpl()->set_wrapped_number(true);
+  return tensor;
+}
+
+at::Tensor numberTensor(double number) {
+  aten::RunForReal real;
+  at::Tensor tensor = at::scalar_tensor(number, at::kDouble);
+  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return tensor;
 }
 
 HostCall::~HostCall() {
@@ -87,7 +109,7 @@ std::vector<at::Tensor> HostCall::run(const std::vector<at::Tensor>& tensors) {
   if (!result) raised();
   std::vector<at::Tensor> out;
   bool known = eachLeaf(result.get(), [&](PyObject* leaf) {
-    std::optional<at::Tensor> tensor = isTensor(leaf) ? THPVariable_Unpack(leaf) : numpy::toTensor(leaf);
+    std::optional<at::Tensor> tensor = leafTensor(leaf);
     bool fits = tensor && out.size() < shapes.size() && shapes[out.size()].fits(*tensor);
     if (fits) out.push_back(*tensor);
     return fits;

@@ -14,7 +14,7 @@ namespace saker::frontend {
 
 // An argument of the call, with tensors in place of what shows their memory.
 struct HostPart {
-  enum class Kind : uint8_t { Constant, Tensor, Array, Scalar, Tuple, List, Slice } kind;
+  enum class Kind : uint8_t { Constant, Tensor, Array, Scalar, Float, Tuple, List, Slice } kind;
   Ref object;          // of Constant
   uint32_t index = 0;  // among the tensors
   std::vector<HostPart> parts;
@@ -37,8 +37,13 @@ class HostCall final : public torch::CustomClassHolder {
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& tensors);
 };
 
-// Calls `visit` with each array, scalar of numpy's or tensor in a result, in order. False: there is something else.
+// Calls `visit` with each array, scalar of numpy's, float or tensor in a result, in order. False: there is something
+// else.
 bool eachLeaf(PyObject* result, const std::function<bool(PyObject* leaf)>& visit);
+
+// A leaf as a tensor: of numbers, a tensor of no dimensions that operators treat as a number.
+std::optional<at::Tensor> leafTensor(PyObject* leaf);
+at::Tensor numberTensor(double number);
 
 // Runs the operator, which a tape sees.
 std::vector<at::Tensor> callHost(const c10::intrusive_ptr<HostCall>& call, const std::vector<at::Tensor>& tensors);

@@ -64,7 +64,8 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
     auto number = static_cast<uint32_t>(outputs.size());
     outputs.push_back(array->tensor);
     Ref locked = array->readOnly ? Ref::borrow(Py_True) : Ref();
-    return add(object, {array->scalar ? Kind::Scalar : Kind::Array, locked, number, {}, {}});
+    Kind kind = array->isFloat ? Kind::Float : array->scalar ? Kind::Scalar : Kind::Array;
+    return add(object, {kind, locked, number, {}, {}});
   }
   if (uint32_t number = recorder_.placeOfNumber(object); number != kInside) {
     return add(object, {Kind::Place, {}, number, {}, {}});
@@ -310,6 +311,9 @@ PyObject* Kitchen::make(uint32_t number) {
         Ref plain = Ref::steal(made);
         made = PyObject_CallMethod(plain.get(), "as_subclass", "O", recipe.object.get());
       }
+      return keep();
+    case Kind::Float:
+      made = PyFloat_FromDouble(outputs_[recipe.index].item<double>());
       return keep();
     case Kind::Array:
     case Kind::Scalar: {

@@ -32,6 +32,7 @@ struct Recipe {
     Reduced,  // of an iterator: a callable, its arguments, and a state or None
     Array,    // of numpy's: over the memory of a result of the graph; `object`: it cannot be written
     Scalar,   // of numpy's: the number in a result of the graph
+    Float,    // the number in a result of the graph
     Partial,  // a callable, its arguments, and keywords
   };
   Kind kind;

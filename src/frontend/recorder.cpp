@@ -123,6 +123,8 @@ void Recorder::tellCompiling(bool on) {
 // Something on the tape may have made it useless: go on without watching.
 void Recorder::check() {
   if (std::exchange(hosted_, std::nullopt)) tape_.spoil("a call of numpy failed");
+  if (std::exchange(drawing_, std::nullopt)) tape_.spoil("drawing a random number failed");
+  if (std::exchange(expects_, false)) tape_.spoil("an operator on a number that is data failed");
   if (stopped_ || !tape_.spoiled()) return;
   stop(*tape_.spoiled(), /*quiet=*/true);
   watch::stop();
@@ -355,14 +357,16 @@ std::string Recorder::seal() {
 
 // --- frames and names ---
 
-// Python's import system, and the arithmetic of sizes that are symbols, whose nodes note what they are asked.
+// Python's import system, the arithmetic of sizes that are symbols, whose nodes note what they are asked, and hints to
+// torch.compile.
 bool Recorder::skips(PyCodeObject* code) {
   auto [found, isNew] = skipped_.try_emplace(code, false);
   if (isNew) {
     kept_.push_back(Ref::borrow(reinterpret_cast<PyObject*>(code)));
     std::string file = textOf(code->co_filename), name = textOf(code->co_qualname);
+    bool hints = file.ends_with("torch/_dynamo/decorators.py") || file.ends_with("torch/_dynamo/comptime.py");
     bool symbols = file.ends_with("torch/__init__.py") && name.starts_with("Sym");
-    found->second = file.starts_with("<frozen importlib") || symbols ||
+    found->second = file.starts_with("<frozen importlib") || symbols || hints ||
                     file.find("torch/_library/") != std::string::npos || file.ends_with("fx/experimental/sym_node.py");
   }
   return found->second;

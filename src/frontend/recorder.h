@@ -47,11 +47,20 @@ struct StandIn {
   bool number = false;
 };
 
-// An array or scalar of numpy's that the call found or made, as a tensor over its memory.
+// An array or scalar of numpy's that the call found or made, as a tensor over its memory; or a float that is data.
 struct Array {
   at::Tensor tensor;
   bool scalar;
   bool readOnly;
+  bool isFloat = false;
+};
+
+// A number that the call drew from a generator of Python's. It is drawn again before the graph runs: a float is an
+// input of the graph then, an int must be the same.
+struct Draw {
+  Ref method, generator, argument;
+  Ref expected;          // of an int
+  uint32_t place = ~0u;  // of a float
 };
 
 class Recorder final : public watch::Observer {
@@ -66,6 +75,7 @@ class Recorder final : public watch::Observer {
   Guards takeGuards() { return std::move(guards_); }
   Guards& guards() { return guards_; }
   const std::vector<Effect>& effects() const { return effects_; }
+  const std::vector<Draw>& draws() const { return draws_; }
   // kInside: made during the call.
   uint32_t placeOf(PyObject* object) const;
   uint32_t placeOfTensor(const at::Tensor& tensor) const;
@@ -113,6 +123,7 @@ class Recorder final : public watch::Observer {
   bool binary(watch::Binary op, bool inplace, PyObject* left, PyObject* right) override;
   void binaryDone(watch::Binary, bool, PyObject*, PyObject*, PyObject* result) override {
     if (hosted_) hosted(result);
+    took();
     check();
   }
   bool compares(int op, PyObject* left, PyObject* right) override;
@@ -200,6 +211,16 @@ class Recorder final : public watch::Observer {
   bool operand(PyObject* object, bool deep);
   void check();
 
+  // Python's random numbers.
+  std::optional<bool> callsRandom(PyObject* callable, const std::vector<PyObject*>& args);
+  void drew(PyObject* result);
+  // A tensor and a number that is data meet in an operator.
+  std::optional<bool> meets(watch::Binary op, PyObject* left, PyObject* right);
+  bool expects(const Array& data);
+  void took() {
+    if (std::exchange(expects_, false) && !tape_.took()) tape_.spoil("an operator uses a number that is data");
+  }
+
   // Is this the call that initialises a lazy module? It is not recorded.
   bool initialises(PyObject* function, const watch::Arguments& arguments);
   void initialised(PyObject* module);
@@ -253,6 +274,9 @@ class Recorder final : public watch::Observer {
     std::vector<at::Tensor> tensors;
   };
   std::optional<Hosted> hosted_;
+  std::optional<Draw> drawing_;
+  std::vector<Draw> draws_;
+  bool expects_ = false;  // an operator that is to take a number
   std::unordered_map<PyObject*, Array> arrays_;
   std::vector<Effect> effects_;
   std::optional<Stop> stopped_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "aten/trace_key.h"
 #include "frontend/host_call.h"
 #include "frontend/numpy.h"
 #include "frontend/recorder.h"
@@ -47,17 +48,17 @@ bool isArithmetic(PyObject* callable) {
   PyErr_Clear();
   bool ofOperator =
       module && PyUnicode_Check(module.get()) && PyUnicode_CompareWithASCIIString(module.get(), "_operator") == 0;
-  return name == "abs" || name == "pow" || name == "divmod" ||
+  bool ofMath = module && PyUnicode_Check(module.get()) && PyUnicode_CompareWithASCIIString(module.get(), "math") == 0;
+  return name == "abs" || name == "pow" || name == "divmod" || ofMath ||
          (ofOperator && name != "contains" && name != "truth" && name != "not_" && name != "index");
 }
 
 // Functions of PyTorch's that turn arrays into tensors or tensors into arrays.
-bool converts(PyObject* callable, const Values& args) {
+bool converts(PyObject* callable, const Values& args, bool holds) {
   if (!PyCFunction_Check(callable) && !Py_IS_TYPE(callable, &PyMethodDescr_Type)) return false;
   std::string name = nameOf(callable);
   if (name == "numpy") return !args.empty() && isTensor(args[0]);
-  bool takesArray = !args.empty() && (numpy::isArray(args[0]) || numpy::isScalar(args[0]));
-  return takesArray && (name == "from_numpy" || name == "as_tensor" || name == "asarray" || name == "tensor");
+  return holds && (name == "from_numpy" || name == "as_tensor" || name == "asarray" || name == "tensor");
 }
 
 }  // namespace
@@ -84,8 +85,9 @@ std::optional<HostPart> Recorder::hostPart(PyObject* object, std::vector<at::Ten
   using Kind = HostPart::Kind;
   auto number = static_cast<uint32_t>(tensors.size());
   if (auto found = arrays_.find(object); found != arrays_.end()) {
-    tensors.push_back(found->second.tensor);
-    return HostPart{found->second.scalar ? Kind::Scalar : Kind::Array, {}, number, {}};
+    const Array& array = found->second;
+    tensors.push_back(array.tensor);
+    return HostPart{array.isFloat ? Kind::Float : array.scalar ? Kind::Scalar : Kind::Array, {}, number, {}};
   }
   if (isTensor(object)) {
     tensors.push_back(THPVariable_Unpack(object));
@@ -150,10 +152,14 @@ std::optional<bool> Recorder::callsNumpy(PyObject* callable, const Values& given
   if (bound) args.insert(args.begin(), self);
   bool holds = std::any_of(args.begin(), args.end(), [&](PyObject* arg) { return holdsArrays(arg); });
   bool isNumpy = numpy::isFunction(callable) || (holds && isArithmetic(callable));
-  bool converting = converts(callable, args);
+  bool converting = converts(callable, args, holds);
   if (!isNumpy && !holds && !converting) return std::nullopt;
   if (!isNumpy && !converting) {
     Behaviour behaviour = operations_.ofCall(callable);
+    auto number = std::find_if(args.begin(), args.end(), [&](PyObject* arg) { return arrayOf(arg); });
+    bool one = number != args.end() && arrayOf(*number)->scalar &&
+               std::none_of(number + 1, args.end(), [&](PyObject* arg) { return holdsArrays(arg); });
+    if (behaviour == Behaviour::Tensor && one) return expects(*arrayOf(*number));
     bool looks = behaviour == Behaviour::Shallow || behaviour == Behaviour::Identity ||
                  behaviour == Behaviour::Mutates || behaviour == Behaviour::Length;
     if (PyFunction_Check(callable) || looks || PyType_Check(callable)) return std::nullopt;
@@ -187,7 +193,7 @@ void Recorder::hosted(PyObject* result) {
   hosted_.reset();
   std::vector<PyObject*> leaves;
   bool known = eachLeaf(result, [&](PyObject* leaf) {
-    std::optional<at::Tensor> tensor = isTensor(leaf) ? THPVariable_Unpack(leaf) : numpy::toTensor(leaf);
+    std::optional<at::Tensor> tensor = leafTensor(leaf);
     if (!tensor) return false;
     leaves.push_back(leaf);
     done.call->given.push_back(*tensor);
@@ -203,8 +209,8 @@ void Recorder::hosted(PyObject* result) {
   for (size_t i = 0; i < leaves.size(); ++i) {
     if (isTensor(leaves[i])) continue;
     kept_.push_back(Ref::borrow(leaves[i]));
-    bool scalar = numpy::isScalar(leaves[i]);
-    arrays_.emplace(leaves[i], Array{tensors[i], scalar, !scalar && !numpy::isWriteable(leaves[i])});
+    bool isFloat = PyFloat_CheckExact(leaves[i]), scalar = isFloat || numpy::isScalar(leaves[i]);
+    arrays_.emplace(leaves[i], Array{tensors[i], scalar, !scalar && !numpy::isWriteable(leaves[i]), isFloat});
   }
   check();
 }
@@ -228,8 +234,27 @@ std::optional<bool> Recorder::arrayAttribute(PyObject* owner, PyObject* name) {
   return stop(std::string("reads ") + (text ? text : "?") + " of an array of numpy's");
 }
 
+std::optional<bool> Recorder::meets(watch::Binary op, PyObject* left, PyObject* right) {
+  PyObject* number = isTensor(left) ? right : left;
+  const Array* data = arrayOf(number);
+  if (isTensor(left) == isTensor(right) || !data || !data->scalar) return std::nullopt;
+  if (isTensor(left)) return expects(*data);
+  if (!data->isFloat) return std::nullopt;  // numpy's own operator comes first
+  bool inC = op == watch::Binary::Add || op == watch::Binary::Multiply;
+  return inC ? expects(*data) : true;  // PyTorch's Python code answers the others, by calls that are told
+}
+
+bool Recorder::expects(const Array& data) {
+  aten::RunForReal real;
+  at::Scalar value = data.tensor.item();
+  if (value.isFloatingPoint()) value = at::Scalar(value.toDouble());
+  tape_.expect(value, data.tensor);
+  return expects_ = true;
+}
+
 std::optional<bool> Recorder::arrayOperator(watch::Binary op, bool inplace, PyObject* left, PyObject* right) {
   if (!arrays_.contains(left) && !arrays_.contains(right)) return std::nullopt;
+  if (std::optional<bool> known = inplace ? std::nullopt : meets(op, left, right)) return *known;
   if (isTensor(left) || isTensor(right)) return stop("computes with a tensor and an array of numpy's");
   Ref function = Ref::steal(operatorOf(op, inplace));
   return hosts(function.get(), {left, right}, nullptr);
@@ -245,6 +270,9 @@ std::optional<bool> Recorder::arrayUnary(watch::Unary op, PyObject* operand) {
 
 std::optional<bool> Recorder::arrayComparison(int op, PyObject* left, PyObject* right) {
   if (!arrays_.contains(left) && !arrays_.contains(right)) return std::nullopt;
+  for (PyObject* each : {left, right}) {
+    if (const Array* data = arrayOf(each); data && data->isFloat) return stop("compares a number that is data");
+  }
   if (isTensor(left) || isTensor(right)) return stop("compares a tensor with an array of numpy's");
   static const char* const names[] = {"lt", "le", "eq", "ne", "gt", "ge"};
   Ref function = Ref::steal(operatorNamed(names[op]));

@@ -74,6 +74,8 @@ std::string nameOf(PyObject* callable) {
 
 void Recorder::called(PyObject* callable, const watch::Arguments& arguments, PyObject* result) {
   if (hosted_) return hosted(result);
+  if (drawing_) return drew(result);
+  took();
   if (PyObject* module = std::exchange(initialising_, nullptr); module && !stopped_) initialised(module);
   check();
   gave(callable, result, arguments.positional);
@@ -81,6 +83,7 @@ void Recorder::called(PyObject* callable, const watch::Arguments& arguments, PyO
 
 void Recorder::calledSpread(PyObject* callable, PyObject* args, PyObject*, PyObject* result) {
   if (hosted_) return hosted(result);
+  took();
   check();
   gave(callable, result, PyTuple_Check(args) ? static_cast<size_t>(PyTuple_GET_SIZE(args)) : 0);
 }
@@ -204,6 +207,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
     return callsKnown(function, all);
   }
   if (isCompiled(callable)) return true;  // it calls its function here
+  if (std::optional<bool> known = callsRandom(callable, args)) return *known;
   if (std::optional<bool> known = callsNumpy(callable, args, arguments.names)) return *known;
   if (PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) && PyType_Check(PyCFunction_GET_SELF(callable)) &&
       nameOf(callable) == "__new__") {

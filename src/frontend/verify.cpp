@@ -7,7 +7,7 @@ namespace saker::frontend {
 namespace py = pybind11;
 
 bool canVerify(const Version& version, PyObject* function) {
-  if (!version.effects.empty()) return false;
+  if (!version.effects.empty() || !version.draws.empty()) return false;
   if (version.program && !hostCallsOf(version.program->objects).repeatable) return false;
   for (const c10::IValue& object : version.program ? version.program->objects : std::vector<c10::IValue>()) {
     if (object.isGenerator()) return false;  // both runs would draw from it

@@ -4,6 +4,7 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "frontend/numpy.h"
@@ -13,6 +14,7 @@ namespace saker::frontend {
 
 at::Tensor tensorAt(PyObject* object) {
   if (isTensor(object)) return THPVariable_Unpack(object);
+  if (PyFloat_CheckExact(object)) return numberTensor(PyFloat_AS_DOUBLE(object));
   if (PyLong_CheckExact(object)) return at::empty({PyLong_AsLongLong(object), 0});
   std::optional<at::Tensor> tensor = numpy::toTensor(object);
   TORCH_CHECK(tensor, "an array of numpy's cannot be seen as a tensor any more");
@@ -39,11 +41,43 @@ void Version::settle() {
 
 bool Version::fits(const Ambient& now, const CallArguments& call, std::vector<PyObject*>& found) {
   if (!(ambient == now) || !guards.check(call, found)) return false;
+  if (!draws.empty() && !draw(found)) {
+    guards.failFor("an int that is drawn at random is another one");
+    return false;
+  }
   if (!writes && !dynamic) return true;
   std::vector<at::Tensor> tensors;
   for (uint32_t place : inputs) tensors.push_back(tensorAt(found[place]));
   if (writes && !memory.empty() && sharedMemory(tensors) != memory) return false;
   return !dynamic || sizesFit(tensors);
+}
+
+bool Version::draw(std::vector<PyObject*>& found) {
+  found.resize(guards.places);
+  drawn_.clear();
+  std::unordered_map<PyObject*, Ref> states;
+  bool same = true;
+  bool mayDiffer = std::any_of(draws.begin(), draws.end(), [](const Draw& each) { return bool(each.expected); });
+  for (const Draw& each : draws) {
+    PyObject* generator = each.generator.get();
+    if (mayDiffer && !states.contains(generator)) {
+      states.emplace(generator, Ref::steal(PyObject_CallMethod(generator, "getstate", nullptr)));
+    }
+    PyObject* args[] = {generator, each.argument.get()};
+    drawn_.push_back(Ref::steal(PyObject_Vectorcall(each.method.get(), args, each.argument ? 2 : 1, nullptr)));
+    PyObject* number = drawn_.back().get();
+    same = same && number && (!each.expected || sameValue(number, each.expected.get()));
+    if (!same) break;
+    if (!each.expected) found[each.place] = number;
+  }
+  PyErr_Clear();
+  for (const auto& [generator, state] : states) {
+    if (same) break;
+    Ref name = Ref::steal(PyUnicode_InternFromString("setstate"));
+    Ref done = Ref::steal(PyObject_CallMethodOneArg(generator, name.get(), state.get()));
+    PyErr_Clear();
+  }
+  return same;
 }
 
 bool Version::sizesFit(const std::vector<at::Tensor>& tensors) const {

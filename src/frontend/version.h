@@ -39,6 +39,7 @@ class Version {
   std::vector<Recipe> recipes;
   uint32_t result = 0;
   std::vector<DoneAgain> effects;
+  std::vector<Draw> draws;
   bool random = false;    // the program draws numbers
   bool inGraph = false;   // the tensor program runs, or has failed
   bool verified = false;  // compared with eager mode, where that was asked for
@@ -56,10 +57,15 @@ class Version {
       visit(effect.names.get());
     }
   }
+  // Draws what the call drew. False, and as if nothing was drawn: an int is another one.
+  bool draw(std::vector<PyObject*>& found);
   // Do the sizes of the inputs meet what the program asks of them?
   bool sizesFit(const std::vector<at::Tensor>& tensors) const;
   // A new reference, or nullptr with an error set.
   PyObject* run(const std::vector<PyObject*>& found);
+
+ private:
+  std::vector<Ref> drawn_;
 };
 
 // A tensor, an array of numpy's as one, or a number as the size of one without elements.
