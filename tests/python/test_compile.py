@@ -356,3 +356,25 @@ def test_a_compiled_module_is_of_the_class_of_its_module() -> None:
     optimized = pytest.importorskip("torch._dynamo.eval_frame").OptimizedModule  # as transformers looks for it
     assert isinstance(compiled, optimized)
     assert compiled._orig_mod.weight is compiled.weight
+
+
+@pytest.mark.parametrize("dynamic", [None, True, False])
+def test_ints_become_symbols_when_they_change(dynamic: bool | None) -> None:
+    def scaled(x: torch.Tensor, n: int) -> Any:
+        return x + n, torch.zeros(n, 2), x.reshape(-1)[:n] * n, n
+
+    def branches(x: torch.Tensor, n: int) -> torch.Tensor:
+        return x * n if n > 5 else x - n
+
+    for fn in (scaled, branches):
+        compiled = saker.compile(fn, dynamic=dynamic)
+        before = saker.stats()["graphs"]
+        for n in (7, 8, 9, 12, 4, 3, 8):
+            x = torch.randn(4, 4)
+            torch.testing.assert_close(compiled(x, n), fn(x, n), rtol=0, atol=0)
+        graphs = saker.stats()["graphs"] - before
+        assert graphs == 6 if dynamic is False else graphs <= 3
+        for n in (1, 0):  # no sizes that a symbol stands for
+            torch.testing.assert_close(compiled(x, n), fn(x, n), rtol=0, atol=0)
+    for n in (-2, True):
+        assert torch.equal(compiled(x, n), branches(x, n))
