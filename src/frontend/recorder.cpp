@@ -358,13 +358,14 @@ std::string Recorder::seal() {
 // --- frames and names ---
 
 // Python's import system, the arithmetic of sizes that are symbols, whose nodes note what they are asked, and hints to
-// torch.compile.
+// torch.compile and its books about modules.
 bool Recorder::skips(PyCodeObject* code) {
   auto [found, isNew] = skipped_.try_emplace(code, false);
   if (isNew) {
     kept_.push_back(Ref::borrow(reinterpret_cast<PyObject*>(code)));
     std::string file = textOf(code->co_filename), name = textOf(code->co_qualname);
-    bool hints = file.ends_with("torch/_dynamo/decorators.py") || file.ends_with("torch/_dynamo/comptime.py");
+    bool hints = file.ends_with("torch/_dynamo/decorators.py") || file.ends_with("torch/_dynamo/comptime.py") ||
+                 (file.ends_with("torch/_dynamo/mutation_guard.py") && name == "GenerationTracker.tag");
     bool symbols = file.ends_with("torch/__init__.py") && name.starts_with("Sym");
     found->second = file.starts_with("<frozen importlib") || symbols || hints ||
                     file.find("torch/_library/") != std::string::npos || file.ends_with("fx/experimental/sym_node.py");

@@ -196,7 +196,7 @@ def test_versions_have_a_limit() -> None:
     def fn(x: torch.Tensor, n: int) -> torch.Tensor:
         return x * n
 
-    compiled = saker.compile(fn)
+    compiled = saker.compile(fn, dynamic=False)
     x = torch.ones(2)
     with pytest.warns(UserWarning, match="what kept changing"):
         for n in range(12):
@@ -376,5 +376,18 @@ def test_ints_become_symbols_when_they_change(dynamic: bool | None) -> None:
         assert graphs == 6 if dynamic is False else graphs <= 3
         for n in (1, 0):  # no sizes that a symbol stands for
             torch.testing.assert_close(compiled(x, n), fn(x, n), rtol=0, atol=0)
-    for n in (-2, True):
-        assert torch.equal(compiled(x, n), branches(x, n))
+    assert torch.equal(compiled(x, -2), branches(x, -2))
+
+
+def test_modules_are_made_inside_after_torch_compile_was_used() -> None:
+    """It keeps books about all modules that are made, from its first use on."""
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+    layers = torch.nn.ModuleList(torch.nn.Linear(2, 2) for _ in range(3))
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        for layer in layers[:2]:
+            x = layer(x)
+        return x
+
+    got, expected = run_twice(fn, torch.ones(2, 2))
+    assert torch.equal(got, expected)

@@ -55,10 +55,7 @@ NOT_CAPTURED = [name for name, why in listed().items() if not why.startswith("re
 @pytest.mark.filterwarnings("ignore")
 def test_beside_torch(name: str) -> None:
     behind = [line for line in BEHIND.read_text().splitlines() if line and not line.startswith("#")]
-    captured = captured_by_torch(name)
-    assert not captured or name in behind
-    # Other versions may capture less.
-    assert captured or name not in behind or not torch.__version__.startswith("2.13")
+    assert not captured_by_torch(name) or name in behind
 
 
 def test_the_list_is_true(capsys: pytest.CaptureFixture) -> None:
