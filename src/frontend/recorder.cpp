@@ -365,7 +365,8 @@ bool Recorder::skips(PyCodeObject* code) {
     kept_.push_back(Ref::borrow(reinterpret_cast<PyObject*>(code)));
     std::string file = textOf(code->co_filename), name = textOf(code->co_qualname);
     bool hints = file.ends_with("torch/_dynamo/decorators.py") || file.ends_with("torch/_dynamo/comptime.py") ||
-                 (file.ends_with("torch/_dynamo/mutation_guard.py") && name == "GenerationTracker.tag");
+                 (file.ends_with("torch/_dynamo/mutation_guard.py") && name == "GenerationTracker.tag") ||
+                 (file.ends_with("torch/_dynamo/utils.py") && name.starts_with("ExactWeakKeyDictionary."));
     bool symbols = file.ends_with("torch/__init__.py") && name.starts_with("Sym");
     found->second = file.starts_with("<frozen importlib") || symbols || hints ||
                     file.find("torch/_library/") != std::string::npos || file.ends_with("fx/experimental/sym_node.py");

@@ -6,6 +6,8 @@ import collections
 import copy
 import dataclasses
 import io
+import subprocess
+import sys
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -380,14 +382,18 @@ def test_ints_become_symbols_when_they_change(dynamic: bool | None) -> None:
 
 
 def test_modules_are_made_inside_after_torch_compile_was_used() -> None:
-    """It keeps books about all modules that are made, from its first use on."""
-    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
-    layers = torch.nn.ModuleList(torch.nn.Linear(2, 2) for _ in range(3))
-
-    def fn(x: torch.Tensor) -> torch.Tensor:
-        for layer in layers[:2]:
-            x = layer(x)
-        return x
-
-    got, expected = run_twice(fn, torch.ones(2, 2))
-    assert torch.equal(got, expected)
+    """It keeps books about all modules that are made, from its first use on: in a process of its own."""
+    program = """
+import torch, saker
+torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+layers = torch.nn.ModuleList(torch.nn.Linear(2, 2) for _ in range(3))
+def fn(x):
+    for layer in layers[:2]:
+        x = layer(x)
+    return x
+compiled = saker.compile(fn, fullgraph=True)
+x = torch.ones(2, 2)
+assert torch.equal(compiled(x), fn(x)) and torch.equal(compiled(x), fn(x))
+assert saker.stats()["replays"] == 1
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)

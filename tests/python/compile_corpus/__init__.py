@@ -18,6 +18,6 @@ def programs() -> Iterator[tuple[str, Callable[[], World]]]:
         if path.stem in _TOOLS:
             continue
         module = importlib.import_module(f"{__name__}.{path.stem}")
-        for name, make in vars(module).items():
+        for name, make in list(vars(module).items()):
             if isinstance(make, FunctionType) and make.__module__ == module.__name__ and not name.startswith("_"):
                 yield f"{path.stem}.{name}", make
