@@ -1,6 +1,5 @@
 #include "ops/uniform.h"
 
-#include <cmath>
 #include <string_view>
 #include <unordered_map>
 
@@ -20,7 +19,7 @@ std::optional<Arg> fit(const Arg& number, DType dtype) {
   bool isInt = number.kind() == Arg::Kind::Int;
   if (!isInt && number.kind() != Arg::Kind::Float) return std::nullopt;
   if (dtype == DType::Int64) return isInt ? std::optional(number) : std::nullopt;
-  if (isInt && std::abs(number.toInt()) >= kExactInDouble) return std::nullopt;
+  if (isInt && (number.toInt() <= -kExactInDouble || number.toInt() >= kExactInDouble)) return std::nullopt;
   double exact = isInt ? static_cast<double>(number.toInt()) : number.toFloat();
   if (dtype == DType::Float64) return Arg::number(exact);
   if (dtype == DType::Float32) return Arg::number(static_cast<double>(static_cast<float>(exact)));

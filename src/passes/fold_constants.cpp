@@ -55,11 +55,9 @@ class ConstantFolder {
 
   // Nothing, if its result were of another type (other strides).
   ir::Node* created(const ops::Operator* op, std::span<const ir::Arg> args, ir::Node* before) {
-    ops::Inferred inferred = ops::infer(*op, graph_.context(), args);
-    if (inferred.refusal || inferred.results.size() != 1 || inferred.results[0] != before->result()->type()) {
-      return nullptr;
-    }
-    ir::Node* made = graph_.create(op, args, inferred.results, 0, before->location());
+    if (!gives(*op, args, before->result())) return nullptr;
+    const ir::Type* results[] = {before->result()->type()};
+    ir::Node* made = graph_.create(op, args, results, 0, before->location());
     graph_.insertBefore(before->region(), before, made);
     return made;
   }
@@ -70,8 +68,18 @@ class ConstantFolder {
     if (!number) return;
     std::vector<ir::Arg> args(node->args().begin(), node->args().end());
     args[1] = *number;
-    ops::Inferred inferred = ops::infer(*ops::of(node), graph_.context(), args);
-    if (!inferred.refusal && inferred.results[0] == node->result()->type()) graph_.setArg(node, 1, *number);
+    if (gives(*ops::of(node), args, node->result())) graph_.setArg(node, 1, *number);
+  }
+
+  // Whether a call has this result, by what is known about sizes: an answer of the examples would be one more guard.
+  bool gives(const ops::Operator& op, std::span<const ir::Arg> args, const ir::Value* result) {
+    sym::Context& symbols = graph_.context().symbols();
+    sym::Context::Checkpoint before = symbols.checkpoint();
+    size_t assumed = symbols.facts().assumed().size();
+    ops::Inferred inferred = ops::infer(op, graph_.context(), args);
+    bool isKnown = symbols.facts().assumed().size() == assumed && symbols.symbols().size() == before.symbols;
+    if (!isKnown) symbols.rollback(before);
+    return isKnown && !inferred.refusal && inferred.results.size() == 1 && inferred.results[0] == result->type();
   }
 
   ir::Graph& graph_;
