@@ -15,7 +15,8 @@ bool isPythonClass(PyTypeObject* type) {
 
 PyTypeObject* nativeBase(PyTypeObject* type) {
   while (type->tp_base && isPythonClass(type)) type = type->tp_base;
-  return type;
+  // From 3.12 on a type of C, which adds nothing to its instances.
+  return std::string_view(type->tp_name) == "typing.Generic" ? type->tp_base : type;
 }
 
 bool isDeque(PyObject* object) { return std::string_view(nativeBase(Py_TYPE(object))->tp_name) == "collections.deque"; }

@@ -106,6 +106,7 @@ def test_a_module_with_fake_parameters() -> None:
             call(module)
 
 
+@pytest.mark.skipif(torch.__version__ < "2.13", reason="captures go through subclasses from torch 2.13 on")
 def test_a_fake_tensor_that_is_no_argument() -> None:
     with FakeTensorMode():
         fake = torch.ones(2)
