@@ -15,6 +15,9 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from saker import _C
+from saker.errors import CaptureError
+
 
 class _Form(NamedTuple):
     """How a tensor is made of others."""
@@ -75,6 +78,14 @@ class _SakerToOuter(torch.autograd.Function):
         return None, *_SakerToInner.apply(form, gradient)
 
 
+class _NotApart(CaptureError):
+    """The function does to an argument what cannot be done to the tensors inside of it."""
+
+
+def _geometry(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.size(), tensor.stride(), tensor.storage_offset()
+
+
 class Wrapping:
     """Which of some tensors are made of others, and how to get to these and back."""
 
@@ -122,10 +133,14 @@ class _Apart:
 
         def flat(*plain: torch.Tensor) -> list[torch.Tensor]:
             given = list(constants)
-            for place, tensor in zip(places, self.inputs.wrap(list(plain)), strict=True):
+            tensors = self.inputs.wrap(list(plain))
+            for place, tensor in zip(places, tensors, strict=True):
                 given[place] = tensor
+            before = [_geometry(tensor) for tensor in tensors]
             args, kwargs = pytree.tree_unflatten(given, spec)
             results, self.spec = pytree.tree_flatten(fn(*args, **kwargs))
+            if _C.trace_mode() == "capture" and before != [_geometry(tensor) for tensor in tensors]:
+                raise _NotApart("Unsupported", "a tensor subclass is given other sizes or strides")
             self.results = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in results]
             self.tensors = [i for i, leaf in enumerate(results) if isinstance(leaf, torch.Tensor)]
             self.outputs = Wrapping([results[i] for i in self.tensors])
@@ -142,9 +157,12 @@ class _Apart:
         return pytree.tree_unflatten(results, self.spec)
 
 
+_UNKNOWN: Any = object()
+
+
 def taken_apart(fn: Callable, compiler: Callable[[Callable], Callable]) -> Callable:
     """``fn``, compiled on the plain tensors where its arguments are subclasses made of such, and as it is elsewhere."""
-    made: list[tuple[Any, _Apart]] = []
+    made: list[tuple[Any, _Apart | None]] = []  # None: the function as it is
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -152,11 +170,14 @@ def taken_apart(fn: Callable, compiler: Callable[[Callable], Callable]) -> Calla
         forms = [_form_of(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         if not any(isinstance(form, _Form) for form in forms):
             return fn(*args, **kwargs)
-        key = (spec, forms)
-        for known, apart in made:
-            if known == key:
-                return apart(leaves)
-        made.append((key, _Apart(fn, compiler, leaves, spec)))
-        return made[-1][1](leaves)
+        apart = next((apart for known, apart in made if known == (spec, forms)), _UNKNOWN)
+        if apart is _UNKNOWN:
+            apart = _Apart(fn, compiler, leaves, spec)
+            made.append(((spec, forms), apart))
+        try:
+            return apart(leaves) if apart else fn(*args, **kwargs)
+        except _NotApart:  # while capturing: nothing has been done yet
+            made[:] = [(known, None if other is apart else other) for known, other in made]
+            return fn(*args, **kwargs)
 
     return call

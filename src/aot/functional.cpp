@@ -33,6 +33,7 @@ class Functional {
     reorder(tangents);
     noteSources();
     noteRandom();
+    checkBackwardWrites();
     passes::RunOptions options;
     options.verify = false;
     passes::RunResult ran = passes::run(graph(), "functionalize-recorded,dce", options);
@@ -91,6 +92,18 @@ class Functional {
   void noteRandom() {
     for (const ir::Node* node = joint_.recording->graph->top()->first(); node; node = node->next()) {
       joint_.random |= node->id() < joint_.forwardNodes && ops::of(node) && ops::of(node)->isRandom();
+    }
+  }
+
+  // What a backward writes to is written when it runs, which a call cannot redo.
+  void checkBackwardWrites() const {
+    for (const ir::Node* node = joint_.recording->graph->top()->first(); node; node = node->next()) {
+      const ops::Operator* op = ops::of(node);
+      if (node->id() < joint_.forwardNodes || !op || !op->writes) continue;
+      for (size_t i = 0; i < node->args().size(); ++i) {
+        if (!(op->writes >> i & 1) || !node->arg(i).isValue()) continue;
+        if (parameterOf(node->arg(i).toValue())) throw NotAheadOfTime("the backward writes to a tensor of the caller");
+      }
     }
   }
 

@@ -56,6 +56,7 @@ class JointCapture {
     }
     addClosed();
     for (const at::Tensor& output : outputs) checkOutput(output);
+    checkHistory(outputs);
     Aliases aliases(trace());
     for (size_t i = 0; i < standIns_.size(); ++i) {
       if (standIns_[i].defined()) checkCaller(i, aliases);
@@ -192,10 +193,31 @@ class JointCapture {
 
   bool isClosed(size_t caller) const { return caller >= joint_.arguments + joint_.bases.size(); }
 
+  bool isCaller(const at::Tensor& tensor) const {
+    return std::any_of(standIns_.begin(), standIns_.end(), [&](const at::Tensor& t) { return t.is_same(tensor); });
+  }
+
+  // Outputs that are views of arguments are made again by view operators: what else stands in their history counts too.
+  void checkHistory(const std::vector<at::Tensor>& outputs) {
+    std::vector<Edge> edges;
+    for (const at::Tensor& output : outputs) {
+      const auto* meta = output.defined() ? torch::autograd::impl::get_autograd_meta(output) : nullptr;
+      if (meta && meta->grad_fn_) edges.emplace_back(meta->grad_fn_, 0);
+    }
+    if (reachesUserCode(edges)) {
+      throw NotAheadOfTime("the backward runs code of the user (hooks, or a Function that the user wrote)");
+    }
+  }
+
   void checkOutput(const at::Tensor& output) {
     if (!output.defined()) return;
     if (output.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) {
       throw NotAheadOfTime("an output is a tensor subclass, and no argument is");
+    }
+    // As it is written down: asking a view for its history may raise.
+    const torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(output);
+    if (meta && meta->requires_grad_ && !meta->grad_fn_ && !isCaller(output)) {
+      throw NotAheadOfTime("the function makes a leaf that requires grad");
     }
     if (output.layout() != c10::kStrided || !output.has_storage()) throw NotAheadOfTime("an output is not dense");
     if (output.is_inference() && !c10::InferenceMode::is_enabled()) {

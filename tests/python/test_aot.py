@@ -254,3 +254,29 @@ def test_a_gradient_of_a_size_that_is_data():
         compiled(x).sum().backward()
         fn(same).sum().backward()
         torch.testing.assert_close(x.grad, same.grad, rtol=0, atol=0)
+
+
+def test_a_function_that_gives_its_argument_has_its_own_gradient():
+    class Halved(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 0.5
+
+    x = torch.ones(2, 2, requires_grad=True)
+    saker.aot_function(Halved.apply)(x).sum().backward()
+    assert torch.equal(x.grad, torch.full((2, 2), 0.5))
+
+
+def test_a_view_that_comes_to_require_grad():
+    def fn(a, b):
+        view = a.view(-1)
+        view.requires_grad_(True)
+        return view
+
+    out = saker.aot_function(fn)(torch.ones(3, 3), torch.ones(3, 3, requires_grad=True))
+    assert out.requires_grad
+    assert out.is_leaf

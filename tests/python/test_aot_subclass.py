@@ -247,3 +247,37 @@ def test_operators_of_the_user_are_differentiated_twice() -> None:
         (plain,) = torch.autograd.grad(expected.sum(), x, create_graph=True)
         torch.testing.assert_close(first, plain)
         torch.testing.assert_close(second, torch.autograd.grad(plain.sum(), x)[0])
+
+
+def test_sizes_of_a_subclass_that_change() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        x.transpose_(0, 1)
+        return x * 2
+
+    compiled = saker.aot_function(fn)
+    for _ in range(2):
+        x, same = two(0, False), two(0, False)
+        compare(flattened(compiled(x)), flattened(fn(same)))
+        assert x.shape == same.shape == (4, 3)
+
+
+def test_a_formula_that_writes_in_the_backward() -> None:
+    with torch.library._scoped_library("aot_write_test", "FRAGMENT"):
+
+        @torch.library.custom_op("aot_write_test::copied", mutates_args=())
+        def copied(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+            return x.clone()
+
+        def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+            with torch.no_grad():
+                ctx.other.zero_()
+            return gradient * 2, None
+
+        copied.register_fake(lambda x, other: torch.empty_like(x))
+        copied.register_autograd(backward, setup_context=lambda ctx, inputs, output: setattr(ctx, "other", inputs[1]))
+        x, other = torch.ones(3, requires_grad=True), torch.ones(3)
+        y = saker.aot_function(lambda a, b: copied(a, b) + 1)(x, other)
+        assert torch.equal(other, torch.ones(3))
+        y.sum().backward()
+        assert torch.equal(other, torch.zeros(3))
+        assert torch.equal(x.grad, torch.full((3,), 2.0))
