@@ -13,6 +13,7 @@ from torch.testing._internal.two_tensor import TwoTensor
 import saker
 
 PARTITIONS = ["min_cut", "default"]
+OLD = pytest.mark.skipif(torch.__version__ < "2.13", reason="captures go through subclasses from torch 2.13 on")
 
 
 def two(seed: int = 0, requires_grad: bool = True) -> TwoTensor:
@@ -75,6 +76,7 @@ PROGRAMS: dict[str, tuple[Callable, tuple[Callable, ...]]] = {
 }
 
 
+@OLD
 @pytest.mark.parametrize("partition", PARTITIONS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_subclass(name: str, partition: str) -> None:
@@ -85,6 +87,7 @@ def test_subclass(name: str, partition: str) -> None:
         compare(outcome(compiled, make), expected)
 
 
+@OLD
 def test_graphs_are_of_plain_tensors() -> None:
     graphs = []
 
@@ -98,6 +101,7 @@ def test_graphs_are_of_plain_tensors() -> None:
     assert sum(node.target is torch.ops.aten.sin.default for node in graphs[0].graph.nodes) == 2
 
 
+@OLD
 def test_parameters() -> None:
     def trained(compile: bool) -> list[Any]:
         module = nn.Linear(4, 3)
@@ -111,6 +115,7 @@ def test_parameters() -> None:
     compare(trained(True), trained(False))
 
 
+@OLD
 def test_each_class_has_its_own_graph() -> None:
     compiled = saker.aot_function(lambda x: x.sin())
     for value in (two(), plain(), nested(), two(4)):
@@ -249,6 +254,7 @@ def test_operators_of_the_user_are_differentiated_twice() -> None:
         torch.testing.assert_close(second, torch.autograd.grad(plain.sum(), x)[0])
 
 
+@OLD
 def test_sizes_of_a_subclass_that_change() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         x.transpose_(0, 1)
