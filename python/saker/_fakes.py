@@ -45,6 +45,8 @@ class _Memory:
         if made is None:
             made = torch.empty_strided(sizes, strides, dtype=fake.dtype, device=fake.device)
         made = made.detach().requires_grad_(fake.requires_grad)
+        if fake.requires_grad and not fake.is_leaf:
+            return made.clone()
         return torch.nn.Parameter(made, fake.requires_grad) if isinstance(fake, torch.nn.Parameter) else made
 
     def _row(self, fake: torch.Tensor, least: int) -> torch.Tensor:

@@ -8,7 +8,7 @@ tensors that the graph takes: gradients pass through them like values do.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -97,29 +97,34 @@ class Wrapping:
         if not self.any:
             return tensors
         plain: list[torch.Tensor] = []
+        known: dict[int, Sequence[torch.Tensor]] = {}  # what is given twice has one inside
         for form, tensor in zip(self.forms, tensors, strict=True):
-            if form is None:
-                plain.append(tensor)
-            elif type(tensor) is not form.kind:
-                raise TypeError(f"the function was compiled for a {form.kind.__name__}, not a {type(tensor).__name__}")
-            elif tensor.requires_grad:
-                plain += _SakerToInner.apply(form, tensor)
-            else:
-                plain += _inner(tensor, form)
+            if id(tensor) not in known:
+                known[id(tensor)] = self._inside(form, tensor)
+            plain += known[id(tensor)]
         return plain
+
+    @staticmethod
+    def _inside(form: _Form | None, tensor: torch.Tensor) -> Sequence[torch.Tensor]:
+        if form is None:
+            return [tensor]
+        if type(tensor) is not form.kind:
+            raise TypeError(f"the function was compiled for a {form.kind.__name__}, not a {type(tensor).__name__}")
+        return _SakerToInner.apply(form, tensor) if tensor.requires_grad else _inner(tensor, form)
 
     def wrap(self, plain: list[torch.Tensor]) -> list[torch.Tensor]:
         if not self.any:
             return plain
         inner = iter(plain)
         tensors: list[torch.Tensor] = []
+        known: dict[tuple[int, ...], torch.Tensor] = {}
         for form in self.forms:
-            if form is None:
-                tensors.append(next(inner))
-                continue
-            parts = [next(inner) for _ in range(form.plain)]
-            differentiable = any(part.requires_grad for part in parts)
-            tensors.append(_SakerToOuter.apply(form, *parts) if differentiable else form.build(iter(parts)))
+            parts = [next(inner) for _ in range(form.plain if form else 1)]
+            key = tuple(id(part) for part in parts)
+            if form and key not in known:
+                differentiable = any(part.requires_grad for part in parts)
+                known[key] = _SakerToOuter.apply(form, *parts) if differentiable else form.build(iter(parts))
+            tensors.append(known[key] if form else parts[0])
         return tensors
 
 

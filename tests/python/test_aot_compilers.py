@@ -175,3 +175,15 @@ def test_a_replaced_buffer_is_replaced() -> None:
     for _ in range(3):
         torch.testing.assert_close(compiled(torch.ones(2)), eager(torch.ones(2)))
     assert ours.inner.steps == eager.inner.steps == 3
+
+
+def test_fake_examples_that_are_no_leaves() -> None:
+    class Doubled(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.mul_(2)
+
+    leaf = torch.ones(3, requires_grad=True)
+    fake = FakeTensorMode().from_tensor(leaf.clone())
+    compiled = saker.aot_module_simplified(Doubled(), (fake,), Compiler())
+    compiled(leaf.clone()).sum().backward()
+    assert torch.equal(leaf.grad, torch.full((3,), 2.0))

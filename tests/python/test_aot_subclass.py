@@ -287,3 +287,15 @@ def test_a_formula_that_writes_in_the_backward() -> None:
         y.sum().backward()
         assert torch.equal(other, torch.zeros(3))
         assert torch.equal(x.grad, torch.full((3,), 2.0))
+
+
+def test_a_subclass_given_twice() -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x * y
+
+    graphs = saker.stats()["graphs"]
+    x, same = nested(), nested()
+    saker.aot_function(fn)(x, x).sum().backward()
+    fn(same, same).sum().backward()
+    compare(flattened(x.grad), flattened(same.grad))
+    assert saker.stats()["graphs"] == graphs + 1
