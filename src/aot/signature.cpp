@@ -50,9 +50,9 @@ Signature signatureOf(std::span<const at::Tensor> arguments) {
   Signature out;
   out.reserve(2 * arguments.size() + 4);
   c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
-  // Whether this thread was ever traced is nobody's business.
-  out.push_back((local.included_ - aten::kTraceKeys).raw_repr());
-  out.push_back((local.excluded_ - aten::kTraceKeys).raw_repr());
+  // Bits of back ends mean nothing here, and stay behind where a guard excluded all keys for a while.
+  out.push_back(local.included_.raw_repr() & ~c10::full_backend_mask);
+  out.push_back(local.excluded_.raw_repr() & ~c10::full_backend_mask);
   uint64_t state = c10::GradMode::is_enabled();
   state |= static_cast<uint64_t>(at::globalContext().deterministicAlgorithms()) << 1;
   state |= static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()) << 8;
