@@ -289,6 +289,7 @@ def test_a_formula_that_writes_in_the_backward() -> None:
         assert torch.equal(x.grad, torch.full((3,), 2.0))
 
 
+@OLD
 def test_a_subclass_given_twice() -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x * y
