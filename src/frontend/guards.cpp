@@ -377,29 +377,30 @@ bool Guards::check(const CallArguments& call, std::vector<PyObject*>& found) {
   return true;
 }
 
-std::vector<Guards::Argument> Guards::tensorArguments() const {
+template <typename Visit>
+void Guards::eachArgumentCheck(Visit visit) const {
   std::vector<size_t> indexOf(places, SIZE_MAX);
-  std::vector<Argument> out;
   for (const Instruction& at : instructions) {
     if (at.op == Op::Positional) indexOf[at.place] = static_cast<size_t>(at.number);
     if (at.op == Op::Keyword) indexOf[at.place] = positional + static_cast<size_t>(at.number);
-    if (at.op == Op::Tensor && indexOf[at.place] != SIZE_MAX) {
-      out.push_back({indexOf[at.place], &tensors[static_cast<size_t>(at.number)]});
-    }
+    if (at.op > Op::ContextValue && indexOf[at.place] != SIZE_MAX) visit(indexOf[at.place], at);
   }
+}
+
+std::vector<Guards::Argument> Guards::tensorArguments() const {
+  std::vector<Argument> out;
+  eachArgumentCheck([&](size_t index, const Instruction& at) {
+    if (at.op == Op::Tensor) out.push_back({index, &tensors[static_cast<size_t>(at.number)]});
+  });
   return out;
 }
 
 std::vector<Guards::Number> Guards::numberArguments() const {
-  std::vector<size_t> indexOf(places, SIZE_MAX);
   std::vector<Number> out;
-  for (const Instruction& at : instructions) {
-    if (at.op == Op::Positional) indexOf[at.place] = static_cast<size_t>(at.number);
-    if (at.op == Op::Keyword) indexOf[at.place] = positional + static_cast<size_t>(at.number);
-    if (at.op <= Op::ContextValue || indexOf[at.place] == SIZE_MAX) continue;
-    if (at.op == Op::Number) out.push_back({indexOf[at.place], nullptr});
-    if (at.op == Op::Equals && isSize(at.object.get())) out.push_back({indexOf[at.place], at.object.get()});
-  }
+  eachArgumentCheck([&](size_t index, const Instruction& at) {
+    if (at.op == Op::Number) out.push_back({index, nullptr});
+    if (at.op == Op::Equals && isSize(at.object.get())) out.push_back({index, at.object.get()});
+  });
   return out;
 }
 

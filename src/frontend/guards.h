@@ -158,6 +158,9 @@ class Guards {
   bool step(const Instruction& instruction, const CallArguments& call, std::vector<PyObject*>& found);
   bool checkTypes();
   std::string text(const Instruction& instruction) const;
+  // Each check of an argument of the call itself, with the index of that.
+  template <typename Visit>
+  void eachArgumentCheck(Visit visit) const;
   const Instruction* failed_ = nullptr;
   std::string failedType_;
   Memo memo_;

@@ -37,6 +37,13 @@ bool comparesInPython(PyObject* object) {
   return found && PyFunction_Check(found);
 }
 
+std::string nameOf(PyObject* callable) {
+  Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
+  const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
+  PyErr_Clear();
+  return text ? text : "";
+}
+
 Ref keysInOrder(PyObject* dict) {
   if (!PyODict_Check(dict)) {
     Ref keys = Ref::steal(PyDict_Keys(dict));

@@ -3,6 +3,8 @@
 
 #include <Python.h>
 
+#include <string>
+
 #include "frontend/ref.h"
 
 namespace saker::frontend {
@@ -18,6 +20,8 @@ bool isDerivedValue(PyObject* object);
 bool comparesByIdentity(PyObject* object);
 // == runs code of the program.
 bool comparesInPython(PyObject* object);
+// Its __name__, or nothing.
+std::string nameOf(PyObject* callable);
 // The keys of a dict as iteration gives them, as a tuple; those of an OrderedDict stand in another order than its
 // table.
 Ref keysInOrder(PyObject* dict);

@@ -5,6 +5,7 @@
 
 #include "aten/trace_key.h"
 #include "frontend/host_call.h"
+#include "frontend/kinds.h"
 #include "frontend/numpy.h"
 #include "frontend/recorder.h"
 
@@ -31,13 +32,6 @@ PyObject* operatorOf(watch::Binary op, bool inplace) {
 bool isOneOf(PyObject* name, std::initializer_list<const char*> names) {
   return std::any_of(names.begin(), names.end(),
                      [&](const char* each) { return PyUnicode_CompareWithASCIIString(name, each) == 0; });
-}
-
-std::string nameOf(PyObject* callable) {
-  Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
-  const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
-  PyErr_Clear();
-  return text ? text : "";
 }
 
 // Builtin functions that ask their arguments to compute.

@@ -47,8 +47,6 @@ Ref interned(PyObject* text) {
   return Ref::steal(raw);
 }
 
-std::string nameOf(PyObject* callable);
-
 // Of an exception: it keeps its arguments.
 bool initialisesException(PyObject* callable) {
   if (Py_IS_TYPE(callable, &PyWrapperDescr_Type)) {
@@ -59,15 +57,6 @@ bool initialisesException(PyObject* callable) {
   Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
   PyErr_Clear();
   return self && PyExceptionInstance_Check(self.get()) && nameOf(callable) == "__init__";
-}
-
-std::string nameOf(PyObject* callable) {
-  Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
-  if (!name || !PyUnicode_Check(name.get())) {
-    PyErr_Clear();
-    return "";
-  }
-  return PyUnicode_AsUTF8(name.get());
 }
 
 }  // namespace
