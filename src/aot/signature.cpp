@@ -12,7 +12,6 @@
 #include <algorithm>
 
 #include "aot/sharing.h"
-#include "aten/trace_key.h"
 #include "capture/trace.h"
 
 namespace saker::aot {

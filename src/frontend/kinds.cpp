@@ -37,11 +37,11 @@ bool comparesInPython(PyObject* object) {
   return found && PyFunction_Check(found);
 }
 
-std::string nameOf(PyObject* callable) {
-  Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
-  const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
+std::string textAttribute(PyObject* object, const char* attribute) {
+  Ref text = Ref::steal(PyObject_GetAttrString(object, attribute));
+  const char* data = text && PyUnicode_Check(text.get()) ? PyUnicode_AsUTF8(text.get()) : nullptr;
   PyErr_Clear();
-  return text ? text : "";
+  return data ? data : "";
 }
 
 Ref keysInOrder(PyObject* dict) {

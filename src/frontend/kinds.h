@@ -20,8 +20,10 @@ bool isDerivedValue(PyObject* object);
 bool comparesByIdentity(PyObject* object);
 // == runs code of the program.
 bool comparesInPython(PyObject* object);
-// Its __name__, or nothing.
-std::string nameOf(PyObject* callable);
+// What an attribute says in text; empty where it says nothing.
+std::string textAttribute(PyObject* object, const char* attribute);
+inline std::string nameOf(PyObject* callable) { return textAttribute(callable, "__name__"); }
+inline std::string moduleOf(PyObject* callable) { return textAttribute(callable, "__module__"); }
 // The keys of a dict as iteration gives them, as a tuple; those of an OrderedDict stand in another order than its
 // table.
 Ref keysInOrder(PyObject* dict);

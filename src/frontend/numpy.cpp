@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "aten/trace_key.h"
+#include "frontend/kinds.h"
 
 namespace saker::frontend::numpy {
 
@@ -37,13 +38,6 @@ const Types* types() {
   return found.array ? &found : nullptr;
 }
 
-std::string textAttribute(PyObject* object, const char* attribute) {
-  Ref text = Ref::steal(PyObject_GetAttrString(object, attribute));
-  const char* data = text && PyUnicode_Check(text.get()) ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  PyErr_Clear();
-  return data ? data : "";
-}
-
 bool ofNumpy(const std::string& module) { return module == "numpy" || module.starts_with("numpy."); }
 
 }  // namespace
@@ -63,8 +57,6 @@ bool isDtype(PyObject* object) {
   return all && PyType_IsSubtype(Py_TYPE(object), all->dtype);
 }
 
-bool isLoaded() { return types() != nullptr; }
-
 bool isDtypeClass(PyObject* object) { return std::string_view(Py_TYPE(object)->tp_name) == "numpy._DTypeMeta"; }
 
 bool isCython(PyObject* callable) {
@@ -82,9 +74,9 @@ bool isFunction(PyObject* callable) {
   if (PyCFunction_Check(callable)) {
     PyObject* self = PyCFunction_GET_SELF(callable);
     if (self && (isArray(self) || isScalar(self))) return true;
-    return ofNumpy(textAttribute(callable, "__module__"));
+    return ofNumpy(moduleOf(callable));
   }
-  if (isCython(callable)) return ofNumpy(textAttribute(callable, "__module__"));
+  if (isCython(callable)) return ofNumpy(moduleOf(callable));
   if (Py_IS_TYPE(callable, &PyMethodDescr_Type)) {
     PyTypeObject* owner = PyDescr_TYPE(callable);
     return PyType_IsSubtype(owner, types()->array) || PyType_IsSubtype(owner, types()->generic);
@@ -101,7 +93,7 @@ bool isRepeatable(PyObject* callable, PyObject* names) {
   for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i) {
     if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), "out") == 0) return false;
   }
-  return !isCython(callable) && !writing.contains(textAttribute(callable, "__name__"));
+  return !isCython(callable) && !writing.contains(nameOf(callable));
 }
 
 bool tellsGeometry(PyObject* callable) {
@@ -119,7 +111,7 @@ bool tellsGeometry(PyObject* callable) {
                                                         "broadcast_shapes",
                                                         "may_share_memory",
                                                         "__len__"};
-  return names.contains(textAttribute(callable, "__name__"));
+  return names.contains(nameOf(callable));
 }
 
 bool isWriteable(PyObject* array) {

@@ -11,7 +11,6 @@
 namespace saker::frontend::numpy {
 
 // These are false as long as the program has not imported numpy.
-bool isLoaded();
 bool isArray(PyObject* object);   // numpy.ndarray itself, no subclass
 bool isScalar(PyObject* object);  // an instance of numpy.generic
 bool isDtype(PyObject* object);

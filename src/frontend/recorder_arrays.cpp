@@ -38,13 +38,9 @@ bool isOneOf(PyObject* name, std::initializer_list<const char*> names) {
 bool isArithmetic(PyObject* callable) {
   if (!PyCFunction_Check(callable)) return false;
   std::string name = nameOf(callable);
-  Ref module = Ref::steal(PyObject_GetAttrString(callable, "__module__"));
-  PyErr_Clear();
-  bool ofOperator =
-      module && PyUnicode_Check(module.get()) && PyUnicode_CompareWithASCIIString(module.get(), "_operator") == 0;
-  bool ofMath = module && PyUnicode_Check(module.get()) && PyUnicode_CompareWithASCIIString(module.get(), "math") == 0;
-  return name == "abs" || name == "pow" || name == "divmod" || ofMath ||
-         (ofOperator && name != "contains" && name != "truth" && name != "not_" && name != "index");
+  std::string module = moduleOf(callable);
+  return name == "abs" || name == "pow" || name == "divmod" || module == "math" ||
+         (module == "_operator" && name != "contains" && name != "truth" && name != "not_" && name != "index");
 }
 
 // Functions of PyTorch's that turn arrays into tensors or tensors into arrays.
@@ -140,6 +136,8 @@ bool Recorder::hosts(PyObject* callable, const Values& args, PyObject* names) {
 }
 
 std::optional<bool> Recorder::callsNumpy(PyObject* callable, const Values& given, PyObject* names) {
+  // Most calls: nothing is an array, and the table has no function of numpy's.
+  if (arrays_.empty() && operations_.ofCall(callable) != Behaviour::Unknown) return std::nullopt;
   Values args = given;
   PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
   bool bound = self && (isTensor(self) || numpy::isArray(self) || numpy::isScalar(self));
@@ -213,8 +211,6 @@ std::optional<bool> Recorder::arrayAttribute(PyObject* owner, PyObject* name) {
   if (!arrays_.contains(owner)) {
     // These never change.
     if (numpy::isDtype(owner) || numpy::isScalar(owner) || numpy::isDtypeClass(owner)) return true;
-    PyObject* found = numpy::isLoaded() && !PyType_Check(owner) ? _PyType_Lookup(Py_TYPE(owner), name) : nullptr;
-    if (found && numpy::isCython(found) && numpy::isFunction(found)) return true;
     return std::nullopt;
   }
   if (isOneOf(name, {"shape", "ndim", "size", "dtype", "itemsize", "strides", "nbytes", "__class__"})) return true;

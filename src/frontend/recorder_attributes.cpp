@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "frontend/kinds.h"
+#include "frontend/numpy.h"
 #include "frontend/recorder.h"
 
 namespace saker::frontend {
@@ -231,7 +232,8 @@ bool Recorder::attribute(PyObject* owner, PyObject* name, bool plain) {
       fixed(descriptor);
       return true;
     }
-    if (PyTuple_Check(owner)) return realize(owner, false);  // a field of a named tuple
+    if (PyTuple_Check(owner)) return realize(owner, false);                         // a field of a named tuple
+    if (numpy::isCython(descriptor) && numpy::isFunction(descriptor)) return true;  // binds like a function
     return stop("reads " + described(owner, name) + " through a " + kind->tp_name);
   }
   noteFixed(descriptor);

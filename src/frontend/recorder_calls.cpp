@@ -428,11 +428,7 @@ bool Recorder::mutates(PyObject* callable, const Values& args, PyObject* names) 
     for (PyObject* arg : args) tellApart(arg);
   }
   if (!outside) return true;
-  Ref module = Ref::steal(PyObject_GetAttrString(callable, "__module__"));
-  PyErr_Clear();
-  if (module && PyUnicode_Check(module.get()) && PyUnicode_CompareWithASCIIString(module.get(), "_operator") == 0) {
-    return stop("changes a container from outside by an operator");
-  }
+  if (moduleOf(callable) == "_operator") return stop("changes a container from outside by an operator");
   if (!isContainer(args[0])) return stop("changes a " + std::string(Py_TYPE(args[0])->tp_name) + " from outside");
   if (reading.contains(name) || spreading) {
     if (!realize(args[0], name == "sort" || name == "remove")) return false;

@@ -1,6 +1,7 @@
 """Gathers what the OpInfo sweep showed in all of pytest's processes, and reports it at the end."""
 
 import pickle
+from collections.abc import Iterable
 
 import pytest
 
@@ -46,8 +47,12 @@ def report_aot_sweep(terminalreporter: pytest.TerminalReporter, config: pytest.C
     total = Outcome()
     for outcome in config.stash[AOT_SWEEP]:
         total.add(outcome)
-    terminalreporter.section("OpInfo sweep through aot_function")
-    for line in summary(total):
+    write_section(terminalreporter, "OpInfo sweep through aot_function", summary(total))
+
+
+def write_section(terminalreporter: pytest.TerminalReporter, title: str, lines: Iterable[str]) -> None:
+    terminalreporter.section(title)
+    for line in lines:
         terminalreporter.line(line)
 
 
@@ -60,6 +65,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     total = nothing()
     for shard in config.stash[SHARDS]:
         total.add(shard)
-    terminalreporter.section("OpInfo sweep")
-    for line in total.summary():
-        terminalreporter.line(line)
+    write_section(terminalreporter, "OpInfo sweep", total.summary())
