@@ -202,6 +202,12 @@ bool Tape::readsLiteral(const Call& call) const {
   return false;
 }
 
+// The state of PyTorch's generator: its operators give nothing, but others draw after them.
+static bool setsGenerator(const c10::OperatorHandle& op) {
+  const std::string& name = op.operator_name().name;
+  return name == "saker::manual_seed" || name == "saker::set_rng_state";
+}
+
 bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
   constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
   if (writesAlias(call, entry)) {
@@ -210,7 +216,7 @@ bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
     spoil("gradients are computed inside of the function", nameOf(call.op));
   } else if (entry ? (entry->op->traits & never) != 0 : dependsOnData(call.op)) {
     spoil("its result or its size depends on data", nameOf(call.op));
-  } else if (!returnsTensors(call.op.schema())) {
+  } else if (!returnsTensors(call.op.schema()) && !setsGenerator(call.op)) {
     spoil("its result is no tensor", nameOf(call.op));
   } else {
     bool plain = true;

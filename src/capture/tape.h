@@ -50,6 +50,9 @@ class Tape {
   // `alias` is `tensor.data`: another tensor over its memory, which no operator made.
   void sharesData(const at::Tensor& alias, const at::Tensor& tensor);
 
+  // `copy` was made by no operator, and holds what the result `tensor` of one does.
+  void standsFor(const at::Tensor& copy, const at::Tensor& tensor) { know(copy, valueOf(tensor)); }
+
   // A tensor from outside that the program is about to use: an input, even if it looks like a number.
   void meet(const at::Tensor& tensor) { valueOf(tensor); }
   // The next operator is given a number that is not the program's own, but what the tensor `source` (of no dimensions)

@@ -19,6 +19,14 @@ PyTypeObject* nativeBase(PyTypeObject* type) {
   return std::string_view(type->tp_name) == "typing.Generic" ? type->tp_base : type;
 }
 
+PyTypeObject* generatorType() {
+  static auto* const type = [] {
+    Ref module = Ref::steal(PyImport_ImportModule("_random"));
+    return module ? reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module.get(), "Random")) : nullptr;
+  }();
+  return type;
+}
+
 bool isDeque(PyObject* object) { return std::string_view(nativeBase(Py_TYPE(object))->tp_name) == "collections.deque"; }
 
 bool isDerivedValue(PyObject* object) {

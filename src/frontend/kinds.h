@@ -13,6 +13,8 @@ namespace saker::frontend {
 bool isPythonClass(PyTypeObject* type);
 // The type of C that decides how instances are made.
 PyTypeObject* nativeBase(PyTypeObject* type);
+// The generators of Python's random numbers, as C code sees them.
+PyTypeObject* generatorType();
 bool isDeque(PyObject* object);
 // An instance of a class that derives from int, float, complex, str or bytes.
 bool isDerivedValue(PyObject* object);

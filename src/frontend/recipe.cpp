@@ -70,6 +70,10 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   if (uint32_t number = recorder_.placeOfNumber(object); number != kInside) {
     return add(object, {Kind::Place, {}, number, {}, {}});
   }
+  if (uint32_t generator = recorder_.placeOfGenerator(object); generator != kInside) {
+    std::optional<uint32_t> number = add(object, {Kind::Generator, {}, generator, {}, {}});
+    return attributesOf(*number, object) ? number : std::nullopt;
+  }
   if (isAtom(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}, {}});
   uint32_t place = recorder_.placeOf(object);
   if (place != kInside) return add(object, {Kind::Place, {}, place, {}, {}});
@@ -305,6 +309,9 @@ PyObject* Kitchen::make(uint32_t number) {
     case Kind::Place:
       made = Py_NewRef(places_[recipe.index]);
       return keep();
+    case Kind::Generator:
+      made = Py_NewRef(places_[recipe.index]);
+      break;
     case Kind::Output:
       made = THPVariable_Wrap(outputs_[recipe.index]);
       if (made && recipe.object) {

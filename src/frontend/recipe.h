@@ -29,11 +29,12 @@ struct Recipe {
     Method,    // function, self
     Function,  // `object` is its code; parts: globals, qualname, defaults, keyword defaults, closure, name, module, doc
     Slice,
-    Reduced,  // of an iterator: a callable, its arguments, and a state or None
-    Array,    // of numpy's: over the memory of a result of the graph; `object`: it cannot be written
-    Scalar,   // of numpy's: the number in a result of the graph
-    Float,    // the number in a result of the graph
-    Partial,  // a callable, its arguments, and keywords
+    Reduced,    // of an iterator: a callable, its arguments, and a state or None
+    Array,      // of numpy's: over the memory of a result of the graph; `object`: it cannot be written
+    Scalar,     // of numpy's: the number in a result of the graph
+    Float,      // the number in a result of the graph
+    Generator,  // of random numbers: made where the numbers are drawn, at a place
+    Partial,    // a callable, its arguments, and keywords
   };
   Kind kind;
   Ref object;

@@ -55,12 +55,14 @@ struct Array {
   bool isFloat = false;
 };
 
-// A number that the call drew from a generator of Python's. It is drawn again before the graph runs: a float is an
-// input of the graph then, an int must be the same.
+// What the call did with a generator of Python's random numbers. It is done again before the graph runs, in order: a
+// float is an input of the graph then, everything else must come out the same.
 struct Draw {
-  Ref method, generator, argument;
-  Ref expected;          // of an int
-  uint32_t place = ~0u;  // of a float
+  Ref method;                  // of C, unbound; none: a generator is made, of the class that is the first argument
+  uint32_t generator = ~0u;    // its place
+  std::vector<Ref> arguments;  // numbers, strings, states
+  Ref expected;                // what comes back, unless it is a float
+  uint32_t place = ~0u;        // of a float, or of the generator that is made
 };
 
 class Recorder final : public watch::Observer {
@@ -91,6 +93,11 @@ class Recorder final : public watch::Observer {
     auto found = arrays_.find(object);
     return found == arrays_.end() ? nullptr : &found->second;
   }
+  // Of a generator of random numbers that the call made; kInside: it is none.
+  uint32_t placeOfGenerator(PyObject* object) const {
+    auto found = generators_.find(object);
+    return found == generators_.end() ? kInside : found->second;
+  }
   size_t frames() const { return frames_; }
   bool balanced() const { return contextSets_ == 0; }
   // Was a class made by the call?
@@ -113,6 +120,7 @@ class Recorder final : public watch::Observer {
   void readAttribute(PyObject* owner, PyObject* name, PyObject* value) override;
   bool writesAttribute(PyObject* owner, PyObject* name, PyObject* valueOrNull) override;
   bool readsSpecial(PyObject* owner, PyObject* name) override;
+  PyObject* instead(PyObject* callable) override;
   bool calls(PyObject* callable, const watch::Arguments& arguments) override;
   void called(PyObject* callable, const watch::Arguments& arguments, PyObject* result) override;
   bool hidden(PyObject* callable) override { return std::exchange(hiding_, nullptr) == callable; }
@@ -211,9 +219,15 @@ class Recorder final : public watch::Observer {
   bool operand(PyObject* object, bool deep);
   void check();
 
-  // Python's random numbers.
+  // --- random numbers of Python's, and the seed of PyTorch's ---
   std::optional<bool> callsRandom(PyObject* callable, const std::vector<PyObject*>& args);
+  std::optional<bool> makesGenerator(PyTypeObject* type, const std::vector<PyObject*>& args);
+  // Of any that is used: one that was not there before is being made.
+  uint32_t generatorPlace(PyObject* generator);
   void drew(PyObject* result);
+  // Is this one of PyTorch's functions on the state of its generator? Its inside is not recorded, but an operator.
+  bool changesSeed(PyObject* function, const watch::Arguments& arguments);
+  void changedSeed(PyObject* result);
   // A tensor and a number that is data meet in an operator.
   std::optional<bool> meets(watch::Binary op, PyObject* left, PyObject* right);
   bool expects(const Array& data);
@@ -276,6 +290,11 @@ class Recorder final : public watch::Observer {
   std::optional<Hosted> hosted_;
   std::optional<Draw> drawing_;
   std::vector<Draw> draws_;
+  std::vector<std::vector<Ref>> making_;  // classes of generators that are called, and their arguments
+  std::unordered_map<PyObject*, uint32_t> generators_;
+  enum class SeedCall : uint8_t { None, Seed, GetState, SetState };
+  SeedCall seedCall_ = SeedCall::None;
+  Ref seed_;              // or state, that is set
   bool expects_ = false;  // an operator that is to take a number
   std::unordered_map<PyObject*, Array> arrays_;
   std::vector<Effect> effects_;

@@ -66,6 +66,7 @@ void Recorder::called(PyObject* callable, const watch::Arguments& arguments, PyO
   if (drawing_) return drew(result);
   took();
   if (PyObject* module = std::exchange(initialising_, nullptr); module && !stopped_) initialised(module);
+  if (seedCall_ != SeedCall::None) changedSeed(result);
   check();
   gave(callable, result, arguments.positional);
 }
@@ -88,6 +89,7 @@ void Recorder::hides(bool on) {
 
 void Recorder::gave(PyObject* callable, PyObject* result, size_t arguments) {
   if (stopped_) return;
+  if (!making_.empty() && making_.back()[0].get() == callable) generatorPlace(result);
   // What a cache gives may be older than the call.
   if (isCached(callable)) {
     if (isTensor(result) && tape_.made(THPVariable_Unpack(result))) return;
@@ -170,12 +172,26 @@ bool Recorder::callsSpread(PyObject* callable, PyObject* args, PyObject* kwargs)
   return calls(callable, arguments);
 }
 
+// PyTorch keeps torch.compile out of some of its own functions by a wrapper, which would load torch.compile.
+PyObject* Recorder::instead(PyObject* callable) {
+  if (!PyFunction_Check(callable)) return callable;
+  auto* function = reinterpret_cast<PyFunctionObject*>(callable);
+  auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
+  if (PyUnicode_CompareWithASCIIString(code->co_name, "inner") != 0 || !function->func_dict) return callable;
+  const char* file = PyUnicode_AsUTF8(code->co_filename);
+  if (!file || !std::string_view(file).ends_with("torch/_compile.py")) return callable;
+  static PyObject* const wrapped = PyUnicode_InternFromString("__wrapped__");
+  PyObject* inner = PyDict_GetItemWithError(function->func_dict, wrapped);
+  return inner && PyFunction_Check(inner) ? inner : callable;
+}
+
 bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
+  seedCall_ = SeedCall::None;  // of a call that failed
   check();
   if (stopped_) return false;
   if (PyFunction_Check(callable)) {
     if (initialises(callable, arguments) && speculative_) return stop("initialises a lazy module");
-    return true;
+    return changesSeed(callable, arguments) || !stopped_;
   }
   calling_ = callable;
   return callsKnown(callable, arguments);
@@ -222,6 +238,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
       return callsSpread(args[1], args[3], args.size() > 4 && PyDict_Check(args[4]) ? args[4] : nullptr);
     }
     // A bound C method of an object that was made inside may be known by its type: iterators, generators.
+    if (nameOf(callable) == "set_eval_frame") return stop("calls a function that torch.compiler.disable keeps out");
     return stop("calls " + Operations::name(callable) + ", which is not known");
   }
   PyTypeObject* type = Py_TYPE(callable);

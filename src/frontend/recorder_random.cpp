@@ -1,38 +1,83 @@
-// Python's random numbers: drawn before the graph when the call is done again, in the same order.
+// Python's random numbers: drawn before the graph when the call is done again, in the same order. And the seed of
+// PyTorch's, which operators of the graph set.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <torch/csrc/autograd/python_variable.h>
+
 #include "frontend/host_call.h"
+#include "frontend/kinds.h"
 #include "frontend/recorder.h"
 
 namespace saker::frontend {
 
 namespace {
 
-PyTypeObject* generatorType() {
-  static auto* const type = [] {
-    Ref module = Ref::steal(PyImport_ImportModule("_random"));
-    return module ? reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module.get(), "Random")) : nullptr;
-  }();
-  return type;
+// What a generator is given, and what a recording can keep: numbers, strings, and states, which are tuples of numbers.
+bool isConstant(PyObject* object) {
+  if (!PyTuple_CheckExact(object)) return isAtom(object);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+    if (!PyLong_CheckExact(PyTuple_GET_ITEM(object, i))) return false;
+  }
+  return true;
+}
+
+std::vector<Ref> held(const std::vector<PyObject*>& objects, size_t from) {
+  std::vector<Ref> out;
+  for (size_t i = from; i < objects.size(); ++i) out.push_back(Ref::borrow(objects[i]));
+  return out;
 }
 
 }  // namespace
 
+std::optional<bool> Recorder::makesGenerator(PyTypeObject* type, const std::vector<PyObject*>& args) {
+  static PyObject* const newName = PyUnicode_InternFromString("__new__");
+  PyObject* make = lookUp(type, newName);
+  if (Py_TYPE(type) != &PyType_Type || !make || !PyCFunction_Check(make)) return std::nullopt;
+  if (speculative_) return stop("makes a generator of random numbers");
+  for (PyObject* arg : args) {
+    if (!isConstant(arg)) return stop("makes a generator of random numbers from another object than a number");
+  }
+  making_.push_back(held(args, 0));
+  making_.back().insert(making_.back().begin(), Ref::borrow(reinterpret_cast<PyObject*>(type)));
+  return true;
+}
+
+uint32_t Recorder::generatorPlace(PyObject* generator) {
+  if (uint32_t place = placeOf(generator); place != kInside) return place;
+  if (uint32_t place = placeOfGenerator(generator); place != kInside) return place;
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(generator));
+  if (making_.empty() || making_.back()[0].get() != type) return fixed(generator);
+  uint32_t place = guards_.places++;
+  objects_.push_back(generator);
+  kept_.push_back(Ref::borrow(generator));
+  generators_.emplace(generator, place);
+  draws_.push_back(Draw{{}, kInside, std::move(making_.back()), {}, place});
+  making_.pop_back();
+  return place;
+}
+
 std::optional<bool> Recorder::callsRandom(PyObject* callable, const std::vector<PyObject*>& args) {
+  if (PyType_Check(callable)) {
+    auto* type = reinterpret_cast<PyTypeObject*>(callable);
+    return PyType_IsSubtype(type, generatorType()) ? makesGenerator(type, args) : std::nullopt;
+  }
   PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
   bool bound = self && PyObject_TypeCheck(self, generatorType());
   if (!bound && Py_IS_TYPE(callable, &PyMethodDescr_Type) && !args.empty()) self = args[0];
   if (!bound && !(self && PyDescr_TYPE(callable) == generatorType())) return std::nullopt;
   if (!PyObject_TypeCheck(self, generatorType())) return std::nullopt;
   Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
-  bool bits = name && PyUnicode_CompareWithASCIIString(name.get(), "getrandbits") == 0;
-  bool isFloat = name && PyUnicode_CompareWithASCIIString(name.get(), "random") == 0;
-  if (!bits && !isFloat) return std::nullopt;
+  Ref method = name ? Ref::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(generatorType()), name.get())) : Ref();
+  if (!method || !Py_IS_TYPE(method.get(), &PyMethodDescr_Type)) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
   if (speculative_) return stop("draws random numbers");
-  if (placeOf(self) == kInside) fixed(self);
-  Ref method = Ref::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(generatorType()), name.get()));
-  PyObject* argument = args.size() > (bound ? 0u : 1u) ? args.back() : nullptr;
-  if (argument && !isAtom(argument)) return stop("draws random numbers");
-  pin(self);
-  drawing_ = Draw{method, Ref::borrow(self), Ref::borrow(argument), {}, kInside};
+  std::vector<Ref> given = held(args, bound ? 0 : 1);
+  for (const Ref& each : given) {
+    if (!isConstant(each.get()) || !realize(each.get(), true)) return stop("gives a generator an unknown object");
+  }
+  drawing_ = Draw{method, generatorPlace(self), std::move(given), {}, kInside};
   return true;
 }
 
@@ -51,6 +96,48 @@ void Recorder::drew(PyObject* result) {
     draw.expected = Ref::borrow(result);
   }
   draws_.push_back(std::move(draw));
+}
+
+// torch.manual_seed and its like take locks and look at every kind of device; to the graph they are one operator each.
+bool Recorder::changesSeed(PyObject* function, const watch::Arguments& arguments) {
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  auto isNamed = [&](const char* name) { return PyUnicode_CompareWithASCIIString(code->co_name, name) == 0; };
+  SeedCall call = isNamed("manual_seed")     ? SeedCall::Seed
+                  : isNamed("get_rng_state") ? SeedCall::GetState
+                  : isNamed("set_rng_state") ? SeedCall::SetState
+                                             : SeedCall::None;
+  const char* file = call == SeedCall::None ? nullptr : PyUnicode_AsUTF8(code->co_filename);
+  if (!file || !std::string_view(file).ends_with("torch/random.py")) return false;
+  if (at::globalContext().hasCUDA()) return stop("seeds the generators of all devices");
+  if (speculative_) return stop("changes the state of a generator");
+  if (call == SeedCall::SetState && (arguments.positional != 1 || !isTensor(arguments.values[0]))) return false;
+  if (call == SeedCall::SetState) seed_ = Ref::borrow(arguments.values[0]);
+  seedCall_ = call;
+  hiding_ = function;
+  return true;
+}
+
+// It has happened: writing it down does it again, to the same effect.
+void Recorder::changedSeed(PyObject* result) {
+  SeedCall call = std::exchange(seedCall_, SeedCall::None);
+  Ref state = std::exchange(seed_, Ref());
+  if (stopped_) return;
+  auto find = [](const char* name) { return c10::Dispatcher::singleton().findSchemaOrThrow(name, ""); };
+  switch (call) {
+    case SeedCall::Seed: {
+      auto seed = static_cast<int64_t>(at::detail::getDefaultCPUGenerator().current_seed());
+      find("saker::manual_seed").typed<void(int64_t)>().call(seed);
+      return;
+    }
+    case SeedCall::SetState:
+      find("saker::set_rng_state").typed<void(const at::Tensor&)>().call(THPVariable_Unpack(state.get()));
+      return;
+    case SeedCall::GetState:
+      tape_.standsFor(THPVariable_Unpack(result), find("saker::rng_state").typed<at::Tensor()>().call());
+      return;
+    case SeedCall::None:
+      return;
+  }
 }
 
 }  // namespace saker::frontend

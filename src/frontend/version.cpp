@@ -7,10 +7,49 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "frontend/kinds.h"
 #include "frontend/numpy.h"
 #include "runtime/interpreter.h"
 
 namespace saker::frontend {
+
+namespace {
+
+// By the methods of C, whatever a class or an object says.
+Ref generatorState(PyObject* generator) {
+  static PyObject* const name = PyUnicode_InternFromString("getstate");
+  Ref method = Ref::borrow(_PyType_Lookup(generatorType(), name));
+  return Ref::steal(PyObject_CallOneArg(method.get(), generator));
+}
+
+void setGeneratorState(PyObject* generator, PyObject* state) {
+  static PyObject* const name = PyUnicode_InternFromString("setstate");
+  PyObject* args[] = {generator, state};
+  Ref method = Ref::borrow(_PyType_Lookup(generatorType(), name));
+  Ref done = Ref::steal(PyObject_Vectorcall(method.get(), args, 2, nullptr));
+  PyErr_Clear();
+}
+
+Ref again(const Draw& draw, const std::vector<PyObject*>& found) {
+  std::vector<PyObject*> args;
+  if (draw.method) args.push_back(found[draw.generator]);
+  for (const Ref& each : draw.arguments) args.push_back(each.get());
+  if (draw.method) return Ref::steal(PyObject_Vectorcall(draw.method.get(), args.data(), args.size(), nullptr));
+  auto* type = reinterpret_cast<PyTypeObject*>(args[0]);
+  Ref given = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(args.size()) - 1));
+  for (size_t i = 1; i < args.size(); ++i) {
+    PyTuple_SET_ITEM(given.get(), static_cast<Py_ssize_t>(i) - 1, Py_NewRef(args[i]));
+  }
+  return Ref::steal(generatorType()->tp_new(type, given.get(), nullptr));
+}
+
+// States of generators are tuples of numbers.
+bool sameOutcome(PyObject* got, PyObject* expected) {
+  if (!PyTuple_CheckExact(got)) return sameValue(got, expected);
+  return PyTuple_CheckExact(expected) && PyObject_RichCompareBool(got, expected, Py_EQ) == 1;
+}
+
+}  // namespace
 
 at::Tensor tensorAt(PyObject* object) {
   if (isTensor(object)) return THPVariable_Unpack(object);
@@ -25,6 +64,10 @@ std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors) {
   std::unordered_map<const c10::StorageImpl*, uint32_t> first;
   std::vector<uint32_t> out;
   for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].defined()) {
+      out.push_back(static_cast<uint32_t>(i));
+      continue;
+    }
     const c10::StorageImpl* storage = tensors[i].has_storage() ? tensors[i].storage().unsafeGetStorageImpl() : nullptr;
     out.push_back(first.try_emplace(storage, static_cast<uint32_t>(i)).first->second);
   }
@@ -36,46 +79,55 @@ void Version::settle() {
   for (const Recipe& recipe : recipes) {
     if (recipe.kind == Recipe::Kind::Place) guards.wanted.push_back(recipe.index);
   }
+  for (const Draw& each : draws) {
+    if (each.method && !drawnPlace(each.generator)) guards.wanted.push_back(each.generator);
+  }
   guards.wantsAll = false;
 }
 
 bool Version::fits(const Ambient& now, const CallArguments& call, std::vector<PyObject*>& found) {
   if (!(ambient == now) || !guards.check(call, found)) return false;
+  if (writes || dynamic) {
+    std::vector<at::Tensor> tensors;
+    for (uint32_t place : inputs) tensors.push_back(drawnPlace(place) ? at::Tensor() : tensorAt(found[place]));
+    if (writes && !memory.empty() && sharedMemory(tensors) != memory) return false;
+    if (dynamic && !sizesFit(tensors)) return false;
+  }
+  // The last, since it changes something.
   if (!draws.empty() && !draw(found)) {
     guards.failFor("an int that is drawn at random is another one");
     return false;
   }
-  if (!writes && !dynamic) return true;
-  std::vector<at::Tensor> tensors;
-  for (uint32_t place : inputs) tensors.push_back(tensorAt(found[place]));
-  if (writes && !memory.empty() && sharedMemory(tensors) != memory) return false;
-  return !dynamic || sizesFit(tensors);
+  return true;
+}
+
+bool Version::drawnPlace(uint32_t place) const {
+  return std::any_of(draws.begin(), draws.end(), [&](const Draw& each) { return each.place == place; });
 }
 
 bool Version::draw(std::vector<PyObject*>& found) {
   found.resize(guards.places);
   drawn_.clear();
-  std::unordered_map<PyObject*, Ref> states;
-  bool same = true;
+  std::vector<std::pair<PyObject*, Ref>> states;  // of generators from outside
   bool mayDiffer = std::any_of(draws.begin(), draws.end(), [](const Draw& each) { return bool(each.expected); });
   for (const Draw& each : draws) {
-    PyObject* generator = each.generator.get();
-    if (mayDiffer && !states.contains(generator)) {
-      states.emplace(generator, Ref::steal(PyObject_CallMethod(generator, "getstate", nullptr)));
-    }
-    PyObject* args[] = {generator, each.argument.get()};
-    drawn_.push_back(Ref::steal(PyObject_Vectorcall(each.method.get(), args, each.argument ? 2 : 1, nullptr)));
-    PyObject* number = drawn_.back().get();
-    same = same && number && (!each.expected || sameValue(number, each.expected.get()));
+    bool outside = each.method && mayDiffer;
+    for (const Draw& made : draws) outside = outside && (made.method || made.place != each.generator);
+    PyObject* generator = outside ? found[each.generator] : nullptr;
+    for (const auto& [known, state] : states) generator = generator == known ? nullptr : generator;
+    if (generator) states.emplace_back(generator, generatorState(generator));
+  }
+  bool same = true;
+  for (const Draw& each : draws) {
+    drawn_.push_back(again(each, found));
+    PyObject* got = drawn_.back().get();
+    same = got && (!each.expected || sameOutcome(got, each.expected.get()));
     if (!same) break;
-    if (!each.expected) found[each.place] = number;
+    if (!each.expected) found[each.place] = got;
   }
   PyErr_Clear();
   for (const auto& [generator, state] : states) {
-    if (same) break;
-    Ref name = Ref::steal(PyUnicode_InternFromString("setstate"));
-    Ref done = Ref::steal(PyObject_CallMethodOneArg(generator, name.get(), state.get()));
-    PyErr_Clear();
+    if (!same) setGeneratorState(generator, state.get());
   }
   return same;
 }
@@ -112,7 +164,9 @@ PyObject* Version::run(const std::vector<PyObject*>& found) {
   // What recipes take from places lives until they are made, whatever the graph lets go of.
   std::vector<Ref> held;
   for (const Recipe& recipe : recipes) {
-    if (recipe.kind == Recipe::Kind::Place) held.push_back(Ref::borrow(found[recipe.index]));
+    if (recipe.kind == Recipe::Kind::Place || recipe.kind == Recipe::Kind::Generator) {
+      held.push_back(Ref::borrow(found[recipe.index]));
+    }
   }
   if (!executor && late) {
     executor = late(tensors);

@@ -57,8 +57,10 @@ class Version {
       visit(effect.names.get());
     }
   }
-  // Draws what the call drew. False, and as if nothing was drawn: an int is another one.
+  // Draws what the call drew. False, and as if nothing was drawn: something other than a float is another one.
   bool draw(std::vector<PyObject*>& found);
+  // Is what is found there drawn, or made to draw from?
+  bool drawnPlace(uint32_t place) const;
   // Do the sizes of the inputs meet what the program asks of them?
   bool sizesFit(const std::vector<at::Tensor>& tensors) const;
   // A new reference, or nullptr with an error set.

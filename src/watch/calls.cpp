@@ -127,6 +127,10 @@ Flow call(Machine& m) {
     --arguments;
     callable = arguments[-1];
   }
+  if (PyObject* other = m.observer().instead(callable); other != callable) {
+    Py_SETREF(arguments[-1], newRef(other));
+    callable = other;
+  }
   const auto count = static_cast<size_t>(m.sp - arguments);
   const size_t positional = count - (names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names)));
   const Arguments told{.values = arguments, .positional = positional, .names = names};
@@ -157,7 +161,8 @@ Flow call(Machine& m) {
 Flow callSpread(Machine& m) {
   const bool keywords = (m.arg() & 1) != 0;
   PyObject** operands = m.sp - (keywords ? 3 : 2);
-  PyObject* callable = operands[0];
+  PyObject* callable = m.observer().instead(operands[0]);
+  if (callable != operands[0]) Py_SETREF(operands[0], newRef(callable));
   if (!m.observer().callsSpread(callable, operands[1], keywords ? operands[2] : nullptr)) return Flow::Stop;
   if (keywords && !makeDict(m, operands[2])) return Flow::Error;
   if (!makeTuple(callable, operands[1])) return Flow::Error;

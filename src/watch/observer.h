@@ -87,6 +87,8 @@ class Observer {
   // The arguments of a Python function whose frame was entered are the frame's own: then called() has none.
   virtual bool calls(PyObject* callable, const Arguments& arguments) = 0;
   virtual void called(PyObject* callable, const Arguments& arguments, PyObject* result) = 0;
+  // Before calls(): what is to be called in its place; borrowed.
+  virtual PyObject* instead(PyObject* callable) { return callable; }
   // After calls(): what it does inside is not the program's, and runs unwatched between
   // hides(true) and hides(false).
   virtual bool hidden(PyObject* callable) {

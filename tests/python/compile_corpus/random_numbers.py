@@ -64,3 +64,66 @@ def seeding():
         return x * random.random()
 
     return world(fn, vec(), state=random.getstate)
+
+
+def a_generator_made_inside():
+    def fn(x):
+        generator = random.Random(42)
+        return x * generator.random() + generator.randint(1, 9), generator.uniform(1, 2)
+
+    return world(fn, vec())
+
+
+def a_generator_made_inside_leaves():
+    def fn(x):
+        generator = random.Random(7)
+        return x * generator.random(), generator, [generator]
+
+    return world(fn, vec(), state=random.getstate)
+
+
+def a_new_generator_at_each_call():
+    class Twice(random.Random):
+        def random(self):
+            return 2 * super().random()
+
+    def fn(x, generator):
+        return x + generator.random() + Twice(3).random(), generator
+
+    return world(fn, vec(), random.Random(12))
+
+
+def generators_are_seeded():
+    first, second = random.Random(1), random.Random(2)
+
+    def fn(x, a, b):
+        a.seed(42)
+        made = random.Random(9002)
+        b.setstate(made.getstate())
+        return x + a.random() + b.random() + b.randint(1, 10) + made.uniform(0, 1)
+
+    return world(fn, vec(), first, second, state=lambda: (first.getstate(), second.getstate()))
+
+
+def a_generator_that_was_overridden():
+    generator = random.Random(1)
+    original = generator.random
+    generator.random = lambda: original() / 2
+
+    def fn(x, given):
+        other = random.Random()
+        other.setstate(given.getstate())
+        return x + given.random(), other.random()
+
+    return world(fn, vec(), generator, state=random.Random.getstate.__get__(generator))
+
+
+def the_state_is_put_back():
+    def fn(x):
+        state = random.getstate()
+        random.seed(5)
+        drawn = random.random()
+        random.setstate(state)
+        return x * drawn
+
+    return world(fn, vec(), state=random.getstate)

@@ -558,3 +558,33 @@ def tensor_swapped_in_a_closure():
         torch.nn.Parameter(vec(3, 3)),
     ]
     return world(lambda x: x * box["w"], vec(3, 3), changes=[functools.partial(box.update, w=t) for t in new])
+
+
+def seeding_by_a_number_from_outside():
+    def fn(x, seed):
+        generator = torch.manual_seed(seed)
+        return x + torch.rand(3), generator is torch.default_generator
+
+    return world(fn, vec(), 11, state=torch.get_rng_state)
+
+
+def generator_state_is_put_back():
+    def fn(x):
+        state = torch.get_rng_state()
+        torch.manual_seed(3)
+        first = torch.rand(3)
+        torch.set_rng_state(state)
+        return x + first, torch.rand(2), state
+
+    return world(fn, vec(), state=torch.get_rng_state)
+
+
+def bad_seed_is_caught():
+    def fn(x):
+        try:
+            torch.manual_seed("seven")
+        except ValueError:
+            x = x + 1
+        return x * 2
+
+    return world(fn, vec())
