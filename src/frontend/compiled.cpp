@@ -33,7 +33,7 @@ std::set<Compiled*>& living() {
 }  // namespace
 
 Compiled::Compiled(PyObject* function, Options options)
-    : function_(Ref::borrow(function)), options_(std::move(options)) {
+    : function_(Ref::borrow(function)), options_(std::move(options)), scalarsAreData_(!options_.fullgraph) {
   living().insert(this);
 }
 
@@ -147,7 +147,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   auto version = std::make_shared<Version>();
   version->ambient = before;
   tracing::Tape tape(python::pythonHost());
-  Recorder recorder(tape, function_.get(), call, /*raising=*/options_.fullgraph);
+  Recorder recorder(tape, function_.get(), call, /*raising=*/options_.fullgraph, {}, scalarsAreData_);
   PyObject* result = nullptr;
   {
     tracing::TapeScope scope(&tape);
@@ -195,6 +195,10 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     Stop stop = recorder.stopped() ? *recorder.stopped() : Stop{why, "", 0};
     raiseStop(stop);
     return nullptr;
+  }
+  if (recorder.stopped() && recorder.metScalars()) {
+    scalarsAreData_ = false;  // they decide something: from now on they are compared
+    return result;
   }
   counts().guards += version->guards.size();
   version->settle();

@@ -79,6 +79,7 @@ class Compiled {
   std::string lastFailure_;
   std::vector<PyObject*> found_;  // room for what a check of guards finds
   bool warned_ = false;
+  bool scalarsAreData_;  // see Recorder
 };
 
 Compiled& unwrap(const py::object& object);

@@ -60,7 +60,10 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   if (found != known_.end()) return found->second;
   using Kind = Recipe::Kind;
   const Array* array = recorder_.arrayOf(object);
-  if (array && recorder_.placeOf(object) == kInside) {
+  if (uint32_t place = recorder_.placeOf(object); array && place != kInside) {
+    return add(object, {Kind::Place, {}, place, {}, {}});
+  }
+  if (array) {
     auto number = static_cast<uint32_t>(outputs.size());
     outputs.push_back(array->tensor);
     Ref locked = array->readOnly ? Ref::borrow(Py_True) : Ref();

@@ -62,8 +62,12 @@ bool isNamed(PyObject* object) {
 }
 
 Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments& call, bool raising,
-                   std::span<const StandIn> standIns)
-    : tape_(tape), operations_(Operations::table()), raising_(raising), speculative_(!standIns.empty()) {
+                   std::span<const StandIn> standIns, bool scalarsAreData)
+    : tape_(tape),
+      operations_(Operations::table()),
+      raising_(raising),
+      speculative_(!standIns.empty()),
+      scalarsAreData_(scalarsAreData) {
   for (const StandIn& each : standIns) standIns_.emplace(call.values[each.index], &each);
   guards_.positional = call.positional;
   tellCompiling(true);
@@ -209,6 +213,13 @@ uint32_t Recorder::read(Op op, uint32_t parent, PyObject* key, int64_t number, P
     numbers_.emplace(object, place);
     return place;
   }
+  if (scalarsAreData_ && op <= Op::Keyword && numpy::isScalar(object)) {
+    checkIs(Op::IsType, place, reinterpret_cast<PyObject*>(Py_TYPE(object)));
+    places_.emplace(object, place);
+    metScalars_ = true;
+    foundArray(place, object);
+    return place;
+  }
   if (isAtom(object)) {
     checkIs(object == Py_None || PyBool_Check(object) ? Op::Is : Op::Equals, place, object);
     return place;
@@ -321,7 +332,7 @@ bool Recorder::identifies(PyObject* left, PyObject* right) {
 }
 
 bool Recorder::keys(PyObject* key) {
-  if (stopped_) return false;
+  if (stopped_ || findsByData(key)) return false;
   tellApart(key);
   return true;
 }

@@ -69,8 +69,9 @@ class Recorder final : public watch::Observer {
  public:
   // With `raising`, what stops the recording raises: a CaptureError, or, with stand-ins, whatever unwinds the call.
   // A call with stand-ins runs nothing: it is undone by forgetting it, so it must change nothing outside.
+  // `scalarsAreData`: numbers of numpy's that are arguments are inputs of the graph, not compared.
   Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments& call, bool raising = false,
-           std::span<const StandIn> standIns = {});
+           std::span<const StandIn> standIns = {}, bool scalarsAreData = false);
   ~Recorder() override { tellCompiling(false); }
 
   const std::optional<Stop>& stopped() const { return stopped_; }
@@ -99,6 +100,8 @@ class Recorder final : public watch::Observer {
     return found == generators_.end() ? kInside : found->second;
   }
   size_t frames() const { return frames_; }
+  // Were there arguments that are numbers of numpy's, as data?
+  bool metScalars() const { return metScalars_; }
   bool balanced() const { return contextSets_ == 0; }
   // Was a class made by the call?
   bool madeClass(PyObject* type) const { return madeClasses_.contains(type); }
@@ -247,6 +250,8 @@ class Recorder final : public watch::Observer {
   std::optional<bool> arrayComparison(int op, PyObject* left, PyObject* right);
   std::optional<bool> arrayItem(PyObject* array, PyObject* key, PyObject* valueOrNull, bool writes);
   bool holdsArrays(PyObject* object, int depth = 0) const;
+  // A key, an index, an element that is looked for: is it data? Then the recording ends.
+  bool findsByData(PyObject* key);
   void foundArray(uint32_t place, PyObject* object);
   std::optional<HostPart> hostPart(PyObject* object, std::vector<at::Tensor>& tensors);
   // A call of the host begins; hosted() has what it gave.
@@ -304,6 +309,8 @@ class Recorder final : public watch::Observer {
   Ref wasCompiling_;
   bool raising_;
   bool speculative_;
+  bool scalarsAreData_;
+  bool metScalars_ = false;
   PyObject* initialising_ = nullptr;
   PyObject* hiding_ = nullptr;  // a call whose inside is not recorded
   std::optional<tracing::TapeScope> untaped_;

@@ -55,20 +55,42 @@ bool converts(PyObject* callable, const Values& args, bool holds) {
 
 bool Recorder::holdsArrays(PyObject* object, int depth) const {
   if (arrays_.contains(object)) return true;
-  if (depth > 3 || !(PyTuple_CheckExact(object) || PyList_CheckExact(object))) return false;
+  if (depth > 3) return false;
+  if (PySlice_Check(object)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(object);
+    return arrays_.contains(slice->start) || arrays_.contains(slice->stop) || arrays_.contains(slice->step);
+  }
+  if (PyAnySet_Check(object)) {
+    Py_ssize_t position = 0;
+    PyObject* element = nullptr;
+    Py_hash_t hash = 0;
+    while (_PySet_NextEntry(object, &position, &element, &hash)) {
+      if (arrays_.contains(element)) return true;
+    }
+    return false;
+  }
+  if (!PyTuple_CheckExact(object) && !PyList_CheckExact(object)) return false;
   for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i) {
     if (holdsArrays(PySequence_Fast_ITEMS(object)[i], depth + 1)) return true;
   }
   return false;
 }
 
+bool Recorder::findsByData(PyObject* key) {
+  if (arrays_.empty() || !holdsArrays(key)) return false;
+  stop("finds something by a number that is data");
+  return true;
+}
+
 void Recorder::foundArray(uint32_t place, PyObject* object) {
-  std::optional<at::Tensor> tensor = numpy::toTensor(object);
+  std::optional<at::Tensor> tensor = leafTensor(object);
   if (!tensor) return;
   guards_.tensors.emplace_back(*tensor);
   checkIs(Op::Array, place, nullptr, static_cast<int64_t>(guards_.tensors.size() - 1));
   tensors_.emplace(tensor->unsafeGetTensorImpl(), place);
-  arrays_.emplace(object, Array{*tensor, false, !numpy::isWriteable(object)});
+  bool scalar = numpy::isScalar(object);
+  if (scalar) tape_.meet(*tensor);
+  arrays_.emplace(object, Array{*tensor, scalar, !scalar && !numpy::isWriteable(object)});
 }
 
 std::optional<HostPart> Recorder::hostPart(PyObject* object, std::vector<at::Tensor>& tensors) {

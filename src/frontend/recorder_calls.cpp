@@ -277,7 +277,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
   if (isCached(callable)) {
     bool lasting = true;  // a later call has the same arguments, and finds the result in the cache
     for (PyObject* arg : args) {
-      if (isContainer(arg) ? !realize(arg, true) : false) return false;
+      if (findsByData(arg) || (isContainer(arg) && !realize(arg, true))) return false;
       if (!isContainer(arg)) pin(arg);
       lasting &= isAtom(arg) || isNamed(arg) || placeOf(arg) != kInside;
     }
@@ -367,6 +367,7 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
       return true;
     case Behaviour::Identity:
       for (PyObject* arg : args) {
+        if (findsByData(arg)) return false;
         if (isContainer(arg)) {
           if (!realize(arg, true)) return false;
         } else if (nameOf(callable) == "id" && !inHash()) {
@@ -440,7 +441,11 @@ bool Recorder::mutates(PyObject* callable, const Values& args, PyObject* names) 
     if (!realize(args[i], false)) return false;
   }
   bool hashes = PyDict_Check(args[0]) || PyAnySet_Check(args[0]);
-  if (args.size() > 1 && (hashes || name == "remove")) tellApart(args[1]);
+  if (args.size() > 1 && (hashes || name == "remove")) {
+    if (findsByData(args[1])) return false;
+    tellApart(args[1]);
+  }
+  if (args.size() > 1 && (name == "insert" || name == "pop" || name == "rotate") && findsByData(args[1])) return false;
   if (name == "remove" || (PyAnySet_Check(args[0]) && spreading)) {
     for (PyObject* arg : args) tellApart(arg);
   }

@@ -161,6 +161,7 @@ bool Recorder::realize(PyObject* object, bool deep, int depth) {
 
 // A key is looked up in a container: an element is read, or its absence.
 bool Recorder::lookup(PyObject* container, PyObject* key) {
+  if (findsByData(key)) return false;
   uint32_t place = placeOf(container);
   if (isTensor(container)) return realize(key, true);
   if (!isContainer(container)) {
@@ -257,6 +258,7 @@ bool Recorder::readsItem(PyObject* container, PyObject* key) {
   if (stopped_) return false;
   if (PyType_Check(container)) return true;  // list[int]
   if (std::optional<bool> known = arrayItem(container, key, nullptr, false)) return *known;
+  if (findsByData(key)) return false;
   if (!isContainer(container)) {
     if (!slotIsKnown(container, kGetItem)) return stop(std::string("looks into a ") + Py_TYPE(container)->tp_name);
     return isTensor(container) ? realize(key, true) : true;
@@ -272,6 +274,7 @@ bool Recorder::writesItem(PyObject* container, PyObject* key, PyObject* value) {
   check();
   if (stopped_) return false;
   if (std::optional<bool> known = arrayItem(container, key, value, true)) return *known;
+  if (findsByData(key)) return false;
   if (isTensor(container)) return realize(key, true) && (!value || realize(value, true));
   if (!slotIsKnown(container, kSetItem)) return stop(std::string("writes into a ") + Py_TYPE(container)->tp_name);
   static PyObject* const setName = PyUnicode_InternFromString("__setitem__");
@@ -386,7 +389,7 @@ bool Recorder::compares(int op, PyObject* left, PyObject* right) {
 
 bool Recorder::contains(PyObject* container, PyObject* item) {
   check();
-  if (stopped_) return false;
+  if (stopped_ || findsByData(item) || findsByData(container)) return false;
   if (isTensor(container)) return true;
   if (!slotIsKnown(container, kContains)) return stop(std::string("searches a ") + Py_TYPE(container)->tp_name);
   static PyObject* const name = PyUnicode_InternFromString("__contains__");

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "frontend/host_call.h"
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
 #include "runtime/interpreter.h"
@@ -55,7 +56,7 @@ at::Tensor tensorAt(PyObject* object) {
   if (isTensor(object)) return THPVariable_Unpack(object);
   if (PyFloat_CheckExact(object)) return numberTensor(PyFloat_AS_DOUBLE(object));
   if (PyLong_CheckExact(object)) return at::empty({PyLong_AsLongLong(object), 0});
-  std::optional<at::Tensor> tensor = numpy::toTensor(object);
+  std::optional<at::Tensor> tensor = leafTensor(object);
   TORCH_CHECK(tensor, "an array of numpy's cannot be seen as a tensor any more");
   return *tensor;
 }

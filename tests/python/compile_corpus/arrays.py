@@ -183,3 +183,60 @@ def an_error_of_numpy_is_caught():
 
 def a_tensor_and_an_array():
     return world(lambda x: x * x.numpy(), vec())
+
+
+def _by_the_largest(fn):
+    """The function is given the place of the largest element, as numpy tells it."""
+    w = world(lambda x: fn(x, np.argmax(x.numpy())), torch.tensor([2.0, 1.0, 0.0]))
+    given = [torch.tensor([0.0, 1.0, 0.0]), torch.tensor([0.0, 1.0, 3.0])]
+    return changed(w, [lambda x=x: setattr(w, "args", (x,)) for x in given])
+
+
+def an_index_that_is_data():
+    return _by_the_largest(lambda x, i: x + [10, 20, 30][i] + range(5)[i])
+
+
+def a_slice_that_is_data():
+    return _by_the_largest(lambda x, i: x[:i])
+
+
+def a_key_that_is_data():
+    return _by_the_largest(lambda x, i: x + {0: 1, 1: 2, 2: 4}[i])
+
+
+def an_element_that_is_data():
+    return _by_the_largest(lambda x, i: (x, i in {1}, i in [2]))
+
+
+def a_hash_that_is_data():
+    return _by_the_largest(lambda x, i: x + hash(i))
+
+
+def a_set_of_data():
+    return _by_the_largest(lambda x, i: x + len({0, i}))
+
+
+def a_place_that_is_data():
+    def fn(x, i):
+        made = [0, 0, 0]
+        made[i] = 5
+        return x + made[0]
+
+    return _by_the_largest(fn)
+
+
+def _scalars(fn, kind):
+    w = world(fn, vec(), kind(1))
+    return changed(w, [lambda n=n: setattr(w, "args", (vec(), kind(n))) for n in (3, 4)])
+
+
+def a_scalar_as_argument():
+    return _scalars(lambda x, n: {"a": x + 1, "b": n / 2, "c": n}, np.int64)
+
+
+def a_scalar_and_a_tensor():
+    return _scalars(lambda x, n: (x * n, x.int() * n, x - n), np.float64)
+
+
+def a_scalar_that_decides():
+    return _scalars(lambda x, n: x + 1 if n > 2 else x - 1, np.float32)
