@@ -1,9 +1,11 @@
 #include "frontend/execute.h"
 
+#include <ATen/ops/scalar_tensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "aten/enums.h"
 #include "capture/errors.h"
 #include "frontend/compiled.h"
 #include "python/host.h"
@@ -49,6 +51,24 @@ Executor aheadOfTime(const std::shared_ptr<runtime::Program>& program, const std
   };
 }
 
+// PyTorch hands tensors that stand for numbers to Python as numbers.
+at::Tensor numberOrTensor(PyObject* object, at::ScalarType dtype) {
+  if (isTensor(object)) return THPVariable_Unpack(object);
+  double number = PyFloat_AsDouble(object);
+  if (PyErr_Occurred()) throw python_error();
+  if (PyLong_Check(object)) return at::scalar_tensor(PyLong_AsLongLong(object), dtype);
+  return at::scalar_tensor(number, dtype);
+}
+
+std::vector<at::ScalarType> resultTypes(const runtime::Program& program) {
+  std::vector<at::ScalarType> out;
+  for (const ir::Arg& arg : program.graph->top()->last()->args()) {
+    const ir::TensorType* type = arg.isValue() ? arg.toValue()->tensor() : nullptr;
+    out.push_back(type ? aten::fromDType(type->dtype) : at::kFloat);
+  }
+  return out;
+}
+
 // A callable of Python's, held until no thread runs it any more.
 Executor backend(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs,
                  const py::object& maker) {
@@ -58,12 +78,12 @@ Executor backend(const std::shared_ptr<runtime::Program>& program, const std::ve
     py::gil_scoped_acquire gil;
     delete object;
   });
-  return [made](const std::vector<at::Tensor>& given) {
+  return [made, types = resultTypes(*program)](const std::vector<at::Tensor>& given) {
     NoAutocast casts;
     py::list list;
     for (const at::Tensor& tensor : given) list.append(py::cast(tensor));
     std::vector<at::Tensor> out;
-    for (py::handle item : py::object((*made)(list))) out.push_back(THPVariable_Unpack(item.ptr()));
+    for (py::handle item : py::object((*made)(list))) out.push_back(numberOrTensor(item.ptr(), types.at(out.size())));
     return out;
   };
 }

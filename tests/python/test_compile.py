@@ -397,3 +397,16 @@ assert torch.equal(compiled(x), fn(x)) and torch.equal(compiled(x), fn(x))
 assert saker.stats()["replays"] == 1
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
+
+
+def test_a_number_leaves_through_a_back_end() -> None:
+    import numpy as np
+
+    def fn(x: torch.Tensor, n: Any) -> Any:
+        return x + 1, n / np.float32(2)
+
+    compiled = saker.compile(fn, backend=lambda graph, examples: graph.forward)
+    for n in (np.float32(3), np.float32(5), np.float32(7)):
+        (got, half), (expected, wanted) = compiled(torch.ones(2), n), fn(torch.ones(2), n)
+        assert torch.equal(got, expected)
+        assert (type(half), half) == (type(wanted), wanted)
