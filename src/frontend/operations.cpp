@@ -25,6 +25,8 @@ const Row rows[] = {
     {DeletesAttribute, "builtins", "delattr"},
     {Advances, "builtins", "next"},
     {Host, "builtins", "print"},
+    {Warns, "_warnings", "warn"},
+    {Host, "_warnings", "_filters_mutated"},
     {Pure, "builtins",
      "bool bytearray bytes complex dict enumerate filter float frozenset int list map range reversed set slice "
      "str tuple zip memoryview"},
@@ -133,6 +135,9 @@ const Row rows[] = {
      "_set_grad_enabled set_autocast_enabled set_autocast_dtype set_autocast_cache_enabled autocast_increment_nesting "
      "autocast_decrement_nesting clear_autocast_cache set_autocast_cpu_enabled set_autocast_gpu_dtype "
      "set_autocast_cpu_dtype"},
+    {Ambient, "torch._C", "_push_on_torch_function_stack _pop_torch_function_stack _get_function_stack_at"},
+    {Ambient, "torch._C._autograd",
+     "_saved_tensors_hooks_disable _saved_tensors_hooks_enable _saved_tensors_hooks_get_disabled_error_message"},
     {Shallow, "torch._C._EngineBase", "is_checkpoint_valid"},
     {Shallow, "torch._C", "DisableTorchFunctionSubclass DisableTorchFunction"},
     {Shallow, "torch._C.DisableTorchFunctionSubclass", "__enter__ __exit__ __init__ __new__"},
@@ -461,6 +466,8 @@ std::string Operations::name(PyObject* callable) {
   Ref module = Ref::steal(PyObject_GetAttrString(callable, "__module__"));
   PyErr_Clear();
   std::string text = PyUnicode_AsUTF8(name.get());
+  // pybind11 says in the name how it was built.
+  if (text.starts_with("pybind11_")) text = text.substr(text.rfind('.') + 1);
   if (module && PyUnicode_Check(module.get())) text = std::string(PyUnicode_AsUTF8(module.get())) + "." + text;
   return text;
 }

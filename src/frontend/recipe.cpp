@@ -87,7 +87,11 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   if (PyCFunction_Check(object) && PyCFunction_GET_SELF(object)) {
     PyObject* self = PyCFunction_GET_SELF(object);
     if (!PyModule_Check(self) && !PyType_Check(self) && recorder_.placeOf(self) == kInside && !isAtom(self)) {
-      return refuse("a method of a new object of C leaves the call, which cannot be made again");
+      static PyObject* const getAttribute = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
+      Ref name = Ref::steal(PyObject_GetAttrString(object, "__name__"));
+      Ref given = name ? Ref::steal(PyTuple_Pack(2, self, name.get())) : Ref();
+      return given ? calledWith(object, getAttribute, given, Ref::steal(PyDict_New()))
+                   : refuse("a method of a new object of C leaves the call, which cannot be made again");
     }
   }
   if (isNamed(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}, {}});
@@ -190,13 +194,19 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   }
   if (isSymbol(type)) return refuse("a size that is a symbol leaves the call");
   if (std::string_view(type->tp_name) == "functools.partial") return partial(object);
+  if (std::string_view(type->tp_name) == "types.SimpleNamespace") {
+    PyObject* dict = instanceDict(object);
+    return calledWith(object, cls.get(), Ref::steal(PyTuple_New(0)), Ref::steal(PyDict_Copy(dict)));
+  }
+  if (PyExceptionInstance_Check(object)) return exception(object);
   if (base == &PyBaseObject_Type && isPythonClass(type)) return instance(object);
   if (Operations::table().isIterator(type)) return iterator(object);
   return refuse(std::string("a new ") + type->tp_name + " leaves the call, which cannot be made again");
 }
 
 bool Cookbook::attributesOf(uint32_t recipe, PyObject* object) {
-  PyObject* dict = Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE ? instanceDict(object) : nullptr;
+  bool may = (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) || PyExceptionInstance_Check(object);
+  PyObject* dict = may ? instanceDict(object) : nullptr;
   if (!dict) return true;
   Ref items = Ref::steal(PyDict_Items(dict));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
@@ -243,14 +253,32 @@ std::optional<uint32_t> Cookbook::partial(PyObject* object) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
     PyTuple_SET_ITEM(all.get(), i + 1, Py_NewRef(PyTuple_GET_ITEM(given.get(), i)));
   }
-  kept_.push_back(all);
+  return calledWith(object, reinterpret_cast<PyObject*>(Py_TYPE(object)), all, keywords);
+}
+
+std::optional<uint32_t> Cookbook::calledWith(PyObject* object, PyObject* callable, const Ref& args,
+                                             const Ref& keywords) {
+  kept_.push_back(args);
+  kept_.push_back(keywords);
   std::vector<uint32_t> parts;
-  for (PyObject* each : {reinterpret_cast<PyObject*>(Py_TYPE(object)), all.get(), keywords.get()}) {
+  for (PyObject* each : {callable, args.get(), keywords.get()}) {
     std::optional<uint32_t> number = write(each);
     if (!number) return std::nullopt;
     parts.push_back(*number);
   }
-  return add(object, {Recipe::Kind::Partial, {}, 0, std::move(parts), {}});
+  return add(object, {Recipe::Kind::Called, {}, 0, std::move(parts), {}});
+}
+
+// One that was raised shows the frames that it passed.
+std::optional<uint32_t> Cookbook::exception(PyObject* object) {
+  auto* made = reinterpret_cast<PyBaseExceptionObject*>(object);
+  bool plain = nativeBase(Py_TYPE(object))->tp_basicsize == static_cast<Py_ssize_t>(sizeof(PyBaseExceptionObject));
+  if (!plain || made->traceback || made->cause || made->context) {
+    return refuse(std::string("a ") + Py_TYPE(object)->tp_name + " that was raised leaves the call");
+  }
+  std::optional<uint32_t> number =
+      add(object, {Recipe::Kind::Exception, Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object))), 0, {}, {}});
+  return part(*number, made->args) && attributesOf(*number, object) ? number : std::nullopt;
 }
 
 std::optional<uint32_t> Cookbook::instance(PyObject* object) {
@@ -390,7 +418,10 @@ PyObject* Kitchen::make(uint32_t number) {
       }
       return keep();
     }
-    case Kind::Partial: {
+    case Kind::Exception:
+      made = nativeBase(type)->tp_new(type, nothing, nullptr);
+      break;
+    case Kind::Called: {
       PyObject* parts[3];
       for (size_t i = 0; i < 3; ++i) {
         parts[i] = make(recipe.parts[i]);
@@ -479,6 +510,9 @@ bool Kitchen::fill(const Recipe& recipe, PyObject* object) {
       for (size_t i = 0; i + 1 < parts.size(); i += 2) {
         if (PyObject_GenericSetAttr(object, parts[i], parts[i + 1]) < 0) return false;
       }
+      return true;
+    case Kind::Exception:
+      Py_SETREF(reinterpret_cast<PyBaseExceptionObject*>(object)->args, Py_NewRef(parts[0]));
       return true;
     case Kind::Cell:
       return parts.empty() || PyCell_Set(object, parts[0]) == 0;

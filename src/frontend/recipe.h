@@ -34,7 +34,8 @@ struct Recipe {
     Scalar,     // of numpy's: the number in a result of the graph
     Float,      // the number in a result of the graph
     Generator,  // of random numbers: made where the numbers are drawn, at a place
-    Partial,    // a callable, its arguments, and keywords
+    Called,     // a callable, its arguments, and keywords
+    Exception,  // of the class `object`: its arguments
   };
   Kind kind;
   Ref object;
@@ -64,6 +65,8 @@ class Cookbook {
   std::optional<uint32_t> function(PyObject* object);
   std::optional<uint32_t> iterator(PyObject* object);
   std::optional<uint32_t> partial(PyObject* object);
+  std::optional<uint32_t> calledWith(PyObject* object, PyObject* callable, const Ref& args, const Ref& keywords);
+  std::optional<uint32_t> exception(PyObject* object);
   bool attributesOf(uint32_t recipe, PyObject* object);
   std::optional<uint32_t> refuse(std::string why);
 

@@ -1,5 +1,7 @@
 #include "frontend/recorder.h"
 
+#include <algorithm>
+
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Layout.h>
@@ -41,6 +43,9 @@ bool isOperator(PyObject* object) {
          name == "builtin_function_or_method" || name == "torch._C.Generator";
 }
 
+// Python code of PyTorch's: the user's line is the one that led there.
+bool isOfTorch(const std::string& file) { return file.find("/torch/") != std::string::npos; }
+
 uint64_t mix(uint64_t a, uint64_t b) { return (a * 0x9E3779B97F4A7C15ull) ^ (b + (a << 7) + 0xC2B2AE3D27D4EB4Full); }
 
 std::string textOf(PyObject* unicode) {
@@ -70,6 +75,7 @@ Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments&
       scalarsAreData_(scalarsAreData) {
   for (const StandIn& each : standIns) standIns_.emplace(call.values[each.index], &each);
   guards_.positional = call.positional;
+  rememberCaller();
   tellCompiling(true);
   fixed(callable);
   if (PyMethod_Check(callable)) {
@@ -96,10 +102,15 @@ bool Recorder::stop(std::string why, bool quiet) {
   if (stopped_) return false;
   stopped_.emplace();
   stopped_->why = std::move(why);
-  watch::Place place = watch::place();
-  if (place.code) {
+  std::vector<watch::Place> places = watch::places();
+  for (const watch::Place& place : places) {
     stopped_->file = textOf(place.code->co_filename);
     stopped_->line = place.line;
+    if (!isOfTorch(stopped_->file)) break;
+  }
+  if (!places.empty() && isOfTorch(textOf(places[0].code->co_filename))) {
+    std::string file = textOf(places[0].code->co_filename);
+    stopped_->why += " (in " + file.substr(file.rfind("/torch/") + 1) + ":" + std::to_string(places[0].line) + ")";
   }
   if (!speculative_) tracing::leaveTape();
   tellCompiling(false);
@@ -337,9 +348,21 @@ bool Recorder::keys(PyObject* key) {
   return true;
 }
 
+// A call that failed has changed nothing, if it does one thing only.
+bool Recorder::dropFailed() {
+  static const std::unordered_set<std::string> single = {"pop", "popitem", "popleft", "remove", "insert", "append"};
+  std::sort(pending_.begin(), pending_.end(), [](const Pending& a, const Pending& b) { return a.effect > b.effect; });
+  for (const Pending& each : pending_) {
+    if (!single.contains(nameOf(effects_[each.effect].callable.get()))) return false;
+    effects_.erase(effects_.begin() + static_cast<ptrdiff_t>(each.effect));
+  }
+  pending_.clear();
+  return true;
+}
+
 // Objects that were changed are other ones than all those that were only read.
 std::string Recorder::seal() {
-  if (!pending_.empty()) return "a change of an outside object failed";
+  if (!dropFailed()) return "a change of an outside object failed";
   if (hosted_) return "a call of numpy failed";
   for (uint32_t place = 0; !identified_.empty() && place < objects_.size(); ++place) {
     if (identified_.contains(objects_[place])) checkIs(Op::Is, place, objects_[place]);
@@ -364,6 +387,16 @@ std::string Recorder::seal() {
     }
   }
   return "";
+}
+
+bool Recorder::leavesGradMode(const Ambient& before) {
+  static PyObject* const set = [] {
+    Ref module = Ref::steal(PyImport_ImportModule("torch._C"));
+    return module ? PyObject_GetAttrString(module.get(), "_set_grad_enabled") : nullptr;
+  }();
+  Ambient now = Ambient::now();
+  bool mode = std::exchange(now.gradMode, before.gradMode);
+  return set && now == before && effect(set, {mode ? Py_True : Py_False});
 }
 
 // --- frames and names ---

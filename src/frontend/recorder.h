@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "capture/tape.h"
+#include "frontend/ambient.h"
 #include "frontend/guards.h"
 #include "frontend/host_call.h"
 #include "frontend/operations.h"
@@ -105,6 +106,8 @@ class Recorder final : public watch::Observer {
   bool balanced() const { return contextSets_ == 0; }
   // Was a class made by the call?
   bool madeClass(PyObject* type) const { return madeClasses_.contains(type); }
+  // The call is over, and has changed the grad mode, and nothing else around it: that is done again.
+  bool leavesGradMode(const Ambient& before);
   // The call is over: guards that only the whole of it tells. Nothing, or why it cannot be done again.
   std::string seal();
   // No event comes any more; why, if it is for a reason.
@@ -149,8 +152,9 @@ class Recorder final : public watch::Observer {
   bool keys(PyObject* key) override;
   bool formats(PyObject* value, int conversion, PyObject* specOrNull) override;
   bool readsItem(PyObject* container, PyObject* key) override;
-  void readItem(PyObject*, PyObject*, PyObject* value) override {
+  void readItem(PyObject* container, PyObject* key, PyObject* value) override {
     if (hosted_) hosted(value);
+    if (std::exchange(entering_, {}) == std::pair(container, key)) entered(container, key, value);
     check();
   }
   bool writesItem(PyObject* container, PyObject* key, PyObject* valueOrNull) override;
@@ -200,12 +204,15 @@ class Recorder final : public watch::Observer {
   bool length(PyObject* object);
   bool lookup(PyObject* container, PyObject* key);
   bool beforeWrite(PyObject* container);
+  // A default value entered a dict when its key was looked up.
+  void entered(PyObject* dict, PyObject* key, PyObject* value);
 
   // --- calls ---
   bool behaves(Behaviour behaviour, PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
   bool makes(PyTypeObject* owner, const std::vector<PyObject*>& args);
   bool callsType(PyTypeObject* type, const std::vector<PyObject*>& args, PyObject* names);
   bool getsAttributes(PyObject* getter, PyObject* object);
+  bool callsMethod(PyObject* caller, PyObject* object);
   void gave(PyObject* callable, PyObject* result, size_t arguments);
   bool callsKnown(PyObject* callable, const watch::Arguments& arguments);
   bool mutates(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
@@ -217,10 +224,17 @@ class Recorder final : public watch::Observer {
   bool superAttribute(PyObject* object, PyObject* name);
   bool descriptorRead(PyObject* owner, PyObject* name, PyObject* descriptor, uint32_t place);
   bool effect(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names = nullptr);
+  // Forgets effects of calls that raised. False: one may have done a part of what it does.
+  bool dropFailed();
   // Does the type define this operator in Python, or is it C code that is known?
   bool slotIsKnown(PyObject* object, const char* const* names);
   bool operand(PyObject* object, bool deep);
   void check();
+
+  // --- warnings ---
+  bool warns(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
+  bool guardFilters();
+  void rememberCaller();
 
   // --- random numbers of Python's, and the seed of PyTorch's ---
   std::optional<bool> callsRandom(PyObject* callable, const std::vector<PyObject*>& args);
@@ -286,6 +300,7 @@ class Recorder final : public watch::Observer {
   std::set<std::pair<PyObject*, PyObject*>> written_;
   std::set<std::pair<uint32_t, PyObject*>> absent_;  // attributes that an object lacks
   std::unordered_map<PyObject*, Ref> before_;        // containers that were written: as they were
+  std::pair<PyObject*, PyObject*> entering_;         // a dict and a key that a default value may enter
   std::vector<uint32_t> distinct_;
   std::unordered_set<PyObject*> identified_;  // numbers and strings that `is` found to be one object
   struct Hosted {
@@ -293,6 +308,7 @@ class Recorder final : public watch::Observer {
     std::vector<at::Tensor> tensors;
   };
   std::optional<Hosted> hosted_;
+  Ref caller_;  // the frame that made the call
   std::optional<Draw> drawing_;
   std::vector<Draw> draws_;
   std::vector<std::vector<Ref>> making_;  // classes of generators that are called, and their arguments

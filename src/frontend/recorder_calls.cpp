@@ -144,6 +144,30 @@ bool Recorder::getsAttributes(PyObject* getter, PyObject* object) {
   return true;
 }
 
+// operator.methodcaller: one method of C, with the arguments that it keeps.
+bool Recorder::callsMethod(PyObject* caller, PyObject* object) {
+  Ref reduced = Ref::steal(PyObject_CallMethod(caller, "__reduce__", nullptr));
+  PyObject* kept = reduced && PyTuple_Check(reduced.get()) ? PyTuple_GET_ITEM(reduced.get(), 1) : nullptr;
+  PyObject* made = kept ? PyTuple_GET_ITEM(reduced.get(), 0) : nullptr;
+  // With keywords it is made by a partial that has them and the name.
+  Ref keywords = made && !PyType_Check(made) ? Ref::steal(PyObject_GetAttrString(made, "keywords")) : Ref();
+  Ref before = keywords ? Ref::steal(PyObject_GetAttrString(made, "args")) : Ref();
+  PyErr_Clear();
+  Ref all = before ? Ref::steal(PySequence_Concat(before.get(), kept)) : Ref::borrow(kept);
+  if (!all || PyTuple_GET_SIZE(all.get()) < 1) return stop("calls an operator.methodcaller that is not known");
+  kept_.push_back(interned(PyTuple_GET_ITEM(all.get(), 0)));
+  PyObject* name = kept_.back().get();
+  if (!attribute(object, name)) return false;
+  Ref method = Ref::steal(PyObject_GetAttr(object, name));
+  Ref given = Ref::steal(PyTuple_GetSlice(all.get(), 1, PyTuple_GET_SIZE(all.get())));
+  if (!method) {
+    PyErr_Clear();
+    return true;  // the program will be told
+  }
+  kept_.push_back(all);
+  return callsSpread(method.get(), given.get(), keywords.get());
+}
+
 bool Recorder::callsSpread(PyObject* callable, PyObject* args, PyObject* kwargs) {
   check();
   if (stopped_) return false;
@@ -265,7 +289,10 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
     more.names = arguments.names;
     return callsKnown(function.get(), more);
   }
-  if (typeName == "operator.methodcaller") return stop("calls an operator.methodcaller");
+  if (typeName == "operator.methodcaller") {
+    pin(callable);
+    return args.empty() || callsMethod(callable, args[0]);
+  }
   if (typeName == "operator.itemgetter") {
     pin(callable);
     return behaves(Behaviour::Pure, callable, args, arguments.names);
@@ -404,6 +431,8 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
         if (!isAtom(arg)) return stop("prints an object that is no number and no string");
       }
       return effect(callable, args, names);
+    case Behaviour::Warns:
+      return warns(callable, args, names);
     case Behaviour::ContextGet: {
       if (args.empty()) return true;
       PyObject* value = nullptr;

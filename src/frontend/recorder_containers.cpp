@@ -195,7 +195,10 @@ bool Recorder::lookup(PyObject* container, PyObject* key) {
       if (Py_TYPE(container) != &PyDict_Type && !PyDict_CheckExact(container)) {
         static PyObject* const missing = PyUnicode_InternFromString("__missing__");
         PyObject* found = lookUp(Py_TYPE(container), missing);
-        if (found && !PyFunction_Check(found)) return stop("a default value enters a dict from outside");
+        if (found && !PyFunction_Check(found)) {
+          if (speculative_) return stop("a default value enters a dict from outside");
+          entering_ = {container, key};
+        }
       }
     } else {
       PyErr_Clear();
@@ -251,6 +254,19 @@ bool Recorder::beforeWrite(PyObject* container) {
   }
   before_.emplace(container, Ref::steal(copy));
   return true;
+}
+
+void Recorder::entered(PyObject* dict, PyObject* key, PyObject* value) {
+  static PyObject* const set = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__setitem__");
+  if (stopped_ || PyDict_GetItemWithError(dict, key) != value) return PyErr_Clear();
+  // As it was before: the key was not there.
+  if (!before_.contains(dict)) {
+    if (!beforeWrite(dict)) return;
+    PyDict_DelItem(before_.at(dict).get(), key);
+  }
+  kept_.push_back(Ref::borrow(key));
+  written_.emplace(dict, key);
+  effect(set, {dict, key, value});
 }
 
 bool Recorder::readsItem(PyObject* container, PyObject* key) {

@@ -4,6 +4,8 @@
 
 #include <Python.h>
 
+#include <vector>
+
 #include "watch/observer.h"
 
 namespace saker::watch {
@@ -36,6 +38,8 @@ struct Place {
   int line = 0;
 };
 Place place();
+// The places that are being watched, innermost first.
+std::vector<Place> places();
 
 // Do frames of this CPython version go through the loop?
 bool supported();

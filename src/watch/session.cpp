@@ -134,12 +134,31 @@ Pause::Pause() : before_(currentSession()) { currentSession() = nullptr; }
 
 Pause::~Pause() { currentSession() = static_cast<Session*>(before_); }
 
-Place place() {
+namespace {
+
+Place placeOf(const Machine& machine) {
+  const auto index = static_cast<int>(*machine.frame.position - machine.frame.units);
+  return {.code = machine.frame.code, .line = PyCode_Addr2Line(machine.frame.code, 2 * index)};
+}
+
+const Machine* innermost() {
   const Session* session = currentSession();
-  const Machine* machine = session == nullptr ? nullptr : session->innermost;
-  if (machine == nullptr) return {};
-  const auto index = static_cast<int>(*machine->frame.position - machine->frame.units);
-  return {.code = machine->frame.code, .line = PyCode_Addr2Line(machine->frame.code, 2 * index)};
+  return session == nullptr ? nullptr : session->innermost;
+}
+
+}  // namespace
+
+Place place() {
+  const Machine* machine = innermost();
+  return machine == nullptr ? Place{} : placeOf(*machine);
+}
+
+std::vector<Place> places() {
+  std::vector<Place> out;
+  for (const Machine* machine = innermost(); machine != nullptr; machine = machine->outer) {
+    out.push_back(placeOf(*machine));
+  }
+  return out;
 }
 
 bool supported() { return PY_VERSION_HEX < 0x030d0000; }

@@ -1,6 +1,7 @@
 """Side effects on lists, dicts, sets, deques, attributes; collections."""
 
 import collections
+import warnings
 
 import torch
 
@@ -570,3 +571,52 @@ def bytearrays_and_bytes():
 def bytearray_from_outside():
     box = bytearray(b"ab")
     return world(lambda x: x * len(box) + box[0], vec(), changes=[lambda: box.append(9), lambda: box.__setitem__(0, 1)])
+
+
+def warnings_are_told_again():
+    def fn(x):
+        warnings.warn("first")
+        print("between")
+        warnings.warn("second", RuntimeWarning)
+        return x + 1
+
+    return world(fn, vec(), changes=[lambda: warnings.simplefilter("default"), lambda: warnings.simplefilter("ignore")])
+
+
+def warnings_about_the_caller():
+    def deeper():
+        warnings.warn("about one", stacklevel=1)
+        warnings.warn("about two", stacklevel=2)
+        warnings.warn("about three", DeprecationWarning, stacklevel=3)
+
+    def fn(x):
+        deeper()
+        return x + 1
+
+    return world(fn, vec())
+
+
+def a_warning_becomes_an_error():
+    table = {}
+
+    def fn(x):
+        table["n"] = 1
+        warnings.warn("refused")
+        table["n"] = 2
+        return x + 1
+
+    def strict():
+        table.clear()
+        warnings.simplefilter("error")
+
+    return world(fn, vec(), changes=[strict, lambda: warnings.simplefilter("ignore")], state=table)
+
+
+def filters_are_changed_inside():
+    def fn(x):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.warn("silent")
+        return x + 1
+
+    return world(fn, vec())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import random
 import re
 import traceback
@@ -45,12 +46,13 @@ def observe(fn: Callable, world: World, seed: int) -> dict[str, Any]:
     torch.set_grad_enabled(True)
     out = io.StringIO()
     seen: dict[str, Any] = {"result": None, "raised": None}
-    with contextlib.redirect_stdout(out):
+    with contextlib.redirect_stdout(out), warnings.catch_warnings(record=True) as told:
         try:
             seen["result"] = fn(*world.args, **world.kwargs)
         except Exception as error:
             seen["raised"] = _chain(error)
     seen["printed"] = out.getvalue()
+    seen["warned"] = [(str(w.message), w.category, os.path.basename(w.filename), w.lineno) for w in told]
     seen["generator"] = torch.get_rng_state()
     seen["modes"] = (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu"))
     reached = tensors_in([world.fn, world.args, world.kwargs, world.state()])
@@ -83,6 +85,8 @@ def run(make: Callable[[], World], backend: str = "native") -> tuple[bool, str]:
     before, replayed = saker.stats()["replays"], False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        warnings.filterwarnings("always", module="compile_corpus")
+        warnings.filterwarnings("ignore", message="saker")
         for number, (mine, theirs) in enumerate(zip(steps(eager), steps(compiled), strict=True)):
             if mine is not None:
                 for change in (mine, theirs):

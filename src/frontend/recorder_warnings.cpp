@@ -1,0 +1,108 @@
+// Warnings: told again by a replay, at the line that told them. Whether one is shown, turned into an error or ignored
+// is for the filters to say, which are guarded, and for the module's own book of what was shown.
+#include "frontend/kinds.h"
+#include "frontend/recorder.h"
+
+namespace saker::frontend {
+
+namespace {
+
+Ref frameBehind(const Ref& frame) {
+  return Ref::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(frame.get()))));
+}
+
+Ref codeOf(const Ref& frame) {
+  return Ref::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(reinterpret_cast<PyFrameObject*>(frame.get()))));
+}
+
+// Frames of the import system are nobody's.
+bool isImporting(const Ref& frame) {
+  Ref code = codeOf(frame);
+  const char* file = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(code.get())->co_filename);
+  std::string_view name = file ? file : "";
+  return name.find("importlib") != std::string_view::npos && name.find("_bootstrap") != std::string_view::npos;
+}
+
+Ref currentFrame() { return Ref::borrow(reinterpret_cast<PyObject*>(PyEval_GetFrame())); }
+
+// By position or by name: warn(message, category=None, stacklevel=1, source=None).
+PyObject* argument(const std::vector<PyObject*>& args, PyObject* names, size_t index, const char* name) {
+  size_t named = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
+  if (index < args.size() - named) return args[index];
+  for (size_t i = 0; i < named; ++i) {
+    PyObject* each = PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(i));
+    if (PyUnicode_CompareWithASCIIString(each, name) == 0) return args[args.size() - named + i];
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void Recorder::rememberCaller() { caller_ = currentFrame(); }
+
+// What the filters are, and in which order.
+bool Recorder::guardFilters() {
+  static PyObject* const moduleName = PyUnicode_InternFromString("warnings");
+  static PyObject* const filtersName = PyUnicode_InternFromString("filters");
+  Ref module = Ref::steal(PyImport_GetModule(moduleName));
+  Ref filters = module ? Ref::steal(PyObject_GetAttr(module.get(), filtersName)) : Ref();
+  if (!filters || !PyList_Check(filters.get()) || !attribute(module.get(), filtersName)) {
+    PyErr_Clear();
+    return stop("warns, with filters that are not known");
+  }
+  if (!realize(filters.get(), false)) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(filters.get()); ++i) {
+    PyObject* filter = PyList_GET_ITEM(filters.get(), i);
+    if (!PyTuple_Check(filter) || !realize(filter, false)) return stop("warns, with filters that are not known");
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(filter); ++k) pin(PyTuple_GET_ITEM(filter, k));  // compiled patterns
+  }
+  return true;
+}
+
+bool Recorder::warns(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
+  PyObject* message = argument(args, names, 0, "message");
+  PyObject* category = argument(args, names, 1, "category");
+  PyObject* level = argument(args, names, 2, "stacklevel");
+  bool more = argument(args, names, 3, "source") || argument(args, names, 4, "skip_file_prefixes");
+  if (!message || !PyUnicode_CheckExact(message) || more || (level && !PyLong_CheckExact(level))) {
+    return stop("warns by another object than a string");
+  }
+  if (!guardFilters()) return false;
+  hiding_ = calling_;  // how it is shown is Python code
+  Ref kind = Ref::borrow(category && category != Py_None ? category : PyExc_UserWarning);
+  // The frame that it is about: the one that warns, or one of those that led there.
+  Py_ssize_t steps = level ? PyLong_AsSsize_t(level) : 1;
+  Ref frame = currentFrame();
+  bool plain = steps <= 0 || isImporting(frame);
+  Py_ssize_t inside = 0;  // steps within the call
+  while (frame && frame.get() != caller_.get() && --steps > 0) {
+    do frame = frameBehind(frame);
+    while (frame && !plain && isImporting(frame) && frame.get() != caller_.get());
+    ++inside;
+  }
+  if (!frame) return stop("warns about a frame that is not there");
+  if (frame.get() == caller_.get()) {
+    // Somebody who called the function: a replay has the same frames behind it.
+    Ref left = Ref::steal(PyLong_FromSsize_t(steps));
+    return effect(callable, {message, kind.get(), left.get()});
+  }
+  auto* raw = reinterpret_cast<PyFrameObject*>(frame.get());
+  Ref globals = Ref::steal(PyFrame_GetGlobals(raw));
+  Ref line = Ref::steal(PyLong_FromLong(PyFrame_GetLineNumber(raw)));
+  Ref file = Ref::borrow(reinterpret_cast<PyCodeObject*>(codeOf(frame).get())->co_filename);
+  static PyObject* const book = PyUnicode_InternFromString("__warningregistry__");
+  static PyObject* const nameName = PyUnicode_InternFromString("__name__");
+  Ref none = Ref::steal(PyDict_New());
+  Ref registry = Ref::borrow(PyDict_SetDefault(globals.get(), book, none.get()));
+  PyObject* name = PyDict_GetItemWithError(globals.get(), nameName);
+  Ref module = name && PyUnicode_Check(name) ? Ref::borrow(name) : Ref::steal(PyUnicode_FromString("<string>"));
+  fixed(registry.get());
+  static PyObject* const explicitly = [] {
+    Ref warnings = Ref::steal(PyImport_ImportModule("_warnings"));
+    return warnings ? PyObject_GetAttrString(warnings.get(), "warn_explicit") : nullptr;
+  }();
+  if (!explicitly) return stop("warns");
+  return effect(explicitly, {message, kind.get(), file.get(), line.get(), module.get(), registry.get()});
+}
+
+}  // namespace saker::frontend
