@@ -20,6 +20,8 @@ Ambient Ambient::now() {
   state.deterministic = context.deterministicAlgorithms();
   state.deterministicWarnOnly = context.deterministicAlgorithmsWarnOnly();
   state.mkldnn = context.userEnabledMkldnn();
+  state.attention = {context.userEnabledFlashSDP(), context.userEnabledMemEfficientSDP(), context.userEnabledMathSDP(),
+                     context.userEnabledCuDNNSDP()};
   size_t i = 0;
   for (c10::DeviceType device : {c10::kCPU, c10::kCUDA}) {
     state.autocast[i] = at::autocast::is_autocast_enabled(device);
@@ -38,6 +40,7 @@ std::string Ambient::difference(const Ambient& other) const {
   if (autocast != other.autocast || autocastType != other.autocastType) return "autocast";
   if (defaultType != other.defaultType) return "the default dtype";
   if (functionModes != other.functionModes || dispatchModes != other.dispatchModes) return "modes of PyTorch";
+  if (attention != other.attention) return "choice of kernels for attention";
   if (functorch != other.functorch) return "torch.func transforms";
   return "deterministic or precision flags";
 }

@@ -10,7 +10,8 @@ namespace saker::frontend {
 
 struct Ambient {
   bool gradMode, inferenceMode, autocastCache, deterministic, deterministicWarnOnly, mkldnn;
-  std::array<bool, 2> autocast;  // CPU, CUDA
+  std::array<bool, 4> attention;  // which kernels may be chosen
+  std::array<bool, 2> autocast;   // CPU, CUDA
   std::array<c10::ScalarType, 2> autocastType;
   c10::ScalarType defaultType;
   int64_t functionModes, dispatchModes;

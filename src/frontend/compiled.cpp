@@ -11,6 +11,7 @@
 #include "frontend/dynamic.h"
 #include "frontend/execute.h"
 #include "frontend/log.h"
+#include "frontend/stance.h"
 #include "frontend/verify.h"
 #include "ops/operator.h"
 #include "python/host.h"
@@ -48,6 +49,8 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
   if (watch::watching() || tracing::currentTape() || tracing::current() || !watch::supported()) {
     return plain(args, nargsf, names);
   }
+  Stance stands = stance();
+  if (stands == Stance::ForceEager) return plain(args, nargsf, names);
   Ambient now = Ambient::now();
   // A mode is an object with a state of its own, which is none of the function's.
   if (now.functorch || now.dispatchModes > 0 || now.functionModes > 0) return plain(args, nargsf, names);
@@ -81,6 +84,14 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
     // An operator failed on what these tensors hold. The program may catch that, and has done other things before.
     PyErr_Clear();
     return plain(args, nargsf, names);
+  }
+  if (stands != Stance::Default && !versions_.empty()) {
+    if (stands == Stance::EagerOnRecompile) return plain(args, nargsf, names);
+    PyErr_Format(PyExc_RuntimeError,
+                 "%s would be recorded again, which torch.compiler.set_stance(\"fail_on_recompile\") forbids; this did "
+                 "not hold: %s",
+                 Operations::name(function_.get()).c_str(), lastFailure_.c_str());
+    return nullptr;
   }
   if (versions_.size() >= options_.limit) {
     if (!warnLimit()) return nullptr;

@@ -129,6 +129,21 @@ std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& befor
   return nullptr;
 }
 
+namespace {
+
+constexpr const char* kStatic = "_dynamo_static_indices";
+
+// What mark_dynamic, maybe_mark_dynamic and mark_static leave on a tensor.
+bool isMarked(PyObject* tensor, size_t dim, const char* mark) {
+  PyObject* dict = instanceDict(tensor);
+  PyObject* marked = dict && PyDict_GET_SIZE(dict) > 0 ? PyDict_GetItemString(dict, mark) : nullptr;
+  if (!marked || !PyAnySet_Check(marked)) return false;
+  Ref number = Ref::steal(PyLong_FromSize_t(dim));
+  return PySet_Contains(marked, number.get()) == 1;
+}
+
+}  // namespace
+
 std::vector<StandIn> changedSizes(const Version& version, const CallArguments& call) {
   if (!version.eager.empty() || !version.effects.empty() || call.positional != version.guards.positional) return {};
   std::vector<StandIn> out;
@@ -144,6 +159,7 @@ std::vector<StandIn> changedSizes(const Version& version, const CallArguments& c
     for (size_t i = 0; i < shape.sizes.size(); ++i) {
       bool was = std::find(shape.dynamic.begin(), shape.dynamic.end(), i) != shape.dynamic.end();
       int64_t size = tensor.sizes()[i];
+      if (isMarked(call.values[argument.index], i, kStatic)) continue;
       if (size >= 2 && (was || (shape.sizes[i] >= 2 && size != shape.sizes[i]))) dims.push_back(i);
     }
     if (!dims.empty()) out.push_back({argument.index, tensor, std::move(dims), false});
@@ -165,7 +181,7 @@ std::vector<StandIn> allSizes(const CallArguments& call) {
     if (!isOrdinary(tensor)) return {};
     std::vector<size_t> dims;
     for (size_t d = 0; d < static_cast<size_t>(tensor.dim()); ++d) {
-      if (tensor.sizes()[d] >= 2) dims.push_back(d);
+      if (tensor.sizes()[d] >= 2 && !isMarked(call.values[i], d, kStatic)) dims.push_back(d);
     }
     if (!dims.empty()) out.push_back({i, tensor, std::move(dims), false});
   }
@@ -173,17 +189,15 @@ std::vector<StandIn> allSizes(const CallArguments& call) {
 }
 
 std::vector<StandIn> markedSizes(const CallArguments& call) {
-  static PyObject* const name = PyUnicode_InternFromString("_dynamo_dynamic_indices");
   std::vector<StandIn> out;
   for (size_t i = 0; i < valuesOf(call); ++i) {
-    PyObject* dict = isTensor(call.values[i]) ? instanceDict(call.values[i]) : nullptr;
-    PyObject* marked = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
-    if (!marked || !PyAnySet_Check(marked)) continue;
+    if (!isTensor(call.values[i])) continue;
     const at::Tensor& tensor = THPVariable_Unpack(call.values[i]);
     std::vector<size_t> dims;
     for (size_t d = 0; isOrdinary(tensor) && d < static_cast<size_t>(tensor.dim()); ++d) {
-      Ref number = Ref::steal(PyLong_FromSize_t(d));
-      if (PySet_Contains(marked, number.get()) == 1 && tensor.sizes()[d] >= 2) dims.push_back(d);
+      bool marked = isMarked(call.values[i], d, "_dynamo_dynamic_indices") ||
+                    isMarked(call.values[i], d, "_dynamo_weak_dynamic_indices");
+      if (marked && tensor.sizes()[d] >= 2) dims.push_back(d);
     }
     if (!dims.empty()) out.push_back({i, tensor, std::move(dims), false});
   }

@@ -17,7 +17,7 @@ using enum Behaviour;
 const Row rows[] = {
     // --- builtins ---
     {Pure, "builtins", "abs all any ascii bin chr divmod format hex max min oct ord pow repr round sorted sum iter"},
-    {Shallow, "builtins", "callable isinstance issubclass locals __build_class__"},
+    {Shallow, "builtins", "callable isinstance issubclass locals globals __build_class__"},
     {Length, "builtins", "len"},
     {Identity, "builtins", "id hash"},
     {ReadsAttribute, "builtins", "getattr hasattr"},
@@ -102,7 +102,9 @@ const Row rows[] = {
     {Shallow, "sys", "intern exc_info is_finalizing getrecursionlimit getdefaultencoding"},
     {Shallow, "types", "SimpleNamespace MethodType"},
     {Pure, "types", "MappingProxyType"},
-    {Content, "types.MappingProxyType", "get items keys values copy __getitem__ __contains__ __iter__ __reversed__"},
+    {Lookup, "types.MappingProxyType", "get __getitem__ __contains__"},
+    {Content, "types.MappingProxyType", "items keys values copy __iter__ __reversed__"},
+    {Length, "types.MappingProxyType", "__len__"},
     {Pure, "types.SimpleNamespace", "__init__ __eq__ __repr__"},
     {ContextGet, "contextvars.ContextVar", "get"},
     {ContextSet, "contextvars.ContextVar", "set reset"},
@@ -122,7 +124,8 @@ const Row rows[] = {
      "_get_deterministic_algorithms "
      "_get_deterministic_algorithms_warn_only _get_accelerator _is_multithreading_enabled _get_grad_enabled "
      "_get_flash_sdp_enabled _get_math_sdp_enabled "
-     "_get_mem_efficient_sdp_enabled is_autocast_ipu_enabled is_autocast_xla_enabled _to_dlpack_is_none "
+     "_get_mem_efficient_sdp_enabled _get_cudnn_sdp_enabled _get_overrideable_sdp_enabled _get_sdp_priority_order "
+     "is_autocast_ipu_enabled is_autocast_xla_enabled _to_dlpack_is_none "
      "_dispatch_tls_is_dispatch_key_excluded "
      "_get_cublas_allow_tf32 _get_cudnn_allow_tf32 _get_cudnn_benchmark _get_cudnn_deterministic _get_default_device "
      "get_num_threads _get_float32_matmul_precision _jit_is_script_object"},
@@ -135,6 +138,9 @@ const Row rows[] = {
      "_set_grad_enabled set_autocast_enabled set_autocast_dtype set_autocast_cache_enabled autocast_increment_nesting "
      "autocast_decrement_nesting clear_autocast_cache set_autocast_cpu_enabled set_autocast_gpu_dtype "
      "set_autocast_cpu_dtype"},
+    {Ambient, "torch._C",
+     "_set_sdp_use_flash _set_sdp_use_math _set_sdp_use_mem_efficient _set_sdp_use_cudnn _set_sdp_use_overrideable "
+     "_set_sdp_priority_order"},
     {Ambient, "torch._C", "_push_on_torch_function_stack _pop_torch_function_stack _get_function_stack_at"},
     {Ambient, "torch._C._autograd",
      "_saved_tensors_hooks_disable _saved_tensors_hooks_enable _saved_tensors_hooks_get_disabled_error_message"},

@@ -32,6 +32,10 @@ namespace {
 
 bool isEnumMember(PyObject* object) {
   PyTypeObject* meta = Py_TYPE(Py_TYPE(object));
+  if (std::string_view(meta->tp_name).ends_with("pybind11_type")) {
+    static PyObject* const members = PyUnicode_InternFromString("__members__");
+    return _PyType_Lookup(Py_TYPE(object), members) != nullptr;
+  }
   return meta != &PyType_Type &&
          (std::string_view(meta->tp_name) == "EnumType" || std::string_view(meta->tp_name) == "EnumMeta");
 }
@@ -43,8 +47,11 @@ bool isOperator(PyObject* object) {
          name == "builtin_function_or_method" || name == "torch._C.Generator";
 }
 
-// Python code of PyTorch's: the user's line is the one that led there.
-bool isOfTorch(const std::string& file) { return file.find("/torch/") != std::string::npos; }
+// Python code of PyTorch's or of Python's own library: the user's line is the one that led there.
+bool isLibrary(const std::string& file) {
+  bool installed = file.find("/site-packages/") != std::string::npos;
+  return file.find("/torch/") != std::string::npos || (!installed && file.find("/lib/python3.") != std::string::npos);
+}
 
 uint64_t mix(uint64_t a, uint64_t b) { return (a * 0x9E3779B97F4A7C15ull) ^ (b + (a << 7) + 0xC2B2AE3D27D4EB4Full); }
 
@@ -106,11 +113,13 @@ bool Recorder::stop(std::string why, bool quiet) {
   for (const watch::Place& place : places) {
     stopped_->file = textOf(place.code->co_filename);
     stopped_->line = place.line;
-    if (!isOfTorch(stopped_->file)) break;
+    if (!isLibrary(stopped_->file)) break;
   }
-  if (!places.empty() && isOfTorch(textOf(places[0].code->co_filename))) {
-    std::string file = textOf(places[0].code->co_filename);
-    stopped_->why += " (in " + file.substr(file.rfind("/torch/") + 1) + ":" + std::to_string(places[0].line) + ")";
+  std::string inner = places.empty() ? "" : textOf(places[0].code->co_filename);
+  if (isLibrary(inner) && inner != stopped_->file) {
+    size_t package = inner.rfind("/torch/");
+    std::string shown = inner.substr((package == std::string::npos ? inner.rfind('/') : package) + 1);
+    stopped_->why += " (in " + shown + ":" + std::to_string(places[0].line) + ")";
   }
   if (!speculative_) tracing::leaveTape();
   tellCompiling(false);
@@ -149,8 +158,8 @@ void raiseStop(const Stop& stop) {
   Ref module = Ref::steal(PyImport_ImportModule("saker.errors"));
   Ref type = module ? Ref::steal(PyObject_GetAttrString(module.get(), "CaptureError")) : Ref();
   if (!type) return;
-  std::string text = "the function cannot be captured whole: it " + stop.why +
-                     "; move this out of the function, or compile without fullgraph=True";
+  std::string text = "the function cannot be captured whole: " + std::string(stop.why.starts_with("it ") ? "" : "it ") +
+                     stop.why + "; move this out of the function, or compile without fullgraph=True";
   Ref error = Ref::steal(
       stop.file.empty()
           ? PyObject_CallFunction(type.get(), "sssOi", "Unsupported", text.c_str(), "", Py_None, 0)
@@ -257,8 +266,17 @@ uint32_t Recorder::read(Op op, uint32_t parent, PyObject* key, int64_t number, P
   return place;
 }
 
+bool Recorder::writtenAlong(PyTypeObject* type, PyObject* name) const {
+  PyObject* order = type->tp_mro;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order); ++i) {
+    if (written(PyTuple_GET_ITEM(order, i), name)) return true;
+  }
+  return false;
+}
+
 PyObject* Recorder::lookUp(PyTypeObject* type, PyObject* name) {
   PyObject* found = _PyType_Lookup(type, name);
+  if (writesClasses_ && writtenAlong(type, name)) return found;
   uint64_t hash = mix(reinterpret_cast<uint64_t>(type), reinterpret_cast<uint64_t>(name));
   if (!lookups_.insert(hash).second) return found;
   // Types of C never change.

@@ -183,6 +183,8 @@ class Recorder final : public watch::Observer {
   uint32_t read(Op op, uint32_t parent, PyObject* key, int64_t number, PyObject* object);
   void describe(uint32_t place, PyObject* object);
   bool written(PyObject* owner, PyObject* key) const { return written_.contains({owner, key}); }
+  // Has the call written this attribute of a class, or of a base of it?
+  bool writtenAlong(PyTypeObject* type, PyObject* name) const;
   // An attribute of a class, looked up along its bases.
   PyObject* lookUp(PyTypeObject* type, PyObject* name);
   // Which object this is decides something: it must be this very one.
@@ -197,6 +199,8 @@ class Recorder final : public watch::Observer {
   bool writable(PyObject* container, PyObject* key, PyObject* valueOrNull) const;
 
   // --- containers ---
+  // What a read-only view shows; anything else is itself.
+  PyObject* behindProxy(PyObject* object);
   bool isContainer(PyObject* object) const;
   // All elements of an outside container are read; `deep`: and theirs.
   bool realize(PyObject* object, bool deep, int depth = 0);
@@ -221,6 +225,7 @@ class Recorder final : public watch::Observer {
   // object.__setattr__ and object.__delattr__.
   bool plainWrite(PyObject* owner, PyObject* name, PyObject* valueOrNull);
   bool classAttribute(PyTypeObject* type, PyObject* name);
+  bool classWrite(PyObject* type, PyObject* name, PyObject* valueOrNull);
   bool superAttribute(PyObject* object, PyObject* name);
   bool descriptorRead(PyObject* owner, PyObject* name, PyObject* descriptor, uint32_t place);
   bool effect(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names = nullptr);
@@ -326,6 +331,7 @@ class Recorder final : public watch::Observer {
   bool raising_;
   bool speculative_;
   bool scalarsAreData_;
+  bool writesClasses_ = false;
   bool metScalars_ = false;
   PyObject* initialising_ = nullptr;
   PyObject* hiding_ = nullptr;  // a call whose inside is not recorded

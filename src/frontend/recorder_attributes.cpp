@@ -55,9 +55,10 @@ bool Recorder::classAttribute(PyTypeObject* type, PyObject* name) {
   if (meta && isData(meta) && !PyFunction_Check(meta) && !Py_IS_TYPE(meta, &PyProperty_Type)) {
     bool c = Py_IS_TYPE(meta, &PyGetSetDescr_Type) || Py_IS_TYPE(meta, &PyMemberDescr_Type);
     static PyObject* const dictName = interned("__dict__");
-    bool dict = name == dictName && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !madeClass(asObject);
-    if (c && (dict || operations_.ofDescriptor(meta) == Behaviour::Unknown)) {
-      return stop("reads " + described(asObject, name));
+    if (c && operations_.ofDescriptor(meta) == Behaviour::Unknown) return stop("reads " + described(asObject, name));
+    if (name == dictName && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !madeClass(asObject)) {
+      fixed(type->tp_dict);
+      return true;
     }
     static PyObject* const names[] = {interned("__name__"), interned("__qualname__"), interned("__bases__")};
     bool held = std::find(std::begin(names), std::end(names), name) != std::end(names);
@@ -251,6 +252,21 @@ bool Recorder::writesAttribute(PyObject* owner, PyObject* name, PyObject* value)
   return plainWrite(owner, name, value);
 }
 
+bool Recorder::classWrite(PyObject* type, PyObject* name, PyObject* value) {
+  static PyObject* const set = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyType_Type), "__setattr__");
+  if (madeClass(type)) return true;
+  if (!isPythonClass(reinterpret_cast<PyTypeObject*>(type))) return true;  // the program will be told
+  PyObject* meta = lookUp(Py_TYPE(type), name);
+  if (!value || (meta && isData(meta))) return stop("changes a class");
+  fixed(type);
+  written_.emplace(type, name);
+  if (auto* dict = reinterpret_cast<PyTypeObject*>(type)->tp_dict; placeOf(dict) != kInside) {
+    return stop("changes a class whose __dict__ it has read");
+  }
+  writesClasses_ = true;
+  return effect(set, {type, name, value});
+}
+
 bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
   static PyObject* const plainSet =
       PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__setattr__");
@@ -258,7 +274,7 @@ bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
       PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__delattr__");
   static PyObject* const setItem = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__setitem__");
   PyTypeObject* type = Py_TYPE(owner);
-  if (PyType_Check(owner)) return stop("changes a class");
+  if (PyType_Check(owner)) return classWrite(owner, name, value);
   if (PyModule_Check(owner)) {
     if (!value) return stop("deletes an attribute of a module");
     PyObject* dict = PyModule_GetDict(owner);

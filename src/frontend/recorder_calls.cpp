@@ -28,6 +28,11 @@ bool inHash() {
   return place.code && PyUnicode_CompareWithASCIIString(place.code->co_name, "__hash__") == 0;
 }
 
+PyObject* globalsFunction() {
+  static PyObject* const function = PyDict_GetItemString(PyEval_GetBuiltins(), "globals");
+  return function;
+}
+
 bool isCached(PyObject* callable) {
   return std::string_view(Py_TYPE(callable)->tp_name) == "functools._lru_cache_wrapper";
 }
@@ -90,6 +95,10 @@ void Recorder::hides(bool on) {
 void Recorder::gave(PyObject* callable, PyObject* result, size_t arguments) {
   if (stopped_) return;
   if (!making_.empty() && making_.back()[0].get() == callable) generatorPlace(result);
+  if (callable == globalsFunction()) {
+    fixed(result);
+    return;
+  }
   // What a cache gives may be older than the call.
   if (isCached(callable)) {
     if (isTensor(result) && tape_.made(THPVariable_Unpack(result))) return;

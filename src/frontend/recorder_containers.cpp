@@ -54,6 +54,20 @@ const char* const kText[] = {"__format__", "__str__", "__repr__", nullptr};
 
 }  // namespace
 
+PyObject* Recorder::behindProxy(PyObject* object) {
+  struct Proxy {
+    PyObject_HEAD PyObject* mapping;
+  };
+  if (!Py_IS_TYPE(object, &PyDictProxy_Type)) return object;
+  PyObject* mapping = reinterpret_cast<Proxy*>(object)->mapping;
+  if (!PyDict_Check(mapping)) return object;
+  if (placeOf(object) != kInside) {
+    pin(object);
+    fixed(mapping);
+  }
+  return mapping;
+}
+
 bool Recorder::isContainer(PyObject* object) const {
   return PyList_Check(object) || PyTuple_Check(object) || PyDict_Check(object) || PyAnySet_Check(object) ||
          isDeque(object);
@@ -87,6 +101,7 @@ bool Recorder::slotIsKnown(PyObject* object, const char* const* names) {
 bool Recorder::operand(PyObject* object, bool deep) { return isContainer(object) ? realize(object, deep) : true; }
 
 bool Recorder::length(PyObject* object) {
+  object = behindProxy(object);
   if (arrayOf(object)) return true;  // its sizes are guarded
   uint32_t place = placeOf(object);
   if (!isContainer(object)) {
@@ -125,14 +140,12 @@ void Recorder::realizeElements(PyObject* object, uint32_t place) {
 }
 
 bool Recorder::realize(PyObject* object, bool deep, int depth) {
+  object = behindProxy(object);
   if (arrayOf(object)) return stop("lets C code look into an array of numpy's");
   if (depth > kDeepest || isAtom(object) || isNamed(object) || isTensor(object)) return true;
   if (!isContainer(object)) {
     if (isIterator(object) && placeOf(object) != kInside) return stop("uses an iterator that was made before the call");
     if (PyWeakref_CheckRefExact(object)) return true;  // calling it is told
-    if (Py_IS_TYPE(object, &PyDictProxy_Type) && placeOf(object) != kInside) {
-      return stop("looks into a read-only view of a dict");
-    }
     if (Py_IS_TYPE(object, &PyMethod_Type) || isPythonClass(Py_TYPE(object))) return true;
     if (placeOf(object) == kInside || PySlice_Check(object)) return true;
     if (operations_.isIterator(Py_TYPE(object)) || isIterator(object)) return true;
@@ -161,6 +174,7 @@ bool Recorder::realize(PyObject* object, bool deep, int depth) {
 
 // A key is looked up in a container: an element is read, or its absence.
 bool Recorder::lookup(PyObject* container, PyObject* key) {
+  container = behindProxy(container);
   if (findsByData(key)) return false;
   uint32_t place = placeOf(container);
   if (isTensor(container)) return realize(key, true);
@@ -273,6 +287,7 @@ bool Recorder::readsItem(PyObject* container, PyObject* key) {
   check();
   if (stopped_) return false;
   if (PyType_Check(container)) return true;  // list[int]
+  container = behindProxy(container);
   if (std::optional<bool> known = arrayItem(container, key, nullptr, false)) return *known;
   if (findsByData(key)) return false;
   if (!isContainer(container)) {
@@ -316,6 +331,7 @@ bool Recorder::writesItem(PyObject* container, PyObject* key, PyObject* value) {
 bool Recorder::iterates(PyObject* iterable) {
   check();
   if (stopped_) return false;
+  iterable = behindProxy(iterable);
   if (isContainer(iterable)) {
     static PyObject* const iterate = PyUnicode_InternFromString("__iter__");
     PyObject* own = lookUp(Py_TYPE(iterable), iterate);
@@ -406,6 +422,7 @@ bool Recorder::compares(int op, PyObject* left, PyObject* right) {
 bool Recorder::contains(PyObject* container, PyObject* item) {
   check();
   if (stopped_ || findsByData(item) || findsByData(container)) return false;
+  container = behindProxy(container);
   if (isTensor(container)) return true;
   if (!slotIsKnown(container, kContains)) return stop(std::string("searches a ") + Py_TYPE(container)->tp_name);
   static PyObject* const name = PyUnicode_InternFromString("__contains__");
