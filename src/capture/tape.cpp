@@ -168,20 +168,23 @@ void Tape::sharesData(const at::Tensor& alias, const at::Tensor& tensor) {
   ir::Node* node = graph_->append(graph_->top(), ops::find("aten::detach"), args, results);
   if (gradModes_.size() <= node->id()) gradModes_.resize(2 * node->id() + 64);
   know(alias, node->result());
-  aliases_[alias.unsafeGetTensorImpl()] = true;
+  aliases_[alias.unsafeGetTensorImpl()] = tensor;
 }
 
-// A write through `.data` is not counted in the tensor's version; one through the recorded view would be.
-bool Tape::writesAlias(const Call& call, const aten::Inference::Entry* entry) const {
+// A write through `.data` is not counted in the tensor's version; one through the recorded view would be. That of an
+// input can be put right after the run. True: that of another cannot.
+bool Tape::writesAlias(const Call& call, const aten::Inference::Entry* entry) {
   if (aliases_.empty() || !entry || !entry->op->writes) return false;
   bool found = false;
   for (size_t i = 0; i < call.values.size(); ++i) {
     if (!(entry->op->writes >> i & 1)) continue;
     eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& tensor) {
-      for (const auto& [alias, unused] : aliases_) {
+      for (const auto& [alias, source] : aliases_) {
         auto known = known_.find(alias);
         c10::intrusive_ptr<c10::TensorImpl> impl = known == known_.end() ? nullptr : known->second.impl.lock();
-        found |= impl && impl->has_storage() && impl->unsafe_storage().is_alias_of(tensor.storage());
+        if (!impl || !impl->has_storage() || !impl->unsafe_storage().is_alias_of(tensor.storage())) continue;
+        found |= !valueOf(source)->isParameter();
+        unseen_.push_back(source);
       }
     });
   }

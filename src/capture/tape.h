@@ -49,6 +49,8 @@ class Tape {
 
   // `alias` is `tensor.data`: another tensor over its memory, which no operator made.
   void sharesData(const at::Tensor& alias, const at::Tensor& tensor);
+  // Inputs that were written through `.data`, which their versions do not show; the recorded writes would.
+  const std::vector<at::Tensor>& unseenWrites() const { return unseen_; }
 
   // `copy` was made by no operator, and holds what the result `tensor` of one does.
   void standsFor(const at::Tensor& copy, const at::Tensor& tensor) { know(copy, valueOf(tensor)); }
@@ -72,7 +74,7 @@ class Tape {
   };
 
   ir::Value* valueOf(const at::Tensor& tensor);
-  bool writesAlias(const Call& call, const aten::Inference::Entry* entry) const;
+  bool writesAlias(const Call& call, const aten::Inference::Entry* entry);
   bool readsLiteral(const Call& call) const;
   const ir::TensorType* typeOf(const at::Tensor& tensor);
   void know(const at::Tensor& tensor, ir::Value* value);
@@ -94,7 +96,8 @@ class Tape {
     c10::weak_intrusive_ptr<c10::StorageImpl> impl;
   };
   std::unordered_map<const c10::StorageImpl*, Memory> storages_;
-  std::unordered_map<const c10::TensorImpl*, bool> aliases_;  // made by sharesData
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> aliases_;  // made by sharesData: what they share memory with
+  std::vector<at::Tensor> unseen_;
   std::vector<c10::IValue> kept_;
   std::vector<bool> gradModes_;
   struct Expected {

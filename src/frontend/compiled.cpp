@@ -248,6 +248,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
     DoneAgain again;
     again.callable = effect.callable;
     again.names = effect.names;
+    again.early = effect.early;
     for (const Ref& argument : effect.arguments) {
       std::optional<uint32_t> number = book.write(argument.get());
       if (!number) return book.refusal();
@@ -276,6 +277,12 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
     bool host = !node->isReturn() && node->op()->qualified == "saker::host";
     version.random |= !node->isReturn() && !host && (!op || op->isRandom());
   }
+  for (const at::Tensor& written : tape.unseenWrites()) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].is_same(written)) version.unseen.emplace_back(i, version.program->argumentWrites[i]);
+    }
+    version.writes = true;
+  }
   HostCalls hosts = hostCallsOf(version.program->objects);
   version.random |= !hosts.repeatable || !version.draws.empty();
   version.memory = sharedMemory(inputs);
@@ -286,7 +293,8 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
     const at::Tensor& tensor = THPVariable_Unpack(objects[at.place]);
     changed |= !recorder.guards().tensors[static_cast<size_t>(at.number)].fits(tensor);
   }
-  ExecutorOptions options{options_.ahead && !hosts.any && version.draws.empty(), options_.backend};
+  bool ahead = options_.ahead && !hosts.any && version.draws.empty() && version.unseen.empty();
+  ExecutorOptions options{ahead, options_.backend};
   if (changed) {
     version.late = [options, program = version.program](const std::vector<at::Tensor>& given) {
       return makeExecutor(program, given, options);

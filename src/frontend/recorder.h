@@ -29,7 +29,8 @@ inline constexpr uint32_t kInside = ~0u;
 struct Effect {
   Ref callable;
   std::vector<Ref> arguments;
-  Ref names;  // of keyword arguments, or nothing
+  Ref names;           // of keyword arguments, or nothing
+  bool early = false;  // before the operators: it changes how they see a tensor
 };
 
 // Why watching ended before the call did.
@@ -229,6 +230,8 @@ class Recorder final : public watch::Observer {
   bool superAttribute(PyObject* object, PyObject* name);
   bool descriptorRead(PyObject* owner, PyObject* name, PyObject* descriptor, uint32_t place);
   bool effect(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names = nullptr);
+  // requires_grad of a tensor is set.
+  bool setsRequiresGrad(PyObject* tensor, PyObject* flag);
   // Forgets effects of calls that raised. False: one may have done a part of what it does.
   bool dropFailed();
   // Does the type define this operator in Python, or is it C code that is known?

@@ -252,6 +252,18 @@ bool Recorder::writesAttribute(PyObject* owner, PyObject* name, PyObject* value)
   return plainWrite(owner, name, value);
 }
 
+bool Recorder::setsRequiresGrad(PyObject* tensor, PyObject* flag) {
+  static PyObject* const set = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__setattr__");
+  static PyObject* const name = interned("requires_grad");
+  if (placeOf(tensor) == kInside || !PyBool_Check(flag)) return stop("sets requires_grad of a tensor that it made");
+  if (tape_.made(THPVariable_Unpack(tensor))) return stop("sets requires_grad of a tensor that it has used before");
+  const at::Tensor& real = THPVariable_Unpack(tensor);
+  if (!real.is_leaf() || !(real.is_floating_point() || real.is_complex())) return stop("sets requires_grad");
+  if (!effect(set, {tensor, name, flag})) return false;
+  effects_.back().early = true;
+  return true;
+}
+
 bool Recorder::classWrite(PyObject* type, PyObject* name, PyObject* value) {
   static PyObject* const set = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyType_Type), "__setattr__");
   if (madeClass(type)) return true;
@@ -283,6 +295,8 @@ bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
     return effect(setItem, {dict, name, value});
   }
   static PyObject* const grad = interned("grad");
+  static PyObject* const requiresGrad = interned("requires_grad");
+  if (isTensor(owner) && name == requiresGrad && value) return setsRequiresGrad(owner, value);
   if (isTensor(owner) && name == grad && value && placeOf(owner) != kInside) {
     written_.emplace(owner, name);
     return effect(plainSet, {owner, name, value});

@@ -52,6 +52,16 @@ Ref interned(PyObject* text) {
   return Ref::steal(raw);
 }
 
+bool isTensorMethod(PyObject* callable, const char* name) {
+  PyObject* self = selfOf(callable);
+  bool descriptor = Py_IS_TYPE(callable, &PyMethodDescr_Type);
+  if (!(self && isTensor(self)) && !descriptor) return false;
+  if (descriptor && !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(THPVariableClass), PyDescr_TYPE(callable))) {
+    return false;
+  }
+  return nameOf(callable) == name;
+}
+
 // Of an exception: it keeps its arguments.
 bool initialisesException(PyObject* callable) {
   if (Py_IS_TYPE(callable, &PyWrapperDescr_Type)) {
@@ -252,6 +262,10 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
     return makes(reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(callable)), args);
   }
   if (initialisesException(callable)) return true;
+  if (isTensorMethod(callable, "requires_grad_")) {
+    if (PyObject* self = selfOf(callable)) args.insert(args.begin(), self);
+    return setsRequiresGrad(args[0], args.size() > 1 ? args[1] : Py_True);
+  }
   Behaviour behaviour = operations_.ofCall(callable);
   if (behaviour != Behaviour::Unknown) {
     if (PyObject* self = selfOf(callable)) args.insert(args.begin(), self);

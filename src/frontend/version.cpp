@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -157,6 +158,22 @@ bool Version::sizesFit(const std::vector<at::Tensor>& tensors) const {
   return true;
 }
 
+bool Version::redo(const DoneAgain& effect, Kitchen& kitchen) const {
+  std::vector<PyObject*> arguments;
+  for (uint32_t number : effect.arguments) {
+    arguments.push_back(kitchen.make(number));
+    if (!arguments.back()) return false;
+  }
+  if (!effect.callable) {
+    PyCell_Set(arguments[0], arguments[1]);
+    return true;
+  }
+  size_t named = effect.names ? static_cast<size_t>(PyTuple_GET_SIZE(effect.names.get())) : 0;
+  Ref done = Ref::steal(
+      PyObject_Vectorcall(effect.callable.get(), arguments.data(), arguments.size() - named, effect.names.get()));
+  return bool(done);
+}
+
 PyObject* Version::run(const std::vector<PyObject*>& found) {
   HANDLE_TH_ERRORS
   std::vector<at::Tensor> tensors, outputs;
@@ -169,30 +186,29 @@ PyObject* Version::run(const std::vector<PyObject*>& found) {
       held.push_back(Ref::borrow(found[recipe.index]));
     }
   }
+  for (const DoneAgain& effect : effects) {
+    if (!effect.early) continue;
+    Kitchen kitchen(recipes, found, outputs);
+    if (!redo(effect, kitchen)) return nullptr;
+  }
   if (!executor && late) {
     executor = late(tensors);
     late = nullptr;
   }
+  std::vector<int64_t> versions;
+  for (const auto& [input, moves] : unseen) versions.push_back(tensors[input]._version() + moves);
   inGraph = true;
   if (executor) outputs = executor(tensors);
   inGraph = false;
+  for (size_t i = 0; i < unseen.size(); ++i) {
+    c10::VariableVersion counter = torch::autograd::impl::version_counter(tensors[unseen[i].first]);
+    counter.set_version(versions[i]);
+  }
   Kitchen kitchen(recipes, found, outputs);
   PyObject* made = kitchen.make(result);
   if (!made) return nullptr;
   for (const DoneAgain& effect : effects) {
-    std::vector<PyObject*> arguments;
-    for (uint32_t number : effect.arguments) {
-      arguments.push_back(kitchen.make(number));
-      if (!arguments.back()) return nullptr;
-    }
-    if (!effect.callable) {
-      PyCell_Set(arguments[0], arguments[1]);
-      continue;
-    }
-    size_t named = effect.names ? static_cast<size_t>(PyTuple_GET_SIZE(effect.names.get())) : 0;
-    Ref done = Ref::steal(
-        PyObject_Vectorcall(effect.callable.get(), arguments.data(), arguments.size() - named, effect.names.get()));
-    if (!done) return nullptr;
+    if (!effect.early && !redo(effect, kitchen)) return nullptr;
   }
   return Py_NewRef(made);
   END_HANDLE_TH_ERRORS

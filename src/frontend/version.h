@@ -19,6 +19,7 @@ struct DoneAgain {
   Ref callable;  // none: a write to a cell
   std::vector<uint32_t> arguments;
   Ref names;
+  bool early = false;
 };
 
 class Version {
@@ -29,8 +30,9 @@ class Version {
   std::string eager;
 
   std::shared_ptr<runtime::Program> program;
-  std::vector<uint32_t> inputs;  // places of the program's arguments
-  std::vector<uint32_t> memory;  // by input: the first one that shares its memory
+  std::vector<uint32_t> inputs;                     // places of the program's arguments
+  std::vector<uint32_t> memory;                     // by input: the first one that shares its memory
+  std::vector<std::pair<size_t, uint32_t>> unseen;  // inputs written through .data, and by how much their versions move
   bool writes = false;
   bool dynamic = false;  // some sizes of the inputs are symbols
   Executor executor;
@@ -63,6 +65,8 @@ class Version {
   bool drawnPlace(uint32_t place) const;
   // Do the sizes of the inputs meet what the program asks of them?
   bool sizesFit(const std::vector<at::Tensor>& tensors) const;
+  // False: with an error set.
+  bool redo(const DoneAgain& effect, Kitchen& kitchen) const;
   // A new reference, or nullptr with an error set.
   PyObject* run(const std::vector<PyObject*>& found);
 

@@ -410,3 +410,69 @@ def test_a_number_leaves_through_a_back_end() -> None:
         (got, half), (expected, wanted) = compiled(torch.ones(2), n), fn(torch.ones(2), n)
         assert torch.equal(got, expected)
         assert (type(half), half) == (type(wanted), wanted)
+
+
+# What programs tell torch.compile. In a process of its own, since setting a stance loads torch.compile.
+TOLD = """
+import pytest
+import torch
+import saker
+
+calls = []
+
+def fn(x):
+    calls.append(1)
+    return x + 1
+
+fast = saker.compile(lambda x: fn(x), dynamic=False)
+for stance in ("default", "force_eager"):
+    with torch.compiler.set_stance(stance):
+        before = saker.stats()["replays"]
+        for _ in range(3):
+            assert torch.equal(fast(torch.ones(2)), torch.full((2,), 2.0))
+        assert saker.stats()["replays"] - before == (2 if stance == "default" else 0), stance
+with torch.compiler.set_stance("eager_on_recompile"):
+    before = saker.stats()
+    fast(torch.ones(3))
+    fast(torch.ones(2))
+    assert saker.stats()["recompiles"] == before["recompiles"] and saker.stats()["replays"] == before["replays"] + 1
+with torch.compiler.set_stance("fail_on_recompile"):
+    fast(torch.ones(2))
+    with pytest.raises(RuntimeError, match="fail_on_recompile"):
+        fast(torch.ones(3))
+assert fast(torch.ones(3)).shape == (3,)
+
+twice = saker.compile(lambda x: x * 2)
+for size in (4, 5, 6):
+    x = torch.ones(size)
+    torch._dynamo.mark_static(x, 0)
+    twice(x)
+assert saker.stats()["graphs"] >= 5, saker.stats()  # one for each size
+
+@torch.compiler.disable
+def kept_out(x):
+    return x + 1
+
+with pytest.raises(saker.CaptureError, match="torch.compiler.disable"):
+    saker.compile(lambda x: kept_out(x), fullgraph=True)(torch.ones(2))
+
+@torch.compiler.allow_in_graph
+def allowed(x):
+    return x * 3
+
+@torch.compiler.assume_constant_result
+def constant():
+    return 7
+
+def checked(x):
+    torch._check(x.shape[0] == 2)
+    return allowed(x) + constant() if torch.compiler.is_compiling() else None
+
+whole = saker.compile(checked, fullgraph=True)
+assert torch.equal(whole(torch.ones(2)), torch.full((2,), 10.0))
+assert torch.equal(whole(torch.ones(2)), torch.full((2,), 10.0))
+"""
+
+
+def test_what_programs_tell_torch_compile() -> None:
+    subprocess.run([sys.executable, "-c", TOLD], check=True, timeout=300)

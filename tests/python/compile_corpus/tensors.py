@@ -588,3 +588,56 @@ def bad_seed_is_caught():
         return x * 2
 
     return world(fn, vec())
+
+
+def write_through_data_of_a_parameter():
+    p = vec(seed=4, grad=True)
+
+    def fn(x):
+        y = (x * p).sum()
+        p.data.mul_(0.5)
+        p.data[0] = 3
+        return y, p * 2
+
+    return world(fn, vec(), state=lambda: (p, p._version))
+
+
+def write_through_data_of_a_new_tensor():
+    def fn(x):
+        y = x * 2
+        y.data.add_(1)
+        return y
+
+    return world(fn, vec(grad=True))
+
+
+def two_ways_to_write():
+    def fn(x):
+        data = x.data
+        x.add_(1)
+        data.mul_(2)
+        return x + data
+
+    given = vec()
+    return world(fn, given, state=lambda: given._version)
+
+
+def requires_grad_is_taken_away():
+    p = vec(seed=4, grad=True)
+
+    def fn(x):
+        p.requires_grad = False
+        return x * p
+
+    return world(fn, vec(grad=True), changes=[lambda: p.requires_grad_(True)], state=p)
+
+
+def requires_grad_after_a_use():
+    p = vec(seed=4)
+
+    def fn(x):
+        y = x * p
+        p.requires_grad_()
+        return y, x + p
+
+    return world(fn, vec(), changes=[lambda: p.requires_grad_(False)], state=p)
