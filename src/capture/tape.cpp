@@ -125,8 +125,8 @@ const ir::TensorType* Tape::typeOf(const at::Tensor& tensor) {
 
 void Tape::know(const at::Tensor& tensor, ir::Value* value) {
   const c10::intrusive_ptr<c10::TensorImpl>& impl = tensor.getIntrusivePtr();
-  known_.insert_or_assign(impl.get(), Known{value, c10::weak_intrusive_ptr<c10::TensorImpl>(impl)});
   c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  known_.insert_or_assign(impl.get(), Known{value, storage, c10::weak_intrusive_ptr<c10::TensorImpl>(impl)});
   if (storages_.contains(storage)) return;
   auto owned = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage);
   storages_.emplace(storage, Memory{!value->isParameter(), c10::weak_intrusive_ptr<c10::StorageImpl>(owned)});
@@ -141,6 +141,10 @@ ir::Value* Tape::valueOf(const at::Tensor& tensor) {
     if (found->second.value->type() != type) spoil("a tensor was given other sizes or another memory by no operator");
     return found->second.value;
   }
+  if (ir::Value* saved = gradients_ ? valueSaved(tensor) : nullptr) {
+    know(tensor, saved);
+    return saved;
+  }
   auto memory = storages_.find(tensor.storage().unsafeGetStorageImpl());
   if (memory != storages_.end() && memory->second.made) {
     spoil("a tensor came to see the memory of another one by no operator (.data, set_)");
@@ -149,6 +153,16 @@ ir::Value* Tape::valueOf(const at::Tensor& tensor) {
   inputs_.push_back({value, tensor, tensor.is_inference() ? 0 : tensor._version(), false});
   know(tensor, value);
   return value;
+}
+
+ir::Value* Tape::valueSaved(const at::Tensor& tensor) {
+  const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  if (!storages_.contains(storage)) return nullptr;
+  const ir::TensorType* type = typeOf(tensor);
+  for (const auto& [impl, known] : known_) {
+    if (known.storage == storage && known.value->type() == type) return known.value;
+  }
+  return nullptr;
 }
 
 void Tape::expect(const at::Scalar& number, const at::Tensor& source) { expected_ = {number, source, false}; }
@@ -215,7 +229,7 @@ bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
   constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
   if (writesAlias(call, entry)) {
     spoil("a write goes through .data", nameOf(call.op));
-  } else if (torch::autograd::get_current_node()) {
+  } else if (!gradients_ && torch::autograd::get_current_node()) {
     spoil("gradients are computed inside of the function", nameOf(call.op));
   } else if (entry ? (entry->op->traits & never) != 0 : dependsOnData(call.op)) {
     spoil("its result or its size depends on data", nameOf(call.op));

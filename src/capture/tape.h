@@ -52,6 +52,9 @@ class Tape {
   // Inputs that were written through `.data`, which their versions do not show; the recorded writes would.
   const std::vector<at::Tensor>& unseenWrites() const { return unseen_; }
 
+  // The program takes gradients itself, without putting them into .grad: what that asks for is written down as well.
+  void allowGradients() { gradients_ = true; }
+
   // `copy` was made by no operator, and holds what the result `tensor` of one does.
   void standsFor(const at::Tensor& copy, const at::Tensor& tensor) { know(copy, valueOf(tensor)); }
 
@@ -70,10 +73,13 @@ class Tape {
   class Converter;
   struct Known {
     ir::Value* value;
+    const c10::StorageImpl* storage;
     c10::weak_intrusive_ptr<c10::TensorImpl> impl;  // keeps the address from being used again
   };
 
   ir::Value* valueOf(const at::Tensor& tensor);
+  // The value that another tensor over the same memory, of the same geometry, has: autograd keeps such ones.
+  ir::Value* valueSaved(const at::Tensor& tensor);
   bool writesAlias(const Call& call, const aten::Inference::Entry* entry);
   bool readsLiteral(const Call& call) const;
   const ir::TensorType* typeOf(const at::Tensor& tensor);
@@ -106,6 +112,7 @@ class Tape {
     bool taken = false;
   };
   std::optional<Expected> expected_;
+  bool gradients_ = false;
   std::optional<std::string> spoiled_;
   const ir::Location* spoiledAt_ = nullptr;
   size_t recorded_ = 0;

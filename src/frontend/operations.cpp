@@ -144,7 +144,16 @@ const Row rows[] = {
     {Ambient, "torch._C", "_push_on_torch_function_stack _pop_torch_function_stack _get_function_stack_at"},
     {Ambient, "torch._C._autograd",
      "_saved_tensors_hooks_disable _saved_tensors_hooks_enable _saved_tensors_hooks_get_disabled_error_message"},
-    {Shallow, "torch._C._EngineBase", "is_checkpoint_valid"},
+    {Gradients, "torch._C._ImperativeEngine", "run_backward"},
+    {Shallow, "_contextvars", "copy_context"},
+    {Ambient, "torch._C._dynamo.compiled_autograd", "set_autograd_compiler"},
+    {Ambient, "torch._C", "_stash_obj_in_tls _remove_obj_from_tls _is_anomaly_enabled"},
+    {Ambient, "torch._C._functorch",
+     "_grad_increment_nesting _grad_decrement_nesting _jvp_increment_nesting _jvp_decrement_nesting "
+     "set_fwd_grad_enabled get_fwd_grad_enabled set_inplace_requires_grad_allowed "
+     "get_inplace_requires_grad_allowed"},
+    {Tensor, "torch._C._functorch", "_wrap_for_grad _unwrap_for_grad"},
+    {Shallow, "torch._C._ImperativeEngine", "is_checkpoint_valid"},
     {Shallow, "torch._C", "DisableTorchFunctionSubclass DisableTorchFunction"},
     {Shallow, "torch._C.DisableTorchFunctionSubclass", "__enter__ __exit__ __init__ __new__"},
     {Shallow, "torch._C.DisableTorchFunction", "__enter__ __exit__ __init__ __new__"},

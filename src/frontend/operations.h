@@ -24,11 +24,12 @@ enum class Behaviour : uint8_t {
   ReadsAttribute,
   WritesAttribute,
   DeletesAttribute,
-  Advances,  // it takes the next element of an iterator
-  Tensor,    // PyTorch's dispatcher sees what it does
-  Host,      // the world sees what it does: it is done again
-  Warns,     // it tells a warning, which is done again
-  Ambient,   // state around operators, which is compared at the end
+  Advances,   // it takes the next element of an iterator
+  Tensor,     // PyTorch's dispatcher sees what it does
+  Host,       // the world sees what it does: it is done again
+  Warns,      // it tells a warning, which is done again
+  Gradients,  // it takes gradients
+  Ambient,    // state around operators, which is compared at the end
   ContextGet,
   ContextSet,
 };

@@ -220,6 +220,7 @@ class Recorder final : public watch::Observer {
   bool callsMethod(PyObject* caller, PyObject* object);
   void gave(PyObject* callable, PyObject* result, size_t arguments);
   bool callsKnown(PyObject* callable, const watch::Arguments& arguments);
+  bool takesGradients(const std::vector<PyObject*>& args, PyObject* names);
   bool mutates(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
   // `plain`: by object.__getattribute__ itself, whatever the class says.
   bool attribute(PyObject* owner, PyObject* name, bool plain = false);

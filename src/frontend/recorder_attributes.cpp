@@ -255,6 +255,10 @@ bool Recorder::writesAttribute(PyObject* owner, PyObject* name, PyObject* value)
 bool Recorder::setsRequiresGrad(PyObject* tensor, PyObject* flag) {
   static PyObject* const set = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__setattr__");
   static PyObject* const name = interned("requires_grad");
+  // Of a transform of torch.func: the operators below are what counts.
+  if (THPVariable_Unpack(tensor).unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::FuncTorchGradWrapper)) {
+    return true;
+  }
   if (placeOf(tensor) == kInside || !PyBool_Check(flag)) return stop("sets requires_grad of a tensor that it made");
   if (tape_.made(THPVariable_Unpack(tensor))) return stop("sets requires_grad of a tensor that it has used before");
   const at::Tensor& real = THPVariable_Unpack(tensor);

@@ -50,6 +50,7 @@ def test_beside_torch() -> None:
     behind = {line for line in BEHIND.read_text().splitlines() if line and not line.startswith("#")}
     captured = set(ran.stdout.split())
     assert captured and captured <= behind
+    assert behind <= set(names), "what is captured by now is no longer behind"
 
 
 def test_the_list_is_true(capsys: pytest.CaptureFixture) -> None:
