@@ -145,6 +145,7 @@ const Row rows[] = {
     {Ambient, "torch._C._autograd",
      "_saved_tensors_hooks_disable _saved_tensors_hooks_enable _saved_tensors_hooks_get_disabled_error_message"},
     {Gradients, "torch._C._ImperativeEngine", "run_backward"},
+    {Ambient, "torch._C", "_is_fwd_grad_enabled _set_fwd_grad_enabled _enter_dual_level _exit_dual_level"},
     {Shallow, "_contextvars", "copy_context"},
     {Ambient, "torch._C._dynamo.compiled_autograd", "set_autograd_compiler"},
     {Ambient, "torch._C", "_stash_obj_in_tls _remove_obj_from_tls _is_anomaly_enabled"},

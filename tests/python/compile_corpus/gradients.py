@@ -170,3 +170,15 @@ def a_hook_in_the_middle():
     w = _both(fn)
     w.state = lambda: seen
     return w
+
+
+def jacobian_vector_product():
+    return _both(lambda x, w: torch.func.jvp(lambda v: (v @ w).sin(), (x,), (x * 2,)))
+
+
+def jacobian_forward():
+    return _both(lambda x, w: torch.func.jacfwd(lambda v: (v @ w).sin())(x[0]))
+
+
+def hessian():
+    return _both(lambda x, w: torch.func.hessian(lambda v: (v @ w).sin().sum())(x[0]))
