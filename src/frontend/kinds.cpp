@@ -19,6 +19,13 @@ PyTypeObject* nativeBase(PyTypeObject* type) {
   return std::string_view(type->tp_name) == "typing.Generic" ? type->tp_base : type;
 }
 
+const uint64_t* versionOf(PyObject* dict) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  return &reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+#pragma GCC diagnostic pop
+}
+
 PyTypeObject* generatorType() {
   static auto* const type = [] {
     Ref module = Ref::steal(PyImport_ImportModule("_random"));

@@ -26,6 +26,8 @@ bool comparesInPython(PyObject* object);
 std::string textAttribute(PyObject* object, const char* attribute);
 inline std::string nameOf(PyObject* callable) { return textAttribute(callable, "__name__"); }
 inline std::string moduleOf(PyObject* callable) { return textAttribute(callable, "__module__"); }
+// A number that moves with every change of a dict.
+const uint64_t* versionOf(PyObject* dict);
 // The keys of a dict as iteration gives them, as a tuple; those of an OrderedDict stand in another order than its
 // table.
 Ref keysInOrder(PyObject* dict);

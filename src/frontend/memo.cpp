@@ -7,17 +7,11 @@
 #include <unordered_set>
 
 #include "frontend/guards.h"
+#include "frontend/kinds.h"
 
 namespace saker::frontend {
 
 namespace {
-
-const uint64_t* versionOf(PyObject* dict) {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-  return &reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
-#pragma GCC diagnostic pop
-}
 
 uint64_t numberOf(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
 

@@ -4,13 +4,11 @@
 
 #include <string_view>
 
-#include "frontend/ref.h"
+#include "frontend/kinds.h"
 
 namespace saker::frontend {
 
 namespace {
-
-uint64_t versionOf(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
 
 // What was found, for as long as the dicts that it was found in have not moved.
 struct Seen {
@@ -38,15 +36,15 @@ Stance readStance(PyObject* globals) {
 Stance stance() {
   static Seen seen;
   PyObject* modules = PyImport_GetModuleDict();
-  if (seen.modules != modules || seen.modulesVersion != versionOf(modules)) {
+  if (seen.modules != modules || seen.modulesVersion != *versionOf(modules)) {
     static PyObject* const name = PyUnicode_InternFromString("torch._dynamo.eval_frame");
     PyObject* module = PyDict_GetItemWithError(modules, name);
-    seen = {modules, versionOf(modules), module && PyModule_Check(module) ? PyModule_GetDict(module) : nullptr, 0, {}};
+    seen = {modules, *versionOf(modules), module && PyModule_Check(module) ? PyModule_GetDict(module) : nullptr, 0, {}};
   }
   if (!seen.globals) return Stance::Default;
-  if (seen.globalsVersion != versionOf(seen.globals)) {
+  if (seen.globalsVersion != *versionOf(seen.globals)) {
     seen.stance = readStance(seen.globals);
-    seen.globalsVersion = versionOf(seen.globals);
+    seen.globalsVersion = *versionOf(seen.globals);
   }
   return seen.stance;
 }
