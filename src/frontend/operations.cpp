@@ -234,7 +234,7 @@ struct Attribute {
 const Attribute attributes[] = {
     {"types.FunctionType",
      "__code__ __name__ __qualname__ __defaults__ __kwdefaults__ __dict__ __globals__ __closure__ __module__ __doc__ "
-     "__annotations__ __builtins__"},
+     "__annotations__ __builtins__ __type_params__"},
     {"types.MethodType", "__self__ __func__ __doc__"},
     {"types.BuiltinFunctionType", "__self__ __name__ __qualname__ __module__ __doc__ __text_signature__"},
     {"types.MethodDescriptorType", "__name__ __qualname__ __doc__ __objclass__ __text_signature__"},

@@ -48,9 +48,18 @@ bool isOperator(PyObject* object) {
 }
 
 // Python code of PyTorch's or of Python's own library: the user's line is the one that led there.
+const std::string& folderOfTorch() {
+  static const std::string folder = [] {
+    Ref module = Ref::steal(PyImport_ImportModule("torch"));
+    std::string file = module ? textAttribute(module.get(), "__file__") : "";
+    return file.substr(0, file.rfind('/') + 1);
+  }();
+  return folder;
+}
+
 bool isLibrary(const std::string& file) {
   bool installed = file.find("/site-packages/") != std::string::npos;
-  return file.find("/torch/") != std::string::npos || (!installed && file.find("/lib/python3.") != std::string::npos);
+  return file.starts_with(folderOfTorch()) || (!installed && file.find("/lib/python3.") != std::string::npos);
 }
 
 uint64_t mix(uint64_t a, uint64_t b) { return (a * 0x9E3779B97F4A7C15ull) ^ (b + (a << 7) + 0xC2B2AE3D27D4EB4Full); }
@@ -117,8 +126,8 @@ bool Recorder::stop(std::string why, bool quiet) {
   }
   std::string inner = places.empty() ? "" : textOf(places[0].code->co_filename);
   if (isLibrary(inner) && inner != stopped_->file) {
-    size_t package = inner.rfind("/torch/");
-    std::string shown = inner.substr((package == std::string::npos ? inner.rfind('/') : package) + 1);
+    bool torch = inner.starts_with(folderOfTorch());
+    std::string shown = torch ? "torch/" + inner.substr(folderOfTorch().size()) : inner.substr(inner.rfind('/') + 1);
     stopped_->why += " (in " + shown + ":" + std::to_string(places[0].line) + ")";
   }
   if (!speculative_) tracing::leaveTape();
