@@ -57,9 +57,9 @@ test-clang:
 	@cmake --build build-clang -j $(JOBS)
 	@build-clang/tests/saker-tests --gtest_brief=1
 
-# What takes long: the whole OpInfo sweep, sanitizers, the second compiler.
+# What takes long: the whole OpInfo sweep and the whole matrix, sanitizers, the second compiler.
 test-all: test test-sanitize test-clang
-	@SAKER_SWEEP=full PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) tests/python/test_opinfo.py tests/python/test_aot_opinfo.py
+	@SAKER_SWEEP=full PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) tests/python/test_opinfo.py tests/python/test_aot_opinfo.py tests/python/test_aot_matrix.py
 
 # PyTorch's own tests of its compiler, against Saker. FILES names some of them, such as functorch/test_aotdispatch.py.
 test-upstream: build

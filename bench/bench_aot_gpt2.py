@@ -6,48 +6,34 @@ The rival is PyTorch's own aot_function in the same process, with a compiler tha
 partitioner. The time to compile is that of the first step less that of a later one, the median of several functions
 compiled one after the other; the first of all, which loads what both need, does not count. Memory is that of one step
 after the first: what is kept from forward to backward beside parameters and inputs, and the highest sum of what was
-allocated at a time. One thread.
+allocated at a time, told in two ways that know nothing of each other: by PyTorch's profiler, and by the system, as the
+most that a process of its own had resident in that step. One thread.
 """
 
 from __future__ import annotations
 
-import argparse
+import ctypes
 import gc
+import os
+import re
 import statistics
+import subprocess
 import sys
-import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
-import transformers
 
+import gpt2
 import saker
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python"))
-import zoo
-
-WIDTH, HEADS, VOCABULARY = 128, 4, 256
+from gpt2 import WIDTH, mebibytes, milliseconds, row
 
 Function = Callable[..., torch.Tensor]
 Step = Callable[[], None]
 
 
-class Problem:
-    """GPT-2's loss as a function of the tokens and of its parameters."""
-
-    def __init__(self, layers: int, batch: int, length: int) -> None:
-        case = zoo.gpt2(layers=layers, width=WIDTH, heads=HEADS, vocabulary=VOCABULARY, positions=max(length, 64))
-        self.model = case.module.eval()
-        self.names = [name for name, _ in self.model.named_parameters()]
-        self.parameters = list(self.model.parameters())
-        self.ids = zoo.tokens(batch, length, VOCABULARY)
-
-    def loss(self, ids: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
-        given = dict(zip(self.names, parameters, strict=True))
-        return torch.func.functional_call(self.model, given, (), {"input_ids": ids, "labels": ids}).loss
+class Problem(gpt2.Problem):
+    """And steps of training."""
 
     def step(self, function: Function) -> Step:
         def run() -> None:
@@ -82,33 +68,22 @@ def with_torch(fn: Function) -> Function:
     return lambda *args: compiled(*args)[0]
 
 
-class Stopwatch:
-    def __init__(self, repeats: int, clock: Callable[[], float]) -> None:
-        self.repeats = repeats
-        self.clock = clock
+WAYS: dict[str, Callable[[Function], Function]] = {
+    "eager": lambda fn: fn,
+    "saker.aot_function": with_saker,
+    "torch aot_function, min-cut, no compiler": with_torch,
+}
 
-    def once(self, fn: Step) -> float:
-        start = self.clock()
-        fn()
-        return self.clock() - start
 
-    def together(self, steps: dict[str, Step]) -> dict[str, float]:
-        """Medians, taken in turns, so that whatever disturbs them disturbs all."""
-        times: dict[str, list[float]] = {name: [] for name in steps}
-        for _ in range(self.repeats):
-            for name, step in steps.items():
-                times[name].append(self.once(step))
-        return {name: statistics.median(taken) for name, taken in times.items()}
-
-    def compiling(self, problem: Problem, make: Callable[[Function], Function], repeats: int) -> float:
-        times = []
-        problem.step(make(problem.loss))()
-        for _ in range(repeats):
-            step = problem.step(make(problem.loss))
-            first = self.once(step)
-            times.append(first - statistics.median(self.once(step) for _ in range(3)))
-            gc.collect()
-        return statistics.median(times)
+def time_to_compile(watch: gpt2.Stopwatch, problem: Problem, make: Callable[[Function], Function], count: int) -> float:
+    times = []
+    problem.step(make(problem.loss))()
+    for _ in range(count):
+        step = problem.step(make(problem.loss))
+        first = watch.once(step)
+        times.append(first - statistics.median(watch.once(step) for _ in range(3)))
+        gc.collect()
+    return statistics.median(times)
 
 
 def saved_bytes(problem: Problem, function: Function) -> int:
@@ -140,37 +115,55 @@ def peak_bytes(step: Step) -> int:
     return peak
 
 
-def row(name: str, *cells: str) -> None:
-    print(f"  {name:<52}" + "".join(f"{cell:>16}" for cell in cells))
+def resident(field: str) -> int:
+    found = re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return int(found[1]) * 1024 if found else 0
 
 
-def milliseconds(seconds: float) -> str:
-    return f"{seconds * 1e3:.1f} ms"
+def resident_peak(step: Step) -> int:
+    """The most that was resident in a step beyond what was before it, as Linux counts it."""
+    step()
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")  # forgets the peak until here
+    before = resident("VmRSS")
+    step()
+    return resident("VmHWM") - before
 
 
-def mebibytes(count: int) -> str:
-    return f"{count / 2**20:.2f} MiB"
+def resident_peak_alone(way: str, arguments: list[str]) -> int:
+    """In a process that gives memory back at once and has done nothing else."""
+    settings = {"MALLOC_MMAP_THRESHOLD_": "16384", "MALLOC_TRIM_THRESHOLD_": "0"}
+    command = [sys.executable, __file__, *arguments, "--resident", way]
+    ran = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True, check=True)
+    return int(ran.stdout)
+
+
+def memory(problem: Problem, ways: dict[str, Function], arguments: list[str], times: dict[str, float]) -> None:
+    row("one step", "time", "against eager", "saved", "peak", "resident peak", width=WIDE)
+    for name, function in ways.items():
+        saved, peak = saved_bytes(problem, function), peak_bytes(problem.step(function))
+        alone = resident_peak_alone(name, arguments) if sys.platform == "linux" else 0
+        ratio = f"{times[name] / times['eager']:.3f}"
+        sizes = (mebibytes(count) for count in (saved, peak, alone))
+        row(name, milliseconds(times[name]), ratio, *sizes, width=WIDE)
+
+
+WIDE = 52
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--length", type=int, default=64)
-    parser.add_argument("--repeats", type=int, default=7)
+    parser = gpt2.parser_of(__doc__, repeats=7)
     parser.add_argument("--without-torch", action="store_true", help="leave PyTorch's aot_function out")
-    parser.add_argument("--cpu-time", action="store_true", help="processor time, for a machine that is busy otherwise")
+    parser.add_argument("--resident", choices=WAYS, help="print only the peak of resident memory of a step, in bytes")
     options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    transformers.logging.set_verbosity_error()
-    torch.set_num_threads(1)  # the tensors are small: threads would only wait for each other
-    watch = Stopwatch(options.repeats, time.process_time if options.cpu_time else time.perf_counter)
-    torch.manual_seed(0)
+    watch = gpt2.prepare(options)
     problem = Problem(options.layers, options.batch, options.length)
+    if options.resident:
+        print(resident_peak(problem.step(WAYS[options.resident](problem.loss))))
+        return
 
-    ways: dict[str, Any] = {"eager": problem.loss, "saker.aot_function": with_saker(problem.loss)}
-    if not options.without_torch:
-        ways["torch aot_function, min-cut, no compiler"] = with_torch(problem.loss)
+    ways = {name: make(problem.loss) for name, make in WAYS.items() if not (options.without_torch and "torch" in name)}
     expected = problem.gradients(problem.loss)
     for function in ways.values():
         torch.testing.assert_close(problem.gradients(function), expected)
@@ -179,21 +172,18 @@ def main() -> None:
         f"{len(problem.parameters)} gradients, equal to eager mode's"
     )
 
-    ours = watch.compiling(problem, with_saker, 5)
-    fx = watch.compiling(problem, with_saker_and_fx, 3)
-    row("time to compile", "", "against saker")
-    row("saker.aot_function", milliseconds(ours), "1")
-    row("the same, and fx graphs for another compiler", milliseconds(fx), f"{fx / ours:.1f}")
+    ours = time_to_compile(watch, problem, with_saker, 5)
+    fx = time_to_compile(watch, problem, with_saker_and_fx, 3)
+    row("time to compile", "", "against saker", width=WIDE)
+    row("saker.aot_function", milliseconds(ours), "1", width=WIDE)
+    row("the same, and fx graphs for another compiler", milliseconds(fx), f"{fx / ours:.1f}", width=WIDE)
     if not options.without_torch:
-        theirs = watch.compiling(problem, with_torch, 2)
-        row("torch aot_function, min-cut, no compiler", milliseconds(theirs), f"{theirs / ours:.1f}")
+        theirs = time_to_compile(watch, problem, with_torch, 2)
+        row("torch aot_function, min-cut, no compiler", milliseconds(theirs), f"{theirs / ours:.1f}", width=WIDE)
 
     times = watch.together({name: problem.step(function) for name, function in ways.items()})
-    row("one step", "time", "against eager", "saved", "peak")
-    for name, function in ways.items():
-        saved, peak = saved_bytes(problem, function), peak_bytes(problem.step(function))
-        ratio = f"{times[name] / times['eager']:.3f}"
-        row(name, milliseconds(times[name]), ratio, mebibytes(saved), mebibytes(peak))
+    arguments = [f"--{name}={getattr(options, name)}" for name in ("layers", "batch", "length")]
+    memory(problem, ways, arguments, times)
 
 
 if __name__ == "__main__":

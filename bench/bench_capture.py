@@ -9,57 +9,18 @@ is computed. One thread.
 
 from __future__ import annotations
 
-import argparse
-import statistics
-import sys
-import time
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
+import gpt2
 import saker
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python"))
-import zoo
-
-WIDTH, HEADS, VOCABULARY = 128, 4, 256
+from gpt2 import HEADS, VOCABULARY, WIDTH, Stopwatch, milliseconds, row
 
 
-@dataclass
-class Stopwatch:
-    repeats: int
-    clock: Callable[[], float]  # seconds
-
-    def median(self, fn: Callable[[], Any]) -> float:
-        """Seconds, after a run to warm up."""
-        fn()
-        times = []
-        for _ in range(self.repeats):
-            start = self.clock()
-            fn()
-            times.append(self.clock() - start)
-        return statistics.median(times)
-
-
-class Problem:
-    """GPT-2 as functions of its inputs and parameters."""
-
-    def __init__(self, layers: int, batch: int, length: int) -> None:
-        case = zoo.gpt2(layers=layers, width=WIDTH, heads=HEADS, vocabulary=VOCABULARY, positions=max(length, 64))
-        self.case = case
-        self.model = case.module.eval()
-        self.names = [name for name, _ in self.model.named_parameters()]
-        self.parameters = list(self.model.parameters())
-        self.ids = zoo.tokens(batch, length, VOCABULARY)
-
-    def loss(self, ids: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
-        given = dict(zip(self.names, parameters, strict=True))
-        return torch.func.functional_call(self.model, given, (), {"input_ids": ids, "labels": ids}).loss
+class Problem(gpt2.Problem):
+    """And its gradients, and graphs of both."""
 
     def joint(self, ids: torch.Tensor, *parameters: torch.Tensor) -> tuple[torch.Tensor, ...]:
         loss = self.loss(ids, *parameters)
@@ -75,14 +36,6 @@ class Problem:
             return (self.loss(*args),)
 
         return aot_export_joint_simple(loss, (self.ids, *self.parameters), trace_joint=True)
-
-
-def milliseconds(seconds: float) -> str:
-    return f"{seconds * 1e3:.1f} ms"
-
-
-def row(name: str, *cells: str) -> None:
-    print(f"  {name:<44}" + "".join(f"{cell:>16}" for cell in cells))
 
 
 def per_node(watch: Stopwatch, batch: int, length: int) -> None:
@@ -127,19 +80,10 @@ def deferred_step(watch: Stopwatch, batch: int, length: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--length", type=int, default=64)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser = gpt2.parser_of(__doc__, repeats=5)
     parser.add_argument("--without-aot", action="store_true", help="leave PyTorch's export out, which takes long")
-    parser.add_argument("--cpu-time", action="store_true", help="processor time, for a machine that is busy otherwise")
     options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    transformers.logging.set_verbosity_error()
-    torch.set_num_threads(1)  # the tensors are small: threads would only wait for each other
-    watch = Stopwatch(options.repeats, time.process_time if options.cpu_time else time.perf_counter)
-    torch.manual_seed(0)
+    watch = gpt2.prepare(options)
     problem = Problem(options.layers, options.batch, options.length)
     graph = problem.capture()
     functional = graph.functional()

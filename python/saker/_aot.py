@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -55,6 +57,13 @@ class _Options:
         self.fake_mode: Any = None  # what the examples for compilers belong to
 
 
+# What may be the same object in every call, and holds no tensor.
+_CONSTANTS = (
+    *(types.NoneType, types.EllipsisType, types.FunctionType, types.BuiltinFunctionType, type, enum.Enum),
+    *(bool, int, float, complex, str, bytes, range, torch.dtype, torch.device, torch.layout, torch.memory_format),
+)
+
+
 class _Recorded:
     """What a function gave when it was captured: the structure, and whatever is no tensor."""
 
@@ -70,6 +79,7 @@ class _Recorded:
         for leaf in results:
             if isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)):
                 raise CaptureError("Unsupported", "a result is a number that may change; return a tensor instead")
+        self.opaque = [leaf for leaf in results if not isinstance(leaf, (torch.Tensor, *_CONSTANTS))]
         self.tensors = [i for i, leaf in enumerate(results) if isinstance(leaf, torch.Tensor)]
         self.constants = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in results]
         return [results[i] for i in self.tensors]
@@ -103,9 +113,13 @@ class _Compiled:
         sizes = _sizes(tensors) if options.dynamic else []
         try:
             with doors, compiling(), checkpoints:
-                return _C.aot_compile(
+                made = _C.aot_compile(
                     self.recorded.call, tensors, options.min_cut, options.memory_budget, sizes, _leniently
                 )
+                if made[0] is not None and self.recorded.opaque:
+                    kind = type(self.recorded.opaque[0]).__name__
+                    return None, f"a result is a {kind}, which each call makes anew and which may hold tensors"
+                return made
         except CaptureError:
             raise
         except Refusal as error:

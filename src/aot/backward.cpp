@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/graph_task.h>
 
@@ -29,10 +30,14 @@ bool isStrange(const at::Tensor& tensor) {
 
 variable_list Backward::apply(variable_list&& tangents) {
   std::lock_guard held(mutex_);
-  bool any = std::any_of(tangents.begin(), tangents.end(), [](const at::Tensor& t) { return t.defined(); });
-  if (!any) return variable_list(num_outputs());
+  std::vector<bool> given, wanted;
+  for (const at::Tensor& tangent : tangents) given.push_back(tangent.defined());
+  if (std::find(given.begin(), given.end(), true) == given.end()) return variable_list(num_outputs());
+  for (size_t i = 0; i < num_outputs(); ++i) wanted.push_back(task_should_compute_output(i));
+  saved_.versions.check(plan_->joint, saved_.symbols, *this, given, wanted);
   bool strange = std::any_of(tangents.begin(), tangents.end(), isStrange);
-  return c10::GradMode::is_enabled() || strange ? followed(tangents) : compiled(std::move(tangents));
+  if (c10::GradMode::is_enabled() || strange) return followed(tangents);
+  return compiled(std::move(tangents), given, wanted);
 }
 
 variable_list Backward::followed(const variable_list& tangents) {
@@ -41,17 +46,21 @@ variable_list Backward::followed(const variable_list& tangents) {
   return gradientsByAutograd(*plan_, primals, tangents, saved_.generator);
 }
 
-// A tangent of other strides is brought into those that the graph was made for.
+// The graph was made for a tangent of these strides, with all its numbers in memory. The gradient of a conjugate view
+// may be one itself, and zeros may be none.
 at::Tensor Backward::asTold(size_t index, at::Tensor tangent) const {
   const Joint& joint = plan_->joint;
   const ir::TensorType& type = *joint.program->graph->top()->parameters()[joint.primals + index]->tensor();
   runtime::Geometry told = runtime::geometryOf(type, saved_.symbols);
+  if (tangent._is_zerotensor()) tangent = at::zeros(tangent.sizes(), tangent.options());
+  tangent = tangent.resolve_conj().resolve_neg();
   if (tangent.strides() == c10::IntArrayRef(told.strides)) return tangent;
   at::Tensor copy = at::empty_strided(told.sizes, told.strides, tangent.options());
   return copy.copy_(tangent);
 }
 
-variable_list Backward::compiled(variable_list tangents) {
+variable_list Backward::compiled(variable_list tangents, const std::vector<bool>& given,
+                                 const std::vector<bool>& wanted) {
   const Joint& joint = plan_->joint;
   if (plan_->foreign && !plan_->deterministic && at::globalContext().deterministicAlgorithms()) {
     throw std::runtime_error(
@@ -60,15 +69,17 @@ variable_list Backward::compiled(variable_list tangents) {
   }
   std::vector<at::Tensor> inputs;
   inputs.reserve(plan_->cut.saved.size() + tangents.size());
+  const Plan::Backward& part = plan_->backward(given, wanted);
   for (size_t i = 0; i < plan_->savedTensors; ++i) {
     const std::optional<size_t>& primal = plan_->cut.saved[i].primal;
-    inputs.push_back((primal ? saved_.primals[*primal] : saved_.tensors[i]).unpack(getptr()));
+    inputs.emplace_back();
+    if (!part.reads[i]) continue;
+    inputs.back() = (primal ? saved_.primals[*primal] : saved_.tensors[i]).unpack(getptr());
+    if (plan_->detaches) inputs.back() = inputs.back().detach();
   }
   inputs.resize(plan_->cut.saved.size());
-  std::vector<bool> given;
   for (size_t i = 0; i < tangents.size(); ++i) {
-    given.push_back(tangents[i].defined());
-    inputs.push_back(tangents[i].defined() ? asTold(i, std::move(tangents[i])) : at::Tensor());
+    inputs.push_back(given[i] ? asTold(i, std::move(tangents[i])) : at::Tensor());
   }
   tangents.clear();
   // Nobody will come again: what was saved is let go when it has been used.
@@ -76,7 +87,7 @@ variable_list Backward::compiled(variable_list tangents) {
   variable_list gradients;
   {
     aten::BelowAutograd below;
-    gradients = plan_->backward(given)(std::move(inputs), saved_.numbers);
+    gradients = part.run(std::move(inputs), saved_.numbers);
   }
   for (size_t i = 0; i < gradients.size(); ++i) {
     bool reached = false;

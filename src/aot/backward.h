@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "aot/plan.h"
+#include "aot/version_checks.h"
 
 namespace saker::aot {
 
@@ -20,15 +21,18 @@ class Backward final : public torch::autograd::Node {
     std::vector<torch::autograd::SavedVariable> primals;  // by primal, as they were before the call
     sym::Assignment symbols;
     at::Tensor generator;
+    Versions versions;
   };
   void save(Saved saved) { saved_ = std::move(saved); }
+  void expect(Versions versions) { saved_.versions = std::move(versions); }
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& tangents) override;
   void release_variables() override;
   std::string name() const override { return "SakerBackward"; }
 
  private:
-  torch::autograd::variable_list compiled(torch::autograd::variable_list tangents);
+  torch::autograd::variable_list compiled(torch::autograd::variable_list tangents, const std::vector<bool>& given,
+                                          const std::vector<bool>& wanted);
   torch::autograd::variable_list followed(const torch::autograd::variable_list& tangents);
   at::Tensor asTold(size_t index, at::Tensor tangent) const;
   void free();

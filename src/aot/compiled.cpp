@@ -58,6 +58,8 @@ class Call {
     noteVersions();
     runForward(training);
     redo();
+    // Where hooks keep what is saved, autograd checks no versions.
+    if (node_ && !isHooked()) node_->expect(Versions(joint_, tensors_));
     std::vector<at::Tensor> outputs;
     outputs.reserve(joint_.outputs.size());
     for (const std::optional<size_t>& output : joint_.outputs) {
@@ -119,26 +121,28 @@ class Call {
     saved_.generator = generator.get_state();
   }
 
+  static bool isHooked() { return !at::SavedTensorDefaultHooks::get_tls_state().stack.empty(); }
+
   const at::Tensor& result(size_t index) const { return tensors_[joint_.callers() + index]; }
 
   // --- for the backward ---
 
   void connect(const std::vector<at::Tensor>& saved) {
-    auto node = aten::makeNode<Backward>(plan_);
+    node_ = aten::makeNode<Backward>(plan_);
     torch::autograd::edge_list edges;
     edges.reserve(joint_.gradientOf.size());
     for (size_t caller : joint_.gradientOf) {
       const at::Tensor& tensor = tensors_[caller];
       edges.push_back(tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor) : torch::autograd::Edge());
     }
-    node->set_next_edges(std::move(edges));
+    node_->set_next_edges(std::move(edges));
     for (size_t i = 0; i < joint_.results.size(); ++i) {
-      if (joint_.results[i].differentiable) torch::autograd::set_history(tensors_[joint_.callers() + i], node);
+      if (joint_.results[i].differentiable) torch::autograd::set_history(tensors_[joint_.callers() + i], node_);
     }
     packPrimals();
     pack(saved);
     saved_.symbols = symbols_;
-    node->save(std::move(saved_));
+    node_->save(std::move(saved_));
   }
 
   // Will this memory be written when the graph has run?
@@ -156,7 +160,7 @@ class Call {
       if (plan_->cut.saved[i].primal) read[*plan_->cut.saved[i].primal] = true;
     }
     // Hooks of the user's see what the backward reads; the rest is kept for differentiating twice.
-    bool hooked = !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
+    bool hooked = isHooked();
     for (size_t i = 0; i < joint_.primals; ++i) {
       std::optional<WithoutHooks> without;
       if (hooked && !read[i]) without.emplace();
@@ -245,6 +249,7 @@ class Call {
   sym::Assignment symbols_;
   std::vector<std::pair<size_t, int64_t>> until_;  // tensors of the caller, and the version they get
   Backward::Saved saved_;
+  decltype(aten::makeNode<Backward>(std::shared_ptr<const Plan>())) node_;  // in training
 };
 
 }  // namespace

@@ -25,6 +25,13 @@ const ir::Value* parameterOf(const ir::Value* value) {
   return value;
 }
 
+// Does eager mode, too, give memory of an argument without telling autograd (unsafe_split)?
+bool isUnsafe(const ir::Value* value) {
+  const ops::Operator* op = value->def() ? ops::of(value->def()) : nullptr;
+  return op && !op->writes && op->resultAlias[0] < 0 &&
+         ops::sharing(*value->def(), value->index()) != ops::Sharing::None;
+}
+
 class Functional {
  public:
   explicit Functional(Joint& joint) : joint_(joint) {}
@@ -42,7 +49,6 @@ class Functional {
     dropGeometry();
     checkSharing();
     returnContents();
-    passes::run(graph(), "cse,dce", options);
   }
 
  private:
@@ -181,7 +187,10 @@ class Functional {
       joint_.results.push_back({});
       all.push_back(ir::Arg::value(contents_[i]));
     }
-    for (size_t i = 0; i < all.size(); ++i) joint_.results[i].isInput = parameterOf(all[i].toValue());
+    for (size_t i = 0; i < all.size(); ++i) {
+      const ir::Value* value = all[i].toValue();
+      joint_.results[i].isInput = parameterOf(value) && !isUnsafe(value);
+    }
     all.insert(all.end(), returned.begin() + static_cast<std::ptrdiff_t>(known), returned.end());
     graph().setArgs(end(), all);
     joint_.program->results = all.size();

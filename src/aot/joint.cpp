@@ -14,6 +14,7 @@
 #include "aot/functional.h"
 #include "aot/sharing.h"
 #include "aot/user_code.h"
+#include "aot/version_checks.h"
 #include "aten/trace_key.h"
 #include "capture/undo.h"
 
@@ -333,19 +334,31 @@ class JointCapture {
     if (reachesUserCode(roots)) {
       throw NotAheadOfTime("the backward runs code of the user (hooks, or a Function that the user wrote)");
     }
-    joint_.reaches = reachability(roots, wanted);
+    observeReads();
     for (const ir::TensorType* type : types) {
       c10::InferenceMode normal(false);
       tangents.push_back(capture_.addArgument(type));
       tangents_.push_back(trace().valueOf(tangents.back()));
     }
     runBackward(roots, tangents, wanted);
+    trace().observeReads(nullptr);
+    Paths paths(roots, wanted);
+    for (const Edge& root : roots) joint_.reaches.push_back(paths.gradients(root.function.get()));
+    joint_.checks = reads_->checks(paths);
     for (const at::Tensor& gradient : gradients_) {
       // A plain tensor beside a subclass may get a gradient of that class.
       if (gradient.defined() && gradient.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) {
         throw NotAheadOfTime("the gradient of a plain tensor is a tensor subclass");
       }
     }
+  }
+
+  // From here on it is the backward that reads.
+  void observeReads() {
+    reads_.emplace(trace(), trace().graph().top()->parameters().size(), joint_.forwardNodes);
+    for (size_t i = 0; i < standIns_.size(); ++i) reads_->addVisible(standIns_[i], {false, i});
+    for (size_t i = 0; i < results_.size(); ++i) reads_->addVisible(results_[i], {true, i});
+    trace().observeReads([this](const at::Tensor& read) { reads_->note(read); });
   }
 
   void runBackward(const std::vector<Edge>& roots, const torch::autograd::variable_list& tangents,
@@ -365,6 +378,7 @@ class JointCapture {
       } catch (const std::exception&) {  // again below, where this error is gone; nobody reads what was recorded
       }
     }
+    reads_->clear();
     try {
       leniently_ ? leniently_(wait) : wait();
     } catch (const std::exception& error) {
@@ -390,6 +404,7 @@ class JointCapture {
   std::vector<at::Tensor> contents_;  // what the graph returns for them
   std::vector<ir::Value*> tangents_;
   torch::autograd::variable_list gradients_;
+  std::optional<SavedReads> reads_;
   Joint joint_;
 };
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "capture/capture.h"
@@ -59,6 +60,22 @@ struct Result {
   uint32_t versions = 0;        // where its version counter stands
 };
 
+// A tensor that eager mode's backward would have saved, and that the caller can write to after the call.
+struct VersionCheck {
+  struct Counter {
+    bool isResult;  // of a result of the graph; else of a tensor of the caller's
+    size_t number;
+    auto operator<=>(const Counter&) const = default;
+  };
+  Counter counter;             // that writes to it move
+  const ir::TensorType* type;  // of what was saved
+  std::string maker;           // the node that it comes from, as errors call it; empty for a leaf
+  uint32_t output = 0;         // which result of that
+  bool isArgument = false;     // it is the tensor of the caller's itself
+  // It is read where one of these tangents is given and one of these gradients wanted.
+  std::vector<bool> tangents, gradients;
+};
+
 struct Joint {
   // Functional: (primals, then tangents) -> (results, then gradients)
   std::shared_ptr<runtime::Program> program;
@@ -87,6 +104,8 @@ struct Joint {
 
   std::vector<size_t> gradientOf;          // by gradient: the tensor of the caller it is for
   std::vector<std::vector<bool>> reaches;  // by tangent, by gradient: does one lead to the other?
+
+  std::vector<VersionCheck> checks;  // in a backward, in the order in which eager mode makes them
 
   // After a run, in this order: writes that autograd does not see, `early` steps, writes it sees, version counters,
   // `late` steps.

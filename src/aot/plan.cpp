@@ -25,10 +25,15 @@ void noteOffsets(const ir::Graph& graph, std::vector<bool>& exact) {
 
 // What changes no bit of a result. Not for the recording, which may run under autograd: there `detach` is no view that
 // could be left out.
-void optimize(ir::Graph& graph) {
+constexpr const char* kPasses = "fold-constants,simplify-views,remove-noops,cse,dce";
+// Before the cut, a copy of an argument that the backward reads must stay one where only what eager mode keeps is kept:
+// the argument may be written before the backward comes.
+constexpr const char* kKeepingCopies = "fold-constants,simplify-views,cse,dce";
+
+void optimize(ir::Graph& graph, const char* list) {
   passes::RunOptions options;
   options.verify = false;
-  passes::RunResult ran = passes::run(graph, "fold-constants,simplify-views,remove-noops,cse,dce", options);
+  passes::RunResult ran = passes::run(graph, list, options);
   if (ran.error) throw NotAheadOfTime(*ran.error);
 }
 
@@ -53,13 +58,15 @@ Plan::Plan(Joint given, const autograd::PartitionOptions& options)
       early(joint.early, joint.program->objects),
       late(joint.late, joint.program->objects),
       deterministic(at::globalContext().deterministicAlgorithms()) {
-  const ir::Graph& whole = *joint.program->graph;
+  ir::Graph& whole = *joint.program->graph;
+  bool mayDropCopies = !joint.training || options.strategy == autograd::Strategy::MinCut;
+  optimize(whole, mayDropCopies ? kPasses : kKeepingCopies);
   if (joint.training) {
     autograd::Joint layout{joint.primals, whole.top()->parameters().size() - joint.primals, joint.results.size()};
     auto made = autograd::partition(whole, layout, options);
     if (const auto* why = std::get_if<std::string>(&made)) throw NotAheadOfTime(*why);
     cut = std::move(std::get<autograd::Cut>(made));
-    for (ir::Graph* half : {cut.forward.get(), cut.backward.get()}) optimize(*half);
+    for (ir::Graph* half : {cut.forward.get(), cut.backward.get()}) optimize(*half, kPasses);
     for (const ir::Value* parameter : cut.backward->top()->parameters()) {
       const ir::ScalarType* number = ir::asScalar(parameter->type());
       if (number) savedNumbers.push_back(number->expression);
@@ -93,22 +100,34 @@ void Plan::setBackward(Executable whole, Maker maker) {
   maker_ = std::move(maker);
   backwards_.clear();
   if (whole) {
-    size_t tangents = cut.backward->top()->parameters().size() - cut.saved.size();
-    backwards_.emplace(std::vector<bool>(tangents, true),
-                       std::pair(std::shared_ptr<const ir::Graph>(), std::move(whole)));
+    std::vector<bool> given(cut.backward->top()->parameters().size() - cut.saved.size(), true);
+    std::vector<bool> wanted(joint.gradientOf.size(), true);
+    backwards_.emplace(std::pair(given, wanted), Backward{nullptr, std::move(whole), readsOf(*cut.backward)});
   }
 }
 
-const Executable& Plan::backward(const std::vector<bool>& given) const {
+std::vector<bool> Plan::readsOf(const ir::Graph& backward) const {
+  std::vector<bool> reads(savedTensors, true);
+  if (symbolic) return reads;  // for their sizes too
+  for (size_t i = 0; i < savedTensors; ++i) reads[i] = backward.top()->parameters()[i]->hasUses();
+  return reads;
+}
+
+const Plan::Backward& Plan::backward(const std::vector<bool>& given, const std::vector<bool>& wanted) const {
+  constexpr size_t kMost = 32;
   std::lock_guard held(lock_);
-  auto known = backwards_.find(given);
-  if (known != backwards_.end()) return known->second.second;
-  std::shared_ptr<const ir::Graph> graph;
-  bool all = std::find(given.begin(), given.end(), false) == given.end();
-  if (!all) graph = withoutTangents(*cut.backward, cut.saved.size(), given);
-  const ir::Graph& used = all ? *cut.backward : *graph;
-  Executable made = maker_ ? maker_(used) : interpreted(used);
-  return backwards_.emplace(given, std::pair(std::move(graph), std::move(made))).first->second.second;
+  auto all = [](const std::vector<bool>& bits) { return std::find(bits.begin(), bits.end(), false) == bits.end(); };
+  // A back end that may take long compiles no graph for each set of gradients that somebody asks for.
+  bool some = !foreign && !all(wanted) && backwards_.size() < kMost;
+  std::pair key(given, some ? wanted : std::vector<bool>(wanted.size(), true));
+  auto known = backwards_.find(key);
+  if (known != backwards_.end()) return known->second;
+  Backward made;
+  if (some || !all(given)) made.graph = partOf(*cut.backward, cut.saved.size(), given, key.second);
+  const ir::Graph& used = made.graph ? *made.graph : *cut.backward;
+  made.run = maker_ ? maker_(used) : interpreted(used);
+  made.reads = readsOf(used);
+  return backwards_.emplace(std::move(key), std::move(made)).first->second;
 }
 
 }  // namespace saker::aot

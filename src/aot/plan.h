@@ -41,15 +41,21 @@ class Plan {
   const ir::Graph& forwardGraph() const { return joint.training ? *cut.forward : *joint.program->graph; }
   Executable forward;
   void setBackward(Executable whole, Maker maker);
-  // What runs the backward for tangents of which these are given.
-  const Executable& backward(const std::vector<bool>& given) const;
+  // A backward for some of the tangents and gradients.
+  struct Backward {
+    std::shared_ptr<const ir::Graph> graph;  // if it is not the whole one
+    Executable run;
+    std::vector<bool> reads;  // by saved tensor
+  };
+  const Backward& backward(const std::vector<bool>& given, const std::vector<bool>& wanted) const;
 
  private:
   Executable interpreted(const ir::Graph& graph) const;
+  std::vector<bool> readsOf(const ir::Graph& backward) const;
 
   Maker maker_;
   mutable std::mutex lock_;
-  mutable std::map<std::vector<bool>, std::pair<std::shared_ptr<const ir::Graph>, Executable>> backwards_;
+  mutable std::map<std::pair<std::vector<bool>, std::vector<bool>>, Backward> backwards_;  // by what is given, wanted
 };
 
 }  // namespace saker::aot

@@ -54,21 +54,4 @@ bool reachesUserCode(const std::vector<Edge>& roots) {
   return found;
 }
 
-std::vector<std::vector<bool>> reachability(const std::vector<Edge>& roots, const std::vector<Edge>& wanted) {
-  std::vector<std::vector<bool>> reached;
-  for (const Edge& root : roots) {
-    std::vector<bool>& here = reached.emplace_back(wanted.size());
-    walk({root}, [&](Node& node) {
-      bool end = false;
-      for (size_t i = 0; i < wanted.size(); ++i) {
-        if (wanted[i].function.get() != &node) continue;
-        here[i] = true;
-        end = true;
-      }
-      return !end;
-    });
-  }
-  return reached;
-}
-
 }  // namespace saker::aot

@@ -85,9 +85,12 @@ class ZeroPropagation {
 
 }  // namespace
 
-std::unique_ptr<ir::Graph> withoutTangents(const ir::Graph& backward, size_t firstTangent,
-                                           const std::vector<bool>& given) {
+std::unique_ptr<ir::Graph> partOf(const ir::Graph& backward, size_t firstTangent, const std::vector<bool>& given,
+                                  const std::vector<bool>& wanted) {
   std::unique_ptr<ir::Graph> graph = ir::clone(backward);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (!wanted[i]) graph->setArg(graph->top()->terminator(), i, ir::Arg::none());
+  }
   ZeroPropagation(*graph, firstTangent, given).run();
   passes::RunOptions options;
   options.verify = false;

@@ -245,6 +245,7 @@ class Recorder {
     ir::Graph& graph = trace_.graph();
     ir::Node* node = graph.append(graph.top(), def, args, types, location);
     noteAutograd(*node, location);
+    if (trace_.readObserver()) eachTensor(call_.values, trace_.readObserver());
     const ops::Operator* op = ops::of(def);
     if (op && op->writes) {
       for (size_t i = 0; i < call_.values.size(); ++i) {

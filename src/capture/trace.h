@@ -6,6 +6,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -104,6 +105,9 @@ class Trace : public std::enable_shared_from_this<Trace> {
   // Per node, whether autograd was on when it was recorded: some kernels ask.
   std::vector<bool>& gradModes() { return gradModes_; }
   Undo& undo() { return *undo_; }
+  // Called with each tensor that an operator of a backward is given.
+  void observeReads(std::function<void(const at::Tensor& read)> observer) { readObserver_ = std::move(observer); }
+  const std::function<void(const at::Tensor& read)>& readObserver() const { return readObserver_; }
 
   // One thread records or flushes at a time. Waiting for it lets go of what the language holds.
   std::unique_lock<std::recursive_mutex> lock();
@@ -134,6 +138,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   const ir::Location* lastLocation_ = nullptr;
   bool generatorSet_ = false;
   std::unique_ptr<Undo> undo_;
+  std::function<void(const at::Tensor& read)> readObserver_;
   TraceTensor* living_ = nullptr;
   std::mutex listLock_;  // of living_: tensors die on any thread
   std::recursive_mutex lock_;

@@ -219,6 +219,8 @@ def _look(t: Tensor, among: list[Tensor]) -> Any:
 
 def _error(error: Exception) -> tuple[str, str]:
     text = str(error).split("\n")[0]
+    if " has been modified by an inplace operation: " in text:
+        text = text.split(":")[0]  # of several, another may be named first
     return type(error).__name__, re.sub(r"\w*Backward\w*", "Backward", text)
 
 
@@ -241,6 +243,9 @@ def _flat(result: Any) -> tuple[list[Tensor], list[Any]]:
     return [t for t in items if isinstance(t, Tensor)], [None if isinstance(t, Tensor) else t for t in items]
 
 
+AFTER_WRITES = "gradients after the writes"
+
+
 def outcome(fn: Callable[..., Any], relation: str, grad: str, mode: str) -> Iterator[tuple[str, Any]]:
     """Everything a caller can see, step by step."""
     given, around = arguments(relation, grad)
@@ -258,12 +263,16 @@ def outcome(fn: Callable[..., Any], relation: str, grad: str, mode: str) -> Iter
     yield "state", [_look(t, everything) for t in everything]
     yield "gradients", _gradients([*outputs, *given], leaves)
     yield "a gradient of each", [_gradients([t], leaves) for t in outputs]
-    for i, output in enumerate(outputs):
-        if not output.is_floating_point():
-            continue
-        try:
-            output.mul_(2)
-        except RuntimeError as error:
-            yield f"error of a write to result {i}", _error(error)
-        yield f"state after a write to result {i}", [_look(t, everything) for t in everything]
-    yield "gradients after the writes", _gradients([*outputs, *given], leaves)
+    for what, tensors in (("result", outputs), ("argument", given)):
+        for i, tensor in enumerate(tensors):
+            if not tensor.is_floating_point():
+                continue
+            try:
+                tensor.mul_(2)
+            except RuntimeError as error:
+                yield f"error of a write to {what} {i}", _error(error)
+            yield f"state after a write to {what} {i}", [_look(t, everything) for t in everything]
+        yield f"{AFTER_WRITES} to {what}s", _gradients([*outputs, *given], leaves)
+        # Only what is on the way from one to the other is checked for writes.
+        single = [_gradients([t], [leaf]) for t in outputs for leaf in leaves]
+        yield f"{AFTER_WRITES} to {what}s, of each in each", single

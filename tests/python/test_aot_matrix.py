@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import random
 import warnings
 from typing import Any
@@ -14,12 +15,12 @@ import torch
 
 import aot_matrix
 import saker
-from aot_matrix import EARLY_VIEW, GRADS, MODES, MUTATIONS, RELATIONS, RESULTS
+from aot_matrix import AFTER_WRITES, EARLY_VIEW, GRADS, MODES, MUTATIONS, RELATIONS, RESULTS
 
 torch.set_num_threads(1)
 
-# One in so many of all combinations; which ones is fixed.
-SHARE = 40
+# One in so many of all 50,400 combinations; which ones is fixed. With SAKER_SWEEP=full, all.
+SHARE = 1 if os.environ.get("SAKER_SWEEP") == "full" else 12
 
 
 def close(got: Any, expected: Any) -> bool:
@@ -32,9 +33,16 @@ def close(got: Any, expected: Any) -> bool:
     return type(got) is type(expected) and got == expected
 
 
-def excused(partition: str, step: str, seen: Any) -> bool:
-    """With "min_cut" the backward may read an argument where eager mode keeps a copy, and finds it written."""
-    return partition == "min_cut" and step == "gradients after the writes" and "modified by an inplace" in str(seen)
+def excused(seen: Any, wanted: Any) -> bool:
+    """With "min_cut" the backward may read an argument where eager mode keeps an intermediate, and finds it written.
+    Where eager mode finds a write, so must it."""
+    if isinstance(seen, list) and isinstance(wanted, list) and len(seen) == len(wanted):
+        return all(close(a, b) or excused(a, b) for a, b in zip(seen, wanted, strict=True))
+    return is_refused(seen) and not is_refused(wanted)
+
+
+def is_refused(gradients: Any) -> bool:
+    return isinstance(gradients, tuple) and "modified by an inplace operation" in gradients[1]
 
 
 def difference(mutation: str, result: str, relation: str, grad: str, mode: str) -> str | None:
@@ -45,32 +53,17 @@ def difference(mutation: str, result: str, relation: str, grad: str, mode: str) 
             compiled = saker.aot_function(fn, partition_fn=partition)
         got = list(aot_matrix.outcome(compiled, relation, grad, mode))
         for (step, seen), (expected_step, wanted) in zip(got, expected, strict=False):
-            if step != expected_step or not (close(seen, wanted) or excused(partition, step, seen)):
+            if step == expected_step and close(seen, wanted):
+                continue
+            if partition != "min_cut" or not step.startswith(AFTER_WRITES) or not excused(seen, wanted):
                 return f"{partition}, {turn} call, {step}: {seen} instead of {expected_step}: {wanted}"
         if len(got) != len(expected):
             return f"{turn} call: {len(got)} steps instead of {len(expected)}"
     return None
 
 
-# Groups in which a case of this selection differs from eager mode.
-KNOWN = {
-    ("no_grad", "x is a view of y"): "a later write that eager mode's version check refuses is not refused",
-    ("squeeze_", "x is a view of y"): "a later write that eager mode's version check refuses is not refused",
-    ("unsqueeze_", "y is a view of x"): "a later write that eager mode's version check refuses is not refused",
-}
-GROUPS = [
-    pytest.param(
-        mutation,
-        relation,
-        marks=pytest.mark.xfail(strict=True, reason=KNOWN[mutation, relation]) if (mutation, relation) in KNOWN else (),
-        id=f"{mutation}-{relation}",
-    )
-    for mutation in MUTATIONS
-    for relation in RELATIONS
-]
-
-
-@pytest.mark.parametrize(("mutation", "relation"), GROUPS)
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("mutation", MUTATIONS)
 def test_matrix(mutation: str, relation: str) -> None:
     cases = list(itertools.product((*RESULTS, EARLY_VIEW), GRADS, MODES))
     random.Random(f"{mutation} {relation}").shuffle(cases)

@@ -231,6 +231,21 @@ def test_backward_under_vmap() -> None:
     torch.testing.assert_close(got, expected)
 
 
+def test_backward_inside_of_a_transform() -> None:
+    x = torch.arange(3.0, requires_grad=True)
+
+    def run(fn: Callable[..., Any]) -> tuple[torch.Tensor, ...]:
+        result = fn(x)
+
+        def pulled(tangent: torch.Tensor) -> torch.Tensor:
+            return torch.autograd.grad(result, x, tangent, retain_graph=True)[0]
+
+        return torch.vmap(pulled)(torch.eye(3)), pulled(torch.ones(3))
+
+    fn = lambda x: x.sin() * x  # noqa: E731
+    torch.testing.assert_close(run(saker.aot_function(fn)), run(fn))
+
+
 def test_inside_of_transforms() -> None:
     fn = lambda x: (x.sin() * x).sum()  # noqa: E731
     compiled = saker.aot_function(fn)

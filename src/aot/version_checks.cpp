@@ -1,0 +1,112 @@
+#include "aot/version_checks.h"
+
+#include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "aot/sharing.h"
+#include "aten/autograd_node.h"
+#include "aten/enums.h"
+#include "runtime/interpreter.h"
+
+namespace saker::aot {
+
+namespace {
+
+bool meet(const std::vector<bool>& a, const std::vector<bool>& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] && b[i]) return true;
+  }
+  return false;
+}
+
+std::string originOf(const VersionCheck& check, const Joint& joint, const torch::autograd::Node& node) {
+  if (check.maker.empty()) return {};
+  std::string maker = check.maker;
+  uint32_t output = check.output;
+  auto edge = std::find(joint.gradientOf.begin(), joint.gradientOf.end(), check.counter.number);
+  if (check.isArgument && edge != joint.gradientOf.end()) {
+    const torch::autograd::Edge& real = node.next_edge(static_cast<size_t>(edge - joint.gradientOf.begin()));
+    maker = aten::nameInErrors(*real.function);
+    output = real.input_nr;
+  }
+  return ", which is output " + std::to_string(output) + " of " + maker + ",";
+}
+
+// In the words of PyTorch.
+std::string textOf(const VersionCheck& check, const sym::Assignment& symbols, const std::string& origin, uint32_t now,
+                   uint32_t expected) {
+  at::TensorOptions options =
+      at::TensorOptions().dtype(aten::fromDType(check.type->dtype)).device(aten::fromDevice(check.type->device));
+  std::ostringstream out;
+  out << "one of the variables needed for gradient computation has been modified by an inplace operation: ["
+      << at::empty({0}, options).toString() << " " << c10::IntArrayRef(runtime::geometryOf(*check.type, symbols).sizes)
+      << "]" << origin << " is at version " << now << "; expected version " << expected
+      << " instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+         "torch.autograd.set_detect_anomaly(True, check_nan=False).";
+  return out.str();
+}
+
+}  // namespace
+
+void SavedReads::addVisible(const at::Tensor& tensor, VersionCheck::Counter counter) {
+  if (!tensor.defined() || !tensor.has_storage()) return;
+  visible_[tensor.storage().unsafeGetStorageImpl()].emplace_back(tensor, counter);
+}
+
+void SavedReads::note(const at::Tensor& read) {
+  if (!read.has_storage()) return;
+  auto known = visible_.find(read.storage().unsafeGetStorageImpl());
+  if (known == visible_.end()) return;
+  const ir::Value* value = trace_.valueOf(read);
+  if (value->isParameter() ? value->index() >= parameters_ : value->def()->id() >= nodes_) return;
+  auto visible = std::find_if(known->second.begin(), known->second.end(),
+                              [&](const auto& each) { return sharesVersion(each.first, read); });
+  if (visible == known->second.end()) return;
+  VersionCheck check{.counter = visible->second, .type = value->tensor(), .maker = {}, .tangents = {}, .gradients = {}};
+  const torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(read);
+  if (meta && meta->grad_fn_) {
+    check.maker = aten::nameInErrors(*meta->grad_fn_);
+    check.output = meta->output_nr_;
+    check.isArgument = !check.counter.isResult && value->isParameter();
+  }
+  reads_.push_back({torch::autograd::get_current_node().get(), std::move(check)});
+}
+
+std::vector<VersionCheck> SavedReads::checks(const Paths& paths) const {
+  std::vector<VersionCheck> out;
+  std::set<std::pair<const torch::autograd::Node*, VersionCheck::Counter>> done;
+  for (const Read& read : reads_) {
+    if (!done.emplace(read.reader, read.check.counter).second) continue;
+    out.push_back(read.check);
+    out.back().tangents = paths.tangents(read.reader);
+    out.back().gradients = paths.gradients(read.reader);
+  }
+  return out;
+}
+
+Versions::Versions(const Joint& joint, const std::vector<at::Tensor>& tensors) {
+  expected_.reserve(joint.checks.size());
+  for (const VersionCheck& check : joint.checks) {
+    const at::Tensor& tensor = tensors[(check.counter.isResult ? joint.callers() : 0) + check.counter.number];
+    const c10::VariableVersion& counter = tensor.unsafeGetTensorImpl()->version_counter();
+    bool counts = counter.enabled();
+    expected_.push_back({counter, counts ? counter.current_version() : 0, counts});
+  }
+}
+
+void Versions::check(const Joint& joint, const sym::Assignment& symbols, const torch::autograd::Node& node,
+                     const std::vector<bool>& given, const std::vector<bool>& wanted) const {
+  for (size_t i = 0; i < expected_.size(); ++i) {
+    const auto& [counter, version, counts] = expected_[i];
+    if (!counts || counter.current_version() == version) continue;
+    const VersionCheck& check = joint.checks[i];
+    if (!meet(check.tangents, given) || !meet(check.gradients, wanted)) continue;
+    throw std::runtime_error(textOf(check, symbols, originOf(check, joint, node), counter.current_version(), version));
+  }
+}
+
+}  // namespace saker::aot

@@ -1,0 +1,60 @@
+// Eager mode's backward raises where a tensor that it saved was written since. Here a backward may read another tensor,
+// or a copy: so what eager mode would check is noted while the joint graph is captured, and checked beside.
+#pragma once
+
+#include <c10/core/TensorImpl.h>
+
+#include <unordered_map>
+#include <vector>
+
+#include "aot/joint.h"
+#include "aot/paths.h"
+
+namespace saker::aot {
+
+// Sees what the backward of a capture reads.
+class SavedReads {
+ public:
+  // Only what was there before the backward counts: parameters and nodes of smaller numbers.
+  SavedReads(tracing::Trace& trace, size_t parameters, uint32_t nodes)
+      : trace_(trace), parameters_(parameters), nodes_(nodes) {}
+
+  // A tensor that the caller sees after the call.
+  void addVisible(const at::Tensor& tensor, VersionCheck::Counter counter);
+  void note(const at::Tensor& read);
+  void clear() { reads_.clear(); }
+  std::vector<VersionCheck> checks(const Paths& paths) const;
+
+ private:
+  struct Read {
+    const torch::autograd::Node* reader;
+    VersionCheck check;
+  };
+
+  tracing::Trace& trace_;
+  size_t parameters_;
+  uint32_t nodes_;
+  std::unordered_map<const c10::StorageImpl*, std::vector<std::pair<at::Tensor, VersionCheck::Counter>>> visible_;
+  std::vector<Read> reads_;
+};
+
+// Version counters as a call leaves them.
+class Versions {
+ public:
+  Versions() = default;
+  // `tensors` by number.
+  Versions(const Joint& joint, const std::vector<at::Tensor>& tensors);
+  // Throws eager mode's error if a backward with these tangents and gradients reads what was written since.
+  void check(const Joint& joint, const sym::Assignment& symbols, const torch::autograd::Node& node,
+             const std::vector<bool>& given, const std::vector<bool>& wanted) const;
+
+ private:
+  struct Expected {
+    c10::VariableVersion counter;
+    uint32_t version;
+    bool counts;
+  };
+  std::vector<Expected> expected_;  // by check
+};
+
+}  // namespace saker::aot
