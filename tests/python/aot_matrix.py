@@ -209,12 +209,17 @@ def _is_leaf(t: Tensor) -> Any:
         return _error(error)
 
 
-def _look(t: Tensor, among: list[Tensor]) -> Any:
-    base = None if t._base is None else [t._base is other for other in among]
-    flags = (t.requires_grad, _is_leaf(t), t._is_view(), t.is_inference(), _version(t), t.dtype)
-    same = [t is other for other in among]
-    shared = [t.untyped_storage().data_ptr() == other.untyped_storage().data_ptr() for other in among]
-    return flags, tuple(t.shape), t.stride(), t.storage_offset(), base, same, shared, t.detach().tolist()
+def _look(tensors: list[Tensor]) -> list[Any]:
+    """What each of them is, and what they are to each other."""
+    memories = [t.untyped_storage().data_ptr() for t in tensors]
+    seen = []
+    for t, memory in zip(tensors, memories, strict=True):
+        base = None if t._base is None else [t._base is other for other in tensors]
+        flags = (t.requires_grad, _is_leaf(t), t._is_view(), t.is_inference(), _version(t), t.dtype)
+        same = [t is other for other in tensors]
+        shared = [memory == other for other in memories]
+        seen.append((flags, tuple(t.shape), t.stride(), t.storage_offset(), base, same, shared, t.detach().tolist()))
+    return seen
 
 
 def _error(error: Exception) -> tuple[str, str]:
@@ -255,12 +260,12 @@ def outcome(fn: Callable[..., Any], relation: str, grad: str, mode: str) -> Iter
             result = fn(*given)
     except RuntimeError as error:
         yield "error", _error(error)
-        yield "state after the error", [_look(t, [*given, *around]) for t in [*given, *around]]
+        yield "state after the error", _look([*given, *around])
         return
     outputs, rest = _flat(result)
     everything = [*outputs, *given, *around]
     yield "results that are no tensors", (type(result).__name__, rest)
-    yield "state", [_look(t, everything) for t in everything]
+    yield "state", _look(everything)
     yield "gradients", _gradients([*outputs, *given], leaves)
     yield "a gradient of each", [_gradients([t], leaves) for t in outputs]
     for what, tensors in (("result", outputs), ("argument", given)):
@@ -271,7 +276,7 @@ def outcome(fn: Callable[..., Any], relation: str, grad: str, mode: str) -> Iter
                 tensor.mul_(2)
             except RuntimeError as error:
                 yield f"error of a write to {what} {i}", _error(error)
-            yield f"state after a write to {what} {i}", [_look(t, everything) for t in everything]
+            yield f"state after a write to {what} {i}", _look(everything)
         yield f"{AFTER_WRITES} to {what}s", _gradients([*outputs, *given], leaves)
         # Only what is on the way from one to the other is checked for writes.
         single = [_gradients([t], [leaf]) for t in outputs for leaf in leaves]
