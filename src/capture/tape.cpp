@@ -2,6 +2,7 @@
 
 #include <ATen/core/Generator.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -104,7 +105,8 @@ Tape::Tape(Host host)
     : host_(host),
       context_(std::make_shared<ir::Context>(ops::lookup)),
       graph_(std::make_unique<ir::Graph>(context_)),
-      inference_(host.hooks) {}
+      inference_(host.hooks),
+      wasInference_(c10::InferenceMode::is_enabled()) {}
 
 Tape::~Tape() = default;
 
@@ -337,6 +339,10 @@ void Tape::note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call&
   ir::Node* node = graph_->append(graph_->top(), def, args, types, location);
   if (gradModes_.size() <= node->id()) gradModes_.resize(2 * node->id() + 64);
   gradModes_[node->id()] = gradMode;
+  if (c10::InferenceMode::is_enabled() != wasInference_) {
+    if (inferenceModes_.size() <= node->id()) inferenceModes_.resize(2 * node->id() + 64);
+    inferenceModes_[node->id()] = true;
+  }
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].defined()) continue;
     auto found = known_.find(tensors[i].unsafeGetTensorImpl());
@@ -370,6 +376,7 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
   graph_->appendReturn(graph_->top(), returned);
   program->objects = std::move(kept_);
   program->gradModes = std::move(gradModes_);
+  program->inferenceModes = std::move(inferenceModes_);
   program->graph = std::move(graph_);
   return program;
 }

@@ -105,7 +105,8 @@ class Tape {
   std::unordered_map<const c10::TensorImpl*, at::Tensor> aliases_;  // made by sharesData: what they share memory with
   std::vector<at::Tensor> unseen_;
   std::vector<c10::IValue> kept_;
-  std::vector<bool> gradModes_;
+  std::vector<bool> gradModes_, inferenceModes_;
+  bool wasInference_;  // around the call
   struct Expected {
     at::Scalar number;
     at::Tensor source;

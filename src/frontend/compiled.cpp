@@ -293,7 +293,8 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
     const at::Tensor& tensor = THPVariable_Unpack(objects[at.place]);
     changed |= !recorder.guards().tensors[static_cast<size_t>(at.number)].fits(tensor);
   }
-  bool ahead = options_.ahead && !hosts.any && version.draws.empty() && version.unseen.empty();
+  bool ahead = options_.ahead && !hosts.any && version.draws.empty() && version.unseen.empty() &&
+               version.program->inferenceModes.empty();
   ExecutorOptions options{ahead, options_.backend};
   if (changed) {
     version.late = [options, program = version.program](const std::vector<at::Tensor>& given) {

@@ -155,7 +155,8 @@ const Row rows[] = {
      "get_inplace_requires_grad_allowed"},
     {Tensor, "torch._C._functorch", "_wrap_for_grad _unwrap_for_grad"},
     {Shallow, "torch._C._ImperativeEngine", "is_checkpoint_valid"},
-    {Shallow, "torch._C", "DisableTorchFunctionSubclass DisableTorchFunction"},
+    {Shallow, "torch._C", "DisableTorchFunctionSubclass DisableTorchFunction _InferenceMode"},
+    {Ambient, "torch._C._InferenceMode", "__enter__ __exit__ __init__"},
     {Shallow, "torch._C.DisableTorchFunctionSubclass", "__enter__ __exit__ __init__ __new__"},
     {Shallow, "torch._C.DisableTorchFunction", "__enter__ __exit__ __init__ __new__"},
     {Pure, "torch", "device dtype Size finfo iinfo memory_format layout"},
@@ -326,6 +327,7 @@ PyTypeObject* typeNamed(const std::string& name) {
 
 const void* Operations::keyOf(PyObject* callable) {
   if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml;
+  if (PyInstanceMethod_Check(callable)) return keyOf(PyInstanceMethod_GET_FUNCTION(callable));
   PyTypeObject* type = Py_TYPE(callable);
   if (type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type) {
     return reinterpret_cast<PyMethodDescrObject*>(callable)->d_method;

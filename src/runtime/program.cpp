@@ -1,6 +1,7 @@
 #include "runtime/program.h"
 
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -22,6 +23,10 @@ class ProgramRun final : public Interpreter {
 
  protected:
   void call(const ir::Node& node, const c10::OperatorHandle& handle, torch::jit::Stack& stack) override {
+    std::optional<c10::InferenceMode> inference;
+    if (node.id() < program_.inferenceModes.size() && program_.inferenceModes[node.id()]) {
+      inference.emplace(!c10::InferenceMode::is_enabled());
+    }
     if (!withAutograd_) return handle.callBoxed(&stack);
     bool on = node.id() >= program_.gradModes.size() || program_.gradModes[node.id()];
     c10::AutoGradMode mode(on);

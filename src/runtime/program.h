@@ -44,6 +44,7 @@ struct Program {
   std::vector<bool> resultRequiresGrad;  // as in the run that was captured
   bool differentiable = false;           // some result does
   std::vector<bool> gradModes;           // by node: was autograd on?
+  std::vector<bool> inferenceModes;      // by node: was inference mode on, other than around the call? None: never
   // Leaves whose .grad the program sets: `return` has the new gradients after the results.
   struct Gradient {
     size_t parameter;

@@ -641,3 +641,40 @@ def requires_grad_after_a_use():
         return y, x + p
 
     return world(fn, vec(), changes=[lambda: p.requires_grad_(False)], state=p)
+
+
+def inference_mode_and_its_results():
+    linear = torch.nn.Linear(3, 3)
+
+    def fn(x):
+        with torch.inference_mode():
+            y = linear(x)
+            y.add_(1)
+            z = y[0]
+        with torch.no_grad():
+            u = x * 2
+        return y, z, u, linear(x)
+
+    torch.manual_seed(0)
+    torch.nn.init.normal_(linear.weight)
+    torch.nn.init.zeros_(linear.bias)
+    return world(fn, vec(2, 3))
+
+
+def inference_mode_as_a_decorator():
+    return world(torch.inference_mode()(lambda x: (x * 2, x.sin().sum())), vec(grad=True))
+
+
+def inference_mode_around_the_call():
+    fn = torch.inference_mode()(lambda f, x: f(x))
+    w = world(lambda x: (x * 2, torch.is_inference_mode_enabled()), vec())
+    return changed(w, [lambda: setattr(w, "args", (fn(torch.neg, vec()),))])
+
+
+def inference_mode_is_turned_off():
+    def fn(x):
+        with torch.inference_mode():
+            with torch.inference_mode(False):
+                return x * 2
+
+    return world(fn, vec(grad=True))
