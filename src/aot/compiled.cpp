@@ -2,7 +2,9 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/SavedTensorHooks.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -166,8 +168,20 @@ class Call {
       if (hooked && !read[i]) without.emplace();
       bool changes =
           joint_.versions[joint_.sources[i].caller] != 0 || (!joint_.writes.empty() && isToBeWritten(primals_[i]));
-      saved_.primals.emplace_back(changes ? primals_[i].clone() : primals_[i], false);
+      saved_.primals.emplace_back(changes ? copyOf(i) : primals_[i], false);
     }
+  }
+
+  // With the strides it has, and what lies around it in memory if the function reads that too.
+  at::Tensor copyOf(size_t primal) const {
+    const at::Tensor& tensor = primals_[primal];
+    bool expanded = at::has_internal_overlap(tensor) != at::MemOverlap::No;
+    if (plan_->exactOffset[primal]) {
+      at::Tensor copy = flat(tensor).clone().as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+      return expanded ? copy : copy.copy_(tensor);  // so that it has the history
+    }
+    return expanded ? tensor.clone()
+                    : at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()).copy_(tensor);
   }
 
   void pack(const std::vector<at::Tensor>& saved) {

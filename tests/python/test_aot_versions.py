@@ -160,3 +160,17 @@ def test_a_copy_of_an_argument_stays_one() -> None:
     """It is a copy that eager mode saves: the argument may be written."""
     got, expected = both(lambda x, y: (x.clone().sin() * y,), write_x, sum_grad(0), "default")
     assert got == expected and isinstance(got, list)
+
+
+@pytest.mark.parametrize("partition", PARTITIONS)
+def test_memory_around_an_argument_is_kept_for_the_backward(partition: str) -> None:
+    def fn(x: Tensor, y: Tensor) -> Tensor:
+        x.as_strided_((2, 3), (3, 1))
+        return x * y
+
+    def run(call: Callable[..., Tensor]) -> list:
+        y = torch.ones(2, 3, requires_grad=True)
+        call(torch.arange(24.0).reshape(6, 4).t()[:2, :3], y).sum().backward()
+        return y.grad.tolist()
+
+    assert run(saker.aot_function(fn, partition_fn=partition)) == run(fn)
