@@ -20,7 +20,7 @@ from saker._export import aot_export_joint_simple, aot_export_module
 from saker._graph import Graph
 from saker._logs import from_environment, set_logs
 from saker._stats import reset, stats
-from saker.errors import CaptureError, ParseError, Refusal, RunError, VerifyError
+from saker.errors import CaptureError, MutationError, ParseError, Refusal, RunError, VerifyError
 
 from_environment()
 
@@ -30,6 +30,7 @@ __all__ = [
     "CaptureError",
     "Explanation",
     "Graph",
+    "MutationError",
     "ParseError",
     "Refusal",
     "RunError",

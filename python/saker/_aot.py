@@ -18,10 +18,10 @@ from saker._capture import as_capture_error
 from saker._checkpoint import checkpoints
 from saker._compiling import compiling
 from saker._doors import doors
-from saker._fakes import is_fake, mode_of, without_fakes
+from saker._fakes import FakesAsTensors, is_fake, mode_of, without_fakes
 from saker._stats import count
 from saker._subclasses import taken_apart
-from saker.errors import CaptureError, FakeTensorError, Refusal
+from saker.errors import CaptureError, FakeTensorError, MutationError, Refusal
 
 
 class _SeesOperators(TorchDispatchMode):
@@ -120,15 +120,35 @@ class _Compiled:
                     kind = type(self.recorded.opaque[0]).__name__
                     return None, f"a result is a {kind}, which each call makes anew and which may hold tensors"
                 return made
+        except MutationError:  # told by what was captured
+            count("graphs")
+            raise
         except CaptureError:
             raise
         except Refusal as error:
             raise as_capture_error(error) from error
         except AssertionError as error:
-            raise_if_fake(error)
+            if "FakeTensor" in str(error):
+                self._refuse_fakes(tensors, options, error)
             raise
         finally:
             torch.default_generator.set_state(generator)
+
+    def _refuse_fakes(self, tensors: list[torch.Tensor], options: _Options, error: AssertionError) -> None:
+        """Captures with ordinary tensors in the place of fake ones, to say which these are."""
+        fakes = FakesAsTensors()
+        try:
+            with doors, compiling(), checkpoints, fakes:
+                native, _ = _C.aot_compile(
+                    self.recorded.call, tensors, options.min_cut, options.memory_budget, [], None
+                )
+        except Exception:  # the first error is the one to tell
+            native = None
+        count("graphs", native is not None)
+        found = ", ".join(f"{fake.dtype} of {tuple(fake.shape)}" for fake in fakes.found)
+        raise FakeTensorError(
+            f"Unexpected fake tensor: the function uses one that is no argument ({found or 'unknown'}); it has no data"
+        ) from error
 
     def _use_compilers(self, options: _Options, graphs: Graphs) -> None:
         forward = options.forward if self.native.training else options.inference

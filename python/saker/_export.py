@@ -59,6 +59,7 @@ def aot_export_module(
 
     dynamic = [False] * len(names) + [_is_dynamic(leaf, dynamic_shapes) for leaf in user]
     request = Request(fn, [*state, *user], decompositions, dynamic, loss and loss.roots)
+    request.refusals = loss.refusals if loss else []
     with contextlib.nullcontext() if trace_joint else torch.no_grad(), _attributes_kept(mod):
         traced = trace(request)
     _refuse_missing_gradients(traced, request.leaves, names, trace_joint)
@@ -82,11 +83,9 @@ def aot_export_joint_simple(
     what shares memory with them.
     """
     leaves, in_spec = pytree.tree_flatten(list(args))
-    if not all(child.is_leaf() for child in in_spec.children()):
-        refuse(f"aot_export_joint_simple requires individual inputs not to be pytrees. in_spec={in_spec}")
 
     def fn(leaves: list[Any]) -> tuple[Any, dict[int, torch.Tensor]]:
-        return func(*leaves), {}
+        return func(*pytree.tree_unflatten(leaves, in_spec)), {}
 
     def roots(results: list[Any]) -> list[torch.Tensor]:
         return [r for r in results if isinstance(r, torch.Tensor) and r.requires_grad]
@@ -96,6 +95,8 @@ def aot_export_joint_simple(
     request = Request(fn, leaves, decompositions, dynamic, roots if joint else None, tangents=joint)
     with contextlib.nullcontext() if trace_joint else torch.no_grad():
         traced = trace(request)
+    if not all(child.is_leaf() for child in in_spec.children()):
+        refuse(f"aot_export_joint_simple requires individual inputs not to be pytrees. in_spec={in_spec}")
     if traced.written:
         refuse(f"aot_export_joint_simple does not support input mutations: argument {next(iter(traced.written))}")
     if traced.aliases:
@@ -116,6 +117,7 @@ class _Loss:
                 "with trace_joint=True one of the results must be a scalar loss: give its number as output_loss_index"
             )
         self.index = index
+        self.refusals: list[str] = []  # told when the capture is over
 
     def outputs(self, result: Any) -> tuple[Any, ...]:
         if isinstance(result, torch.Tensor):
@@ -127,7 +129,7 @@ class _Loss:
         self.index %= len(result)
         for i, tensor in enumerate(result):
             if i != self.index and isinstance(tensor, torch.Tensor) and tensor.requires_grad:
-                refuse(
+                self.refusals.append(
                     "Found an output of the forward that requires gradients, that was not the scalar loss: "
                     f"the loss is result {self.index}, and result {i} requires gradients too; call detach() on it"
                 )
@@ -136,9 +138,11 @@ class _Loss:
 
     def _check(self, loss: Any) -> None:
         if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
-            refuse(f"The output at index {self.index} was marked as the loss, but it does not require gradients")
-        if loss.numel() != 1:
-            refuse(
+            self.refusals.append(
+                f"The output at index {self.index} was marked as the loss, but it does not require gradients"
+            )
+        elif loss.numel() != 1:
+            self.refusals.append(
                 f"We require the output marked as the loss (at index {self.index}) to be a scalar, but it has shape "
                 f"{loss.shape}"
             )

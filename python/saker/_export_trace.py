@@ -47,6 +47,7 @@ class Request:
     # From the results' leaves and the leaves of the arguments to what is differentiated, and by what.
     differentiate: Callable[[list[Any]], list[torch.Tensor]] | None = None
     tangents: bool = False
+    refusals: list[str] = dataclasses.field(default_factory=list)  # told by `fn` and `differentiate`
 
 
 class _Tracing:
@@ -55,20 +56,24 @@ class _Tracing:
         self.leaves = without_fakes(request.leaves)
         self.places = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
         self.given = [self.leaves[i] for i in self.places]
-        _refuse_what_is_no_plain_tensor(self.given)
+        _refuse_subclasses(self.given)
         self.replaced: dict[int, Any] = {}
         self.aliases = ""
+        self.refusals: list[str] = []  # what the capture has shown that no exported graph can do
 
     def run(self) -> Traced:
         tensors = _each_in_memory_of_its_own(self.given)
         try:
-            graph = capture(self._call, *tensors, dynamic=self._dynamic_sizes()).functional()
+            recorded = capture(self._call, *tensors, dynamic=self._dynamic_sizes())
         except AssertionError as error:
             raise_if_fake(error)
             raise
         count("graphs")
-        count("operators", len(graph))
-        return self._build(graph)
+        count("operators", len(recorded))
+        self._refuse_functional_random()
+        for message in [*self.refusals, *self.request.refusals]:
+            refuse(message)
+        return self._build(recorded.functional())
 
     def _dynamic_sizes(self) -> dict[int, dict[int, str]]:
         """Sizes that are equal now are taken to stay equal, as PyTorch does."""
@@ -78,6 +83,12 @@ class _Tracing:
                 named = {dim: f"s{size}" for dim, size in enumerate(tensor.shape) if size >= 2}
                 sizes.update({number: named} if named else {})
         return sizes
+
+    @staticmethod
+    def _refuse_functional_random() -> None:
+        config = sys.modules.get("torch._functorch.config")
+        if config is not None and config.functionalize_rng_ops:
+            refuse("Functionalized RNG is not currently supported in the aot_export workflow; turn it off")
 
     # --- inside of the capture ---
 
@@ -93,7 +104,7 @@ class _Tracing:
         self._note_aliases(stand_ins)
         tangents: list[torch.Tensor] = []
         self.gradients: list[Any] = []
-        if self.request.differentiate:
+        if self.request.differentiate and not self.refusals and not self.request.refusals:
             roots = self.request.differentiate(self.results)
             tangents = [_like(root) for root in roots] if self.request.tangents else []
             self._differentiate(roots, tangents, leaves)
@@ -115,14 +126,15 @@ class _Tracing:
             name = f"argument {self.places[number]}"
             now = [stand_in.size(), stand_in.stride(), stand_in.storage_offset()]
             if now != geometry or not _C.share_memory(stand_in, memory):
-                refuse(
+                self.refusals.append(
                     f"Found an input that received a metadata mutation ({name}): "
                     "an exported graph gives new contents, not other sizes, strides or memory"
                 )
+                continue
             if stand_in._version == 0:
                 continue
             if self.given[number].requires_grad:
-                refuse(
+                self.refusals.append(
                     f"Found a graph input that requires gradients, and received a mutation ({name}): "
                     "write to a copy of it, or detach it outside"
                 )
@@ -134,12 +146,12 @@ class _Tracing:
             if other == number:
                 continue
             if given is tensor:
-                refuse(
+                self.refusals.append(
                     f"Encountered duplicated inputs that are mutated in the graph: {name} is argument "
                     f"{self.places[other]} too; pass a copy"
                 )
-            if _C.share_memory(given, tensor):
-                refuse(
+            elif _C.share_memory(given, tensor):
+                self.refusals.append(
                     f"Encountered aliased inputs that are mutated in the graph: {name} shares memory with argument "
                     f"{self.places[other]}; pass a copy"
                 )
@@ -188,13 +200,10 @@ class _Tracing:
         return Traced(module, placeholders[: len(names)], written, results, gradients, self.out_spec, self.aliases)
 
 
-def _refuse_what_is_no_plain_tensor(tensors: list[torch.Tensor]) -> None:
+def _refuse_subclasses(tensors: list[torch.Tensor]) -> None:
     for tensor in tensors:
         if is_traceable_wrapper_subclass(tensor):
             refuse(f"a tensor subclass among the arguments cannot be exported: {type(tensor).__name__}")
-    config = sys.modules.get("torch._functorch.config")
-    if config is not None and config.functionalize_rng_ops:
-        refuse("Functionalized RNG is not currently supported in the aot_export workflow; turn it off")
 
 
 def _each_in_memory_of_its_own(tensors: list[torch.Tensor]) -> list[torch.Tensor]:

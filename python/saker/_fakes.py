@@ -6,6 +6,8 @@ import sys
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 
 def is_fake(value: Any) -> bool:
@@ -55,6 +57,26 @@ class _Memory:
             whole = max(least, _number(fake.untyped_storage().nbytes()) // fake.dtype.itemsize)
             self._rows[key] = torch.empty(whole, dtype=fake.dtype, device=fake.device)
         return self._rows[key]
+
+
+class FakesAsTensors(TorchDispatchMode):
+    """Operators get ordinary tensors without data in place of fake ones that a function has found somewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._memory = _Memory()
+        self.found: list[torch.Tensor] = []
+
+    def _real(self, fake: torch.Tensor) -> torch.Tensor:
+        self.found += [] if any(known is fake for known in self.found) else [fake]
+        return self._memory.real(fake)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        def replace(value: Any) -> Any:
+            return self._real(value) if is_fake(value) else value
+
+        args, kwargs = pytree.tree_map(replace, (args, kwargs or {}))
+        return func(*args, **kwargs)
 
 
 def without_fakes(leaves: list[Any]) -> list[Any]:

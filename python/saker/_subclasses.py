@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch.utils import _pytree as pytree
@@ -51,6 +51,45 @@ def _inner(tensor: torch.Tensor, form: _Form) -> list[torch.Tensor]:
     return found
 
 
+def _raise_wrong_guess(expected: str, found: str) -> NoReturn:
+    raise RuntimeError(
+        "\nDuring the backward, we encountered a tensor subclass where we guessed its\nmetadata incorrectly.\n\n"
+        f"The backward was compiled for a gradient that is {expected}, and is given {found}. Give one of the same "
+        "kind, or a gradient that turns into one (__coerce_same_metadata_as_tangent__)."
+    )
+
+
+def _kind(form: _Form | None) -> str:
+    if form is None:
+        return "a plain tensor"
+    inside = ", ".join(_kind(part) for _, part in form.parts if part)
+    return f"a {form.kind.__name__}" + (f" of {inside}" if inside else "")
+
+
+def _as_guessed(gradient: torch.Tensor, form: _Form | None) -> torch.Tensor:
+    """The gradient as a tensor of this form; most are."""
+    found = _form_of(gradient)
+    if _same_kind(found, form):
+        return gradient
+    coerce = getattr(gradient, "__coerce_same_metadata_as_tangent__", None)
+    kind, context = (form.kind, form.context) if form else (torch.Tensor, None)
+    coerced = coerce(context, kind) if coerce else None
+    if coerced is None or not _same_kind(_form_of(coerced), form):
+        _raise_wrong_guess(_kind(form), _kind(found))
+    return coerced
+
+
+def _same_kind(left: _Form | None, right: _Form | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return (
+        left.kind is right.kind
+        and left.context == right.context
+        and [name for name, _ in left.parts] == [name for name, _ in right.parts]
+        and all(_same_kind(a, b) for (_, a), (_, b) in zip(left.parts, right.parts, strict=True))
+    )
+
+
 class _SakerToInner(torch.autograd.Function):
     @staticmethod
     def forward(ctx, form: _Form, outer: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -59,7 +98,7 @@ class _SakerToInner(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients: torch.Tensor) -> tuple[Any, ...]:
-        return None, _SakerToOuter.apply(ctx.form, *gradients)
+        return None, _SakerToOuter.apply(ctx.form, *[_as_guessed(gradient, None) for gradient in gradients])
 
 
 class _SakerToOuter(torch.autograd.Function):
@@ -70,12 +109,57 @@ class _SakerToOuter(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient: torch.Tensor) -> tuple[Any, ...]:
+        gradient = _as_guessed(gradient, ctx.form)
+        return None, *_SakerToInner.apply(_form_of(gradient), gradient)
+
+
+class _SakerResult(_SakerToOuter):
+    """A result of a call, which tells by the number of the backward that it was given a gradient."""
+
+    @staticmethod
+    def forward(ctx, form: _Form, given: set[int], *inner: torch.Tensor) -> torch.Tensor:
+        ctx.given = given
+        return _SakerToOuter.forward(ctx, form, *inner)
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> tuple[Any, ...]:
+        ctx.given.add(torch._C._current_graph_task_id())
+        return None, *_SakerToOuter.backward(ctx, gradient)
+
+
+class _SakerSplit(torch.autograd.Function):
+    """A plain tensor whose gradient is made of several: itself, and something for each of the others to go to.
+
+    Where no result of a class has a gradient, that of the plain tensor is a plain one.
+    """
+
+    @staticmethod
+    def forward(ctx, form: _Form, given: set[int], plain: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.form, ctx.given = form, given
+        return plain.detach(), *(plain.new_zeros(()).expand_as(plain) for _ in range(form.plain - 1))
+
+    @staticmethod
+    def backward(ctx, *gradients: torch.Tensor) -> tuple[Any, ...]:
+        parts = [_as_guessed(gradient, None) for gradient in gradients]
+        if torch._C._current_graph_task_id() not in ctx.given:
+            return None, None, parts[0]
+        return None, None, _SakerToOuter.apply(ctx.form, *parts)
+
+
+class _SakerJoin(torch.autograd.Function):
+    """The plain tensor again, while capturing."""
+
+    @staticmethod
+    def forward(ctx, plain: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        ctx.count = 1 + len(others)
+        return plain.detach()
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> tuple[Any, ...]:
         form = _form_of(gradient)
-        if form is None:
-            raise RuntimeError(
-                f"the gradient of a {ctx.form.kind.__name__} is a plain tensor; give one of the same class"
-            )
-        return None, *_SakerToInner.apply(form, gradient)
+        if form is None or form.plain != ctx.count:
+            raise _NotApart("Unsupported", "the gradient of a plain tensor is of another class than before")
+        return tuple(_inner(gradient, form))
 
 
 class _NotApart(CaptureError):
@@ -94,15 +178,16 @@ class Wrapping:
         self.any = any(form is not None for form in self.forms)
 
     def unwrap(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        if not self.any:
-            return tensors
-        plain: list[torch.Tensor] = []
+        return [plain for part in self._parts(tensors) for plain in part] if self.any else tensors
+
+    def _parts(self, tensors: list[torch.Tensor]) -> list[Sequence[torch.Tensor]]:
         known: dict[int, Sequence[torch.Tensor]] = {}  # what is given twice has one inside
+        parts = []
         for form, tensor in zip(self.forms, tensors, strict=True):
             if id(tensor) not in known:
                 known[id(tensor)] = self._inside(form, tensor)
-            plain += known[id(tensor)]
-        return plain
+            parts.append(known[id(tensor)])
+        return parts
 
     @staticmethod
     def _inside(form: _Form | None, tensor: torch.Tensor) -> Sequence[torch.Tensor]:
@@ -112,7 +197,8 @@ class Wrapping:
             raise TypeError(f"the function was compiled for a {form.kind.__name__}, not a {type(tensor).__name__}")
         return _SakerToInner.apply(form, tensor) if tensor.requires_grad else _inner(tensor, form)
 
-    def wrap(self, plain: list[torch.Tensor]) -> list[torch.Tensor]:
+    def wrap(self, plain: list[torch.Tensor], given: set[int] | None = None) -> list[torch.Tensor]:
+        """With ``given``, as results of a call: numbers of backwards that give one of them a gradient."""
         if not self.any:
             return plain
         inner = iter(plain)
@@ -123,9 +209,70 @@ class Wrapping:
             key = tuple(id(part) for part in parts)
             if form and key not in known:
                 differentiable = any(part.requires_grad for part in parts)
-                known[key] = _SakerToOuter.apply(form, *parts) if differentiable else form.build(iter(parts))
+                if not differentiable:
+                    known[key] = form.build(iter(parts))
+                elif given is None:
+                    known[key] = _SakerToOuter.apply(form, *parts)
+                else:
+                    known[key] = _SakerResult.apply(form, given, *parts)
             tensors.append(known[key] if form else parts[0])
         return tensors
+
+
+class _SakerNote(torch.autograd.Function):
+    """The same tensor, while capturing; tells what its gradient is."""
+
+    @staticmethod
+    def forward(ctx, told: Callable[[_Form], None], plain: torch.Tensor) -> torch.Tensor:
+        ctx.told = told
+        return plain.detach()
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> tuple[Any, ...]:
+        form = _form_of(gradient)
+        if form is None:
+            return None, gradient
+        ctx.told(form)
+        return None, _inner(gradient, form)[0]  # this capture is not used
+
+
+class _Inputs(Wrapping):
+    """Arguments; beside subclasses, plain tensors may get gradients that are such."""
+
+    def __init__(self, tensors: list[torch.Tensor]) -> None:
+        super().__init__(tensors)
+        self.gradients: dict[int, _Form] = {}  # by plain argument, where they are known to be of a class
+        self.settled = not any(form is None and t.requires_grad for form, t in zip(self.forms, tensors, strict=True))
+
+    def told(self, place: int, form: _Form) -> None:
+        if self.settled:
+            raise _NotApart("Unsupported", "the gradient of a plain tensor is of another class than before")
+        self.gradients[place] = form
+
+    def unwrap(self, tensors: list[torch.Tensor], given: set[int] | None = None) -> list[torch.Tensor]:
+        plain: list[torch.Tensor] = []
+        for place, (part, tensor) in enumerate(zip(self._parts(tensors), tensors, strict=True)):
+            form = self.gradients.get(place)
+            if form is None:
+                plain += part
+            elif tensor.requires_grad:
+                plain += _SakerSplit.apply(form, given, tensor)
+            else:
+                plain += [tensor, *(tensor.new_zeros(()).expand_as(tensor) for _ in range(form.plain - 1))]
+        return plain
+
+    def wrap(self, plain: list[torch.Tensor]) -> list[torch.Tensor]:
+        given, taken = iter(plain), []
+        for place, form in enumerate(self.forms):
+            count = self.gradients[place].plain if place in self.gradients else 1
+            parts = [next(given) for _ in range(form.plain if form else count)]
+            if form is None and parts[0].requires_grad:
+                if place in self.gradients:
+                    parts = [_SakerJoin.apply(*parts)]
+                elif _C.trace_mode() == "capture" and not self.settled:
+                    parts = [_SakerNote.apply(functools.partial(self.told, place), parts[0])]
+            taken += parts if form else parts[:1]
+        return super().wrap(taken)
 
 
 class _Apart:
@@ -133,7 +280,7 @@ class _Apart:
 
     def __init__(self, fn: Callable, compiler: Callable, leaves: list[Any], spec: pytree.TreeSpec) -> None:
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-        self.inputs = Wrapping([leaves[i] for i in places])
+        self.inputs = _Inputs([leaves[i] for i in places])
         constants = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
 
         def flat(*plain: torch.Tensor) -> list[torch.Tensor]:
@@ -142,22 +289,46 @@ class _Apart:
             for place, tensor in zip(places, tensors, strict=True):
                 given[place] = tensor
             before = [_geometry(tensor) for tensor in tensors]
+            versions = {place: tensors[place]._version for place in self.inputs.gradients}
             args, kwargs = pytree.tree_unflatten(given, spec)
             results, self.spec = pytree.tree_flatten(fn(*args, **kwargs))
             if _C.trace_mode() == "capture" and before != [_geometry(tensor) for tensor in tensors]:
                 raise _NotApart("Unsupported", "a tensor subclass is given other sizes or strides")
+            if _C.trace_mode() == "capture" and any(tensors[i]._version != v for i, v in versions.items()):
+                raise _NotApart("Unsupported", "a plain tensor whose gradient is a subclass is written")
+            if _C.trace_mode() == "capture":
+                self._check_gradients(
+                    [leaf for leaf in results if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+                )
             self.results = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in results]
             self.tensors = [i for i, leaf in enumerate(results) if isinstance(leaf, torch.Tensor)]
             self.outputs = Wrapping([results[i] for i in self.tensors])
             return self.outputs.unwrap([results[i] for i in self.tensors])
 
         self.places = places
+        self.flat, self.compiler = flat, compiler
         self.call = compiler(flat)
 
+    def _check_gradients(self, results: list[torch.Tensor]) -> None:
+        """Which results are given gradients must tell of what class those of plain arguments are."""
+        of_classes = sum(is_traceable_wrapper_subclass(result) for result in results)
+        if self.inputs.gradients and of_classes > 1 and of_classes < len(results):
+            raise _NotApart("Unsupported", "the class of a plain tensor's gradient depends on the gradients of results")
+
+    def _settle(self, tensors: list[torch.Tensor]) -> None:
+        """Compiles; and again, where that shows a gradient of a plain tensor to be made of several."""
+        self.call.prepare(*self.inputs.unwrap(tensors))
+        self.inputs.settled = True
+        self.call = self.compiler(self.flat)  # nothing is noted any more
+
     def __call__(self, leaves: list[Any]) -> Any:
-        returned = self.call(*self.inputs.unwrap([leaves[i] for i in self.places]))
+        tensors = [leaves[i] for i in self.places]
+        if not self.inputs.settled:
+            self._settle(tensors)
+        given: set[int] = set()
+        returned = self.call(*self.inputs.unwrap(tensors, given))
         results = list(self.results)
-        for place, tensor in zip(self.tensors, self.outputs.wrap(returned), strict=True):
+        for place, tensor in zip(self.tensors, self.outputs.wrap(returned, given), strict=True):
             results[place] = tensor
         return pytree.tree_unflatten(results, self.spec)
 

@@ -49,6 +49,13 @@ class FakeTensorError(CaptureError, AssertionError):
         CaptureError.__init__(self, "Unsupported", message)
 
 
+class MutationError(CaptureError, AssertionError):
+    """A function does to an argument what no compiled function can do again."""
+
+    def __init__(self, message: str) -> None:
+        CaptureError.__init__(self, "Unsupported", message)
+
+
 class AssignmentError(CaptureError, ValueError):
     """A module assigns tensors to attributes that are no buffers, which an exported graph cannot do."""
 

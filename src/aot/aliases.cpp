@@ -30,6 +30,11 @@ const c10::StorageImpl* storageOf(const at::Tensor& tensor) { return tensor.stor
 
 }  // namespace
 
+bool isLeafWithGrad(const at::Tensor& tensor) {
+  const torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  return meta && meta->requires_grad_ && !meta->grad_fn_;
+}
+
 Aliases::Object& Aliases::remember(const at::Tensor& tensor, size_t number) {
   objects_.push_back(std::make_unique<Object>(Object{tensor, number, {}}));
   byImpl_[tensor.unsafeGetTensorImpl()] = objects_.back().get();
@@ -63,6 +68,14 @@ void Aliases::addCaller(size_t number, const at::Tensor& standIn, ir::Value* bef
   callersOf_[storageOf(standIn)].push_back(&object);
 }
 
+void Aliases::addMoved(size_t number, const at::Tensor& standIn, const c10::Storage& before) {
+  ir::Value* value = trace_.valueOf(standIn);
+  remember(standIn, number).values.push_back(value);
+  const c10::Storage memory = standIn.storage();
+  moved_.push_back({number, trace_.makeTensor(value, &memory)});
+  left_.push_back(before.unsafeGetStorageImpl());
+}
+
 bool Aliases::isReshaped(size_t caller) const {
   return std::any_of(made_.begin(), made_.end(), [&](const Made& made) {
     return made.step.kind == Step::Kind::Geometry && made.step.source == caller && made.step.gradMode;
@@ -78,6 +91,7 @@ bool Aliases::isStale(const at::Tensor& tensor) const {
 void Aliases::noteFresh(const at::Tensor& output) {
   if (!output.defined() || callersOf_.contains(storageOf(output))) return;
   at::Tensor base = autogradBase(output);
+  if (objectOf(base)) return;
   std::vector<at::Tensor>& known = freshOf_[storageOf(output)];
   if (std::none_of(known.begin(), known.end(), [&](const at::Tensor& t) { return t.is_same(base); })) {
     known.push_back(base);
@@ -86,14 +100,24 @@ void Aliases::noteFresh(const at::Tensor& output) {
 
 void Aliases::find(const std::vector<at::Tensor>& outputs) {
   for (const at::Tensor& output : outputs) noteFresh(output);
+  for (const Moved& moved : moved_) noteFresh(moved.memory);
   for (const at::Tensor& output : outputs) {
     outputs_.push_back(output.defined() ? std::optional(numberOf(output)) : std::nullopt);
+    if (output.defined() && *outputs_.back() >= kResults && isLeafWithGrad(output)) {
+      leaves_.push_back(*outputs_.back());
+    }
   }
+  for (Moved& moved : moved_) moved.number = numberOf(moved.memory);
 }
 
 size_t Aliases::numberOf(const at::Tensor& tensor) {
   if (Object* known = objectOf(tensor)) return known->number;
   const c10::StorageImpl* storage = storageOf(tensor);
+  bool isLeft = std::find(left_.begin(), left_.end(), storage) != left_.end();
+  bool ofMoved = tensor.is_view() && std::any_of(moved_.begin(), moved_.end(), [&](const Moved& moved) {
+                   return objectOf(autogradBase(tensor)) && objectOf(autogradBase(tensor))->number == moved.caller;
+                 });
+  if (isLeft || ofMoved) throw NotAheadOfTime("an output is a view of an argument that comes to see other memory");
   bool callers = callersOf_.contains(storage);
   size_t number;
   if (tensor.is_view()) {
@@ -105,7 +129,7 @@ size_t Aliases::numberOf(const at::Tensor& tensor) {
   } else {
     number = numberOfFresh(tensor);
   }
-  if (number >= kMade && tensor.requires_grad() && !tensor.is_view()) {
+  if (number >= kMade && tensor.requires_grad() && !isLeafWithGrad(tensor) && !tensor.is_view()) {
     throw NotAheadOfTime("an output shares memory with another one, but not its history");
   }
   if (!objectOf(tensor)) remember(tensor, number).values.push_back(trace_.valueOf(tensor));
@@ -114,7 +138,6 @@ size_t Aliases::numberOf(const at::Tensor& tensor) {
 }
 
 size_t Aliases::addResult(const at::Tensor& tensor) {
-  if (tensor.requires_grad() && !tensor.grad_fn()) throw NotAheadOfTime("the function makes a leaf that requires grad");
   results.push_back(tensor);
   remember(tensor, kResults + results.size() - 1).values.push_back(trace_.valueOf(tensor));
   return kResults + results.size() - 1;
@@ -227,6 +250,10 @@ void Aliases::finish(Joint& joint) const {
     step.target = numbered(step.target);
     (made.early ? joint.early : joint.late).push_back(step);
   }
+  for (const Moved& moved : moved_) {
+    joint.late.push_back({Step::Kind::Memory, nullptr, numbered(moved.number), moved.caller});
+  }
+  for (size_t leaf : leaves_) joint.late.push_back({Step::Kind::Leaf, nullptr, numbered(leaf), numbered(leaf)});
   for (const std::optional<size_t>& output : outputs_) {
     joint.outputs.push_back(output ? std::optional(numbered(*output)) : std::nullopt);
   }

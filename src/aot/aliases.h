@@ -9,12 +9,17 @@
 
 namespace saker::aot {
 
+// A leaf that requires grad, as it is written down: asking a view for its history may raise.
+bool isLeafWithGrad(const at::Tensor& tensor);
+
 class Aliases {
  public:
   explicit Aliases(tracing::Trace& trace) : trace_(trace) {}
 
   // A tensor of the caller's, what stands for it, and the value it had before the call.
   void addCaller(size_t number, const at::Tensor& standIn, ir::Value* before);
+  // One that sees other memory after the call than before.
+  void addMoved(size_t number, const at::Tensor& standIn, const c10::Storage& before);
   // Finds all outputs. Afterwards `results` are the tensors that the graph has to return for them.
   void find(const std::vector<at::Tensor>& outputs);
   // Writes steps and outputs, once it is known how many results the graph has.
@@ -55,6 +60,14 @@ class Aliases {
   std::vector<Made> made_;
   std::vector<size_t> maker_;  // by number of a made tensor: the step
   std::vector<std::optional<size_t>> outputs_;
+  struct Moved {
+    size_t caller;
+    at::Tensor memory;  // what it sees
+    size_t number = 0;
+  };
+  std::vector<Moved> moved_;
+  std::vector<const c10::StorageImpl*> left_;  // the memory they saw before
+  std::vector<size_t> leaves_;
 };
 
 }  // namespace saker::aot

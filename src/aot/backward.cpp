@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include "aot/twice.h"
 #include "aten/trace_key.h"
@@ -41,6 +42,11 @@ variable_list Backward::apply(variable_list&& tangents) {
 }
 
 variable_list Backward::followed(const variable_list& tangents) {
+  if (saved_.writesDifferentiable) {
+    throw std::runtime_error(
+        "aot_autograd does not support input mutations with requires_grad in backward for create_graph=True: the "
+        "backward writes to an argument that requires grad, and is to be differentiated itself");
+  }
   std::vector<at::Tensor> primals;
   for (const SavedVariable& primal : saved_.primals) primals.push_back(primal.unpack(getptr()));
   return gradientsByAutograd(*plan_, primals, tangents, saved_.generator);
@@ -89,12 +95,26 @@ variable_list Backward::compiled(variable_list tangents, const std::vector<bool>
     aten::BelowAutograd below;
     gradients = part.run(std::move(inputs), saved_.numbers);
   }
+  write({gradients.begin() + static_cast<std::ptrdiff_t>(joint.gradientOf.size()), gradients.end()});
+  gradients.resize(joint.gradientOf.size());
   for (size_t i = 0; i < gradients.size(); ++i) {
     bool reached = false;
     for (size_t k = 0; k < given.size(); ++k) reached |= given[k] && joint.reaches[k][i];
     if (!reached) gradients[i].reset();
   }
   return gradients;
+}
+
+// What the function's own backward writes to the caller's tensors.
+void Backward::write(const variable_list& contents) const {
+  for (size_t i = 0; i < contents.size(); ++i) {
+    const at::Tensor& target = saved_.written[i];
+    {
+      aten::RunForReal below;
+      target.copy_(contents[i]);
+    }
+    for (uint32_t k = 0; k < plan_->joint.backwardWrites[i].versions; ++k) torch::autograd::impl::bump_version(target);
+  }
 }
 
 void Backward::free() {

@@ -22,6 +22,8 @@ class Backward final : public torch::autograd::Node {
     sym::Assignment symbols;
     at::Tensor generator;
     Versions versions;
+    std::vector<at::Tensor> written;  // by backwardWrites of the joint graph: the caller's tensors
+    bool writesDifferentiable = false;
   };
   void save(Saved saved) { saved_ = std::move(saved); }
   void expect(Versions versions) { saved_.versions = std::move(versions); }
@@ -34,6 +36,7 @@ class Backward final : public torch::autograd::Node {
   torch::autograd::variable_list compiled(torch::autograd::variable_list tangents, const std::vector<bool>& given,
                                           const std::vector<bool>& wanted);
   torch::autograd::variable_list followed(const torch::autograd::variable_list& tangents);
+  void write(const torch::autograd::variable_list& contents) const;
   at::Tensor asTold(size_t index, at::Tensor tangent) const;
   void free();
 

@@ -4,6 +4,7 @@
 #include <ATen/Context.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/SavedTensorHooks.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
@@ -143,6 +144,10 @@ class Call {
     }
     packPrimals();
     pack(saved);
+    for (const Joint::BackwardWrite& write : joint_.backwardWrites) {
+      saved_.written.push_back(tensors_[write.caller].detach());
+      saved_.writesDifferentiable |= tensors_[write.caller].requires_grad();
+    }
     saved_.symbols = symbols_;
     node_->save(std::move(saved_));
   }
@@ -233,10 +238,18 @@ class Call {
       tensors_[write.caller].copy_(result(write.result));
     }
     moveVersions();
+    for (const Joint::Resize& resize : joint_.resizes) resizeMemory(tensors_[resize.caller], resize.bytes);
     if (!plan_->late.empty()) plan_->late.run(tensors_, symbols_);
     for (size_t i = 0; i < joint_.historyOf.size(); ++i) {
       if (joint_.historyOf[i]) tensors_[i].grad_fn();
     }
+  }
+
+  static void resizeMemory(const at::Tensor& tensor, int64_t bytes) {
+    static const c10::OperatorHandle op =
+        c10::Dispatcher::singleton().findSchemaOrThrow("inductor::resize_storage_bytes_", "");
+    torch::jit::Stack stack{tensor.detach(), bytes};
+    op.callBoxed(&stack);
   }
 
   void writeHidden(const Write& write) {

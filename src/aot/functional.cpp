@@ -40,7 +40,8 @@ class Functional {
     reorder(tangents);
     noteSources();
     noteRandom();
-    checkBackwardWrites();
+    noteBackwardWrites();
+    takeResizes();
     passes::RunOptions options;
     options.verify = false;
     passes::RunResult ran = passes::run(graph(), "functionalize-recorded,dce", options);
@@ -53,6 +54,7 @@ class Functional {
 
  private:
   ir::Graph& graph() { return *joint_.program->graph; }
+  const ir::Graph& graph() const { return *joint_.program->graph; }
   ir::Node* end() { return graph().top()->terminator(); }
 
   void reorder(std::span<const ir::Value* const> tangents) {
@@ -101,15 +103,61 @@ class Functional {
     }
   }
 
-  // What a backward writes to is written when it runs, which a call cannot redo.
-  void checkBackwardWrites() const {
+  // What a backward writes to is written when it runs.
+  void noteBackwardWrites() {
+    std::vector<size_t> primalOf(joint_.recording->graph->top()->parameters().size(), kNone);
+    for (size_t i = 0; i < joint_.primals; ++i) primalOf[joint_.recordedPlace[i]] = i;
+    backwardVersions_.resize(joint_.primals);
+    std::vector<bool> inForward(joint_.primals);
     for (const ir::Node* node = joint_.recording->graph->top()->first(); node; node = node->next()) {
       const ops::Operator* op = ops::of(node);
-      if (node->id() < joint_.forwardNodes || !op || !op->writes) continue;
+      if (!op || !op->writes) continue;
       for (size_t i = 0; i < node->args().size(); ++i) {
         if (!(op->writes >> i & 1) || !node->arg(i).isValue()) continue;
-        if (parameterOf(node->arg(i).toValue())) throw NotAheadOfTime("the backward writes to a tensor of the caller");
+        const ir::Value* written = parameterOf(node->arg(i).toValue());
+        if (!written) continue;
+        size_t primal = primalOf[written->index()];
+        if (node->id() < joint_.forwardNodes) {
+          if (primal != kNone) inForward[primal] = true;
+          continue;
+        }
+        if (primal == kNone || inForward[primal] || !mayWriteLater(primal)) {
+          throw NotAheadOfTime("the backward writes to a tensor of the caller");
+        }
+        if (op->cost == ops::Cost::View) throw Refused("an input that had its metadata mutated in the backward");
+        ++backwardVersions_[primal];
       }
+    }
+  }
+
+  // An argument on memory of its own, written by a backward that always runs as a whole.
+  bool mayWriteLater(size_t primal) const {
+    const Joint::Primal& source = joint_.sources[primal];
+    bool shared = std::any_of(joint_.members.begin(), joint_.members.end(),
+                              [&](const Joint::Member& member) { return member.argument == source.caller; });
+    size_t tangents = graph().top()->parameters().size() - joint_.primals;
+    return source.caller < joint_.arguments && !source.flat && !shared && tangents == 1;
+  }
+
+  // Memory that is given another length, and not looked at afterwards.
+  void takeResizes() {
+    for (ir::Node *node = graph().top()->first(), *next; node != end(); node = next) {
+      next = node->next();
+      if (node->op()->qualified != "inductor::resize_storage_bytes_") continue;
+      ir::Value* resized = node->operand(0);
+      bool argument = resized->isParameter() && resized->index() < joint_.primals &&
+                      joint_.sources[resized->index()].caller < joint_.arguments &&
+                      node->arg(1).kind() == ir::Arg::Kind::Int;
+      if (!argument) throw NotAheadOfTime("memory that is no argument's is given another length");
+      for (const ir::Node* later = next; later; later = later->next()) {
+        for (size_t i = 0; i < later->operandCount(); ++i) {
+          if (parameterOf(later->operand(i)) == resized) {
+            throw NotAheadOfTime("memory that is given another length is used afterwards");
+          }
+        }
+      }
+      joint_.resizes.push_back({joint_.sources[resized->index()].caller, node->arg(1).toInt()});
+      graph().erase(node);
     }
   }
 
@@ -180,6 +228,11 @@ class Functional {
     for (size_t i = 0; i < joint_.primals; ++i) {
       if (!contents_[i]) continue;
       const Joint::Primal& source = joint_.sources[i];
+      if (backwardVersions_[i] != 0) {
+        joint_.backwardWrites.push_back({source.caller, backwardVersions_[i]});
+        returned.push_back(ir::Arg::value(contents_[i]));
+        continue;
+      }
       bool done = std::any_of(joint_.writes.begin(), joint_.writes.end(),
                               [&](const Write& w) { return w.visible && w.caller == source.caller; });
       if (done) continue;
@@ -203,8 +256,11 @@ class Functional {
     return node && node->op() == expand && node->operand(0)->type() == value->type() ? node->operand(0) : value;
   }
 
+  static constexpr size_t kNone = ~size_t{0};
+
   Joint& joint_;
-  std::vector<ir::Value*> contents_;  // by primal: what was written to it
+  std::vector<uint32_t> backwardVersions_;  // by primal: how often the backward writes it
+  std::vector<ir::Value*> contents_;        // by primal: what was written to it
 };
 
 }  // namespace

@@ -112,7 +112,7 @@ class JointCapture {
     noteMembers();
     for (size_t i = 0; i < standIns_.size(); ++i) shareVersion(i);
     for (const at::Tensor& standIn : standIns_) {
-      before_.push_back(standIn.defined() ? standIn.storage().unsafeGetStorageImpl() : nullptr);
+      before_.push_back(standIn.defined() ? standIn.storage() : c10::Storage());
       requiredGrad_.push_back(standIn.defined() && standIn.requires_grad());
     }
   }
@@ -141,6 +141,13 @@ class JointCapture {
       if (!shares || !given_[i].defined() || firstOf(i) != i) continue;
       joint_.members.push_back({i, given_[i].sizes().vec(), given_[i].strides().vec(), given_[i].storage_offset()});
     }
+  }
+
+  bool sharesMemory(size_t caller) const {
+    for (size_t i = 0; i < memories_.size(); ++i) {
+      if (i != caller && memories_[i] == memories_[caller]) return true;
+    }
+    return false;
   }
 
   size_t firstOf(size_t argument) const {
@@ -185,7 +192,7 @@ class JointCapture {
       standIns_.push_back(input.tensor);
       values_.push_back(input.value);
       edges_.push_back(edgeOf(input.tensor));
-      before_.push_back(input.storage.unsafeGetStorageImpl());
+      before_.push_back(input.storage);
       requiredGrad_.push_back(input.tensor.requires_grad());
     }
   }
@@ -215,11 +222,7 @@ class JointCapture {
     if (output.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) {
       throw NotAheadOfTime("an output is a tensor subclass, and no argument is");
     }
-    // As it is written down: asking a view for its history may raise.
-    const torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(output);
-    if (meta && meta->requires_grad_ && !meta->grad_fn_ && !isCaller(output)) {
-      throw NotAheadOfTime("the function makes a leaf that requires grad");
-    }
+    if (isLeafWithGrad(output) && !isCaller(output)) leaves_.push_back(edgeOf(output));
     if (output.layout() != c10::kStrided || !output.has_storage()) throw NotAheadOfTime("an output is not dense");
     if (output.is_inference() && !c10::InferenceMode::is_enabled()) {
       bool given = std::any_of(standIns_.begin(), standIns_.end(),
@@ -230,7 +233,8 @@ class JointCapture {
 
   void checkCaller(size_t caller, Aliases& aliases) {
     const at::Tensor& standIn = standIns_[caller];
-    if (standIn.storage().unsafeGetStorageImpl() != before_[caller]) {
+    bool moved = standIn.storage().unsafeGetStorageImpl() != before_[caller].unsafeGetStorageImpl();
+    if (moved && (isClosed(caller) || sharesMemory(caller))) {
       throw NotAheadOfTime("an argument comes to see other memory");
     }
     if (isClosed(caller)) {
@@ -239,7 +243,12 @@ class JointCapture {
       joint_.versions.push_back(standIn.is_inference() ? 0 : static_cast<uint32_t>(standIn._version()));
       if (hasHooks(standIn)) throw NotAheadOfTime("the function registers a hook on an argument");
     }
-    aliases.addCaller(caller, standIn, values_[caller]);
+    if (moved) {
+      aliases.addMoved(caller, standIn, before_[caller]);
+      moved_.push_back(caller);
+    } else {
+      aliases.addCaller(caller, standIn, values_[caller]);
+    }
     if (isClosed(caller)) {
       if (joint_.versions.back() != 0 && standIn.requires_grad()) {
         throw NotAheadOfTime("the function writes to a tensor that it closes over and that requires grad");
@@ -253,7 +262,7 @@ class JointCapture {
 
   void noteResult(const at::Tensor& result) {
     Result noted;
-    noted.differentiable = result.requires_grad();
+    noted.differentiable = result.requires_grad() && !isLeafWithGrad(result);
     noted.versions = result.is_inference() ? 0 : static_cast<uint32_t>(result._version());
     joint_.results.push_back(noted);
   }
@@ -270,6 +279,12 @@ class JointCapture {
         continue;
       }
       if (i < given_.size() && firstOf(i) != i) continue;
+      if (std::find(moved_.begin(), moved_.end(), i) != moved_.end()) {
+        if (isLeafWithGrad(standIn) || !isRebased(i)) continue;
+        throw Refused("argument " + std::to_string(i) +
+                      " is given other memory by set_, but the input has other mutations that we cannot do on that "
+                      "memory again where autograd sees them; write to it before set_, or under no_grad");
+      }
       bool visible = isRebased(i) && isWritten(i);
       joint_.historyOf[i] = isRebased(i);
       if (joint_.historyOf[i]) checkWritable(i);
@@ -325,7 +340,15 @@ class JointCapture {
       wanted.push_back(edges_[i]);
       joint_.gradientOf.push_back(i);
     }
-    joint_.training = !roots.empty() && !wanted.empty();
+    Paths toLeaves(roots, leaves_);
+    for (const Edge& root : roots) {
+      std::vector<bool> reached = toLeaves.gradients(root.function.get());
+      if (std::find(reached.begin(), reached.end(), true) != reached.end()) {
+        throw NotAheadOfTime("the function gives a leaf that it makes, and what depends on it");
+      }
+    }
+    // What depends on leaves that nobody gets requires grad all the same.
+    joint_.training = !roots.empty();
     if (!joint_.training) {
       joint_.gradientOf.clear();
       for (Result& result : joint_.results) result.differentiable = false;
@@ -340,7 +363,7 @@ class JointCapture {
       tangents.push_back(capture_.addArgument(type));
       tangents_.push_back(trace().valueOf(tangents.back()));
     }
-    runBackward(roots, tangents, wanted);
+    if (!wanted.empty()) runBackward(roots, tangents, wanted);
     trace().observeReads(nullptr);
     Paths paths(roots, wanted);
     for (const Edge& root : roots) joint_.reaches.push_back(paths.gradients(root.function.get()));
@@ -398,8 +421,10 @@ class JointCapture {
   std::vector<at::Tensor> standIns_;
   std::vector<Edge> edges_;
   std::vector<ir::Value*> values_;
-  std::vector<const c10::StorageImpl*> before_;
+  std::vector<c10::Storage> before_;
   std::vector<bool> requiredGrad_;
+  std::vector<size_t> moved_;         // callers that see other memory after the call
+  std::vector<Edge> leaves_;          // of leaves that the function makes and gives
   std::vector<at::Tensor> results_;   // whose history counts
   std::vector<at::Tensor> contents_;  // what the graph returns for them
   std::vector<ir::Value*> tangents_;

@@ -22,6 +22,11 @@ struct NotAheadOfTime : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The same, but to be told: what it does to an argument is captured, and no compiled function can do it.
+struct Refused : NotAheadOfTime {
+  using NotAheadOfTime::NotAheadOfTime;
+};
+
 // The function raised an error on stand-ins. Where it had written before, eager mode would have written too.
 struct CallFailed : std::runtime_error {
   CallFailed(std::exception_ptr error, bool hadWritten)
@@ -37,6 +42,8 @@ struct Step {
     View,      // the operator of `node` on tensor `source` gives tensors from `target` on
     Geometry,  // the operator of `node` gives tensor `source` other sizes or strides
     Data,      // `target` is `source` without history and with a version counter of its own, as x.data is
+    Memory,    // `target`, which the caller has, comes to see the memory of `source`, as by set_
+    Leaf,      // `source` is a leaf that requires grad
   };
   Kind kind;
   const ir::Node* node = nullptr;
@@ -104,6 +111,12 @@ struct Joint {
 
   std::vector<size_t> gradientOf;          // by gradient: the tensor of the caller it is for
   std::vector<std::vector<bool>> reaches;  // by tangent, by gradient: does one lead to the other?
+  // Tensors of the caller's that the backward writes; it gives their new contents behind the gradients.
+  struct BackwardWrite {
+    size_t caller;
+    uint32_t versions;  // how far the version counter moves
+  };
+  std::vector<BackwardWrite> backwardWrites;
 
   std::vector<VersionCheck> checks;  // in a backward, in the order in which eager mode makes them
 
@@ -111,6 +124,12 @@ struct Joint {
   // `late` steps.
   std::vector<Write> writes;
   std::vector<Step> early, late;
+  // Memory of the caller's that the function gives another length, before `late` steps.
+  struct Resize {
+    size_t caller;
+    int64_t bytes;
+  };
+  std::vector<Resize> resizes;
   std::vector<uint32_t> versions;              // by caller: how far its version counter moves
   std::vector<std::optional<size_t>> outputs;  // by output of the function: a tensor, or None
   std::vector<bool> historyOf;                 // by caller: autograd follows what is done to it

@@ -40,6 +40,13 @@ bool isConstant(const ir::Arg& arg) {
          arg.kind() != ir::Arg::Kind::SymFloat && !(arg.isValue() && !arg.toValue()->tensor());
 }
 
+// As set_ does, whose count of versions is that of the call.
+void giveMemory(const at::Tensor& source, const at::Tensor& target) {
+  c10::TensorImpl& impl = *target.unsafeGetTensorImpl();
+  impl.set_storage_keep_dtype(source.storage());
+  impl.set_sizes_and_strides(source.sizes(), source.strides(), source.storage_offset());
+}
+
 }  // namespace
 
 Replay::Replay(const std::vector<Step>& steps, const std::vector<c10::IValue>& objects) : objects_(objects) {
@@ -71,6 +78,11 @@ void Replay::call(const Call& call, std::vector<at::Tensor>& tensors, const sym:
   const at::Tensor& source = tensors[step.source];
   if (step.kind == Step::Kind::Data) {
     tensors[step.target] = source.variable_data();
+    return;
+  }
+  if (step.kind == Step::Kind::Memory) return giveMemory(source, tensors[step.target]);
+  if (step.kind == Step::Kind::Leaf) {
+    source.set_requires_grad(true);
     return;
   }
   torch::jit::Stack stack(call.arguments.begin(), call.arguments.end());

@@ -7,6 +7,9 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/engine.h>
 
+#include <algorithm>
+#include <stdexcept>
+
 #include "runtime/interpreter.h"
 
 namespace saker::aot {
@@ -62,6 +65,17 @@ class Rewound {
   at::Tensor kept_;
 };
 
+// What a tensor subclass was asked was recorded below autograd, which cannot follow it any more.
+[[noreturn]] void refuse(bool createGraph) {
+  throw std::runtime_error(
+      createGraph
+          ? "the backward of a function that was compiled on the tensors inside of subclasses cannot be "
+            "differentiated (create_graph=True)"
+          : "\nDuring the backward, we encountered a tensor subclass where we guessed its\nmetadata "
+            "incorrectly.\n\nA result that is a plain tensor is given a gradient that is none, and the function "
+            "was compiled on the tensors inside of subclasses.");
+}
+
 }  // namespace
 
 variable_list gradientsByAutograd(const Plan& plan, const std::vector<at::Tensor>& primals,
@@ -103,10 +117,14 @@ variable_list gradientsByAutograd(const Plan& plan, const std::vector<at::Tensor
     size_t tangent = 0;
     for (size_t i = 0; i < joint.results.size(); ++i) {
       if (!joint.results[i].differentiable) continue;
+      const std::vector<bool>& reaches = joint.reaches[tangent];
       const at::Tensor& direction = tangents[tangent++];
       if (!direction.defined()) continue;
       at::Tensor result = run.returned(graph.top()->terminator()->arg(i)).toTensor();
-      if (!result.requires_grad()) continue;
+      if (!result.requires_grad()) {
+        if (std::find(reaches.begin(), reaches.end(), true) != reaches.end()) refuse(createGraph);
+        continue;
+      }
       roots.push_back(torch::autograd::impl::gradient_edge(result));
       given.push_back(direction);
     }

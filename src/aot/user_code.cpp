@@ -14,7 +14,7 @@ using torch::autograd::Node;
 // Functions written in Python that are formulas and nothing else: those of torch.library.register_autograd, and ours.
 bool isFormula(const Node& node) {
   std::string name = node.name();
-  return name.starts_with("GeneratedBackwardFor_") || name.starts_with("_SakerTo");
+  return name.starts_with("GeneratedBackwardFor_") || name.starts_with("_Saker");
 }
 
 bool runsUserCode(Node& node) {

@@ -41,3 +41,9 @@ inline void setRecordingOnThisThread(bool on) { c10::impl::tls_set_dispatch_key_
 // Registers the fallback; once in a process. `torch/library.h` must be included.
 #define SAKER_TRACE_FALLBACK(function) \
   TORCH_LIBRARY_IMPL(_, Fake, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&function>()); }
+
+// A kernel for one operator in place of the fallback.
+#define SAKER_TRACE_KERNEL(space, name, function)                               \
+  TORCH_LIBRARY_IMPL(space, Fake, library) {                                    \
+    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&function>()); \
+  }

@@ -26,6 +26,10 @@ struct Host {
   bool (*insideOwnGradient)() = nullptr;
   // Runs a function that may wait for another thread, which may need what this one holds (Python's lock).
   void (*wait)(void (*function)(void*), void* argument) = nullptr;
+  // Is the tensor made of other tensors, by a class of that language that answers operators itself?
+  bool (*isWrapper)(const at::Tensor& tensor) = nullptr;
+  // Runs a function whose doings in that language nobody watches.
+  void (*unwatched)(void (*function)(void*), void* argument) = nullptr;
 };
 
 }  // namespace saker::tracing

@@ -77,6 +77,7 @@ class Recorder {
   bool record() {
     settleStrangers();
     if (isComposite()) return false;
+    if (setsMemory()) return setMemory();
     if (cannotWait(trace_, call_, entry_)) {
       runNow(trace_, call_, entry_);
       return true;
@@ -185,6 +186,27 @@ class Recorder {
     }
     trace_.setGeometry(target, nullptr, *ir::asTensor(inferred.results[0]));
     call_.replaceWith({target});
+  }
+
+  // a.set_(b) of tensors that the capture knows.
+  bool setsMemory() const {
+    static const ops::Operator* set = ops::find("aten::set_.source_Tensor");
+    if (trace_.mode() != Mode::Capture || !entry_ || entry_->op != set) return false;
+    const at::Tensor& target = call_.values[0].toTensor();
+    const at::Tensor& source = call_.values[1].toTensor();
+    return traceTensor(*target.unsafeGetTensorImpl()) && pendingStorage(*source.unsafeGetTensorImpl()) &&
+           target.scalar_type() == source.scalar_type() && target.device() == source.device();
+  }
+
+  // From here on it is what the other one is, which needs no operator of the graph.
+  bool setMemory() {
+    const at::Tensor target = call_.values[0].toTensor();
+    const at::Tensor& source = call_.values[1].toTensor();
+    ir::Value* value = trace_.valueOf(source);
+    target.unsafeGetTensorImpl()->set_storage_keep_dtype(source.storage());
+    trace_.setGeometry(target, value, *value->tensor());
+    call_.replaceWith({target});
+    return true;
   }
 
   // Results without data, and, where tensors must be exact at once, results of a size that only the operator knows.
@@ -374,6 +396,7 @@ void recordCall(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::
   // Modes and subclasses that see every operator come first; what they call comes back here.
   if (isPythons(call)) {
     settleForPython(call);
+    if (Tape* tape = currentTape(); tape && tape->callWrapped(call)) return;
     return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Python), stack);
   }
   if (Tape* tape = currentTape()) {

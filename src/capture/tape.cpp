@@ -43,6 +43,14 @@ bool dependsOnData(const c10::OperatorHandle& op) {
   return op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape);
 }
 
+// a.set_(b), which replays as it is.
+bool setsMemory(const Call& call) {
+  const c10::OperatorName& name = call.op.operator_name();
+  if (name.name != "aten::set_" || name.overload_name != "source_Tensor") return false;
+  const at::Tensor &target = call.values[0].toTensor(), &source = call.values[1].toTensor();
+  return target.scalar_type() == source.scalar_type() && target.device() == source.device();
+}
+
 bool sameNumber(const at::Scalar& left, const at::Scalar& right) {
   if (left.isFloatingPoint() && right.isFloatingPoint()) return left.toDouble() == right.toDouble();
   return left.isIntegral(true) && right.isIntegral(true) && left.toLong() == right.toLong();
@@ -233,13 +241,13 @@ bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
     spoil("a write goes through .data", nameOf(call.op));
   } else if (!gradients_ && torch::autograd::get_current_node()) {
     spoil("gradients are computed inside of the function", nameOf(call.op));
-  } else if (entry ? (entry->op->traits & never) != 0 : dependsOnData(call.op)) {
+  } else if (entry ? (entry->op->traits & never) != 0 && !setsMemory(call) : dependsOnData(call.op)) {
     spoil("its result or its size depends on data", nameOf(call.op));
   } else if (!returnsTensors(call.op.schema()) && !setsGenerator(call.op)) {
     spoil("its result is no tensor", nameOf(call.op));
   } else {
     bool plain = true;
-    eachTensor(call.values, [&](const at::Tensor& tensor) { plain &= isPlain(tensor); });
+    eachTensor(call.values, [&](const at::Tensor& tensor) { plain &= isPlain(tensor) || isWrapper(tensor); });
     if (plain) return true;
     spoil("a tensor is no plain dense one", nameOf(call.op));
   }
@@ -259,14 +267,19 @@ static bool isQuery(const c10::OperatorHandle& op, const aten::Inference::Entry*
          !returnsTensors(op.schema());
 }
 
+// Otherwise it only runs.
+bool Tape::isRecorded(const Call& call, const aten::Inference::Entry* entry) {
+  return !spoiled_ && !call.op.operator_name().name.starts_with("profiler::") && !isQuery(call.op, entry) &&
+         !readsLiteral(call) && replayable(call, entry);
+}
+
 bool Tape::call(const Call& call) {
   const aten::Inference::Entry* entry = inference_.find(call.op);
   if ((!entry || entry->op->has(ops::kMayAlias)) &&
       call.op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) {
     return false;
   }
-  if (spoiled_ || call.op.operator_name().name.starts_with("profiler::") || isQuery(call.op, entry) ||
-      readsLiteral(call) || !replayable(call, entry)) {
+  if (!isRecorded(call, entry)) {
     runBelow(call);
     return true;
   }
@@ -274,6 +287,11 @@ bool Tape::call(const Call& call) {
     literal(call);
     return true;
   }
+  perform(call, entry, [](Tape&, const Call& given) { runBelow(given); });
+  return true;
+}
+
+void Tape::perform(const Call& call, const aten::Inference::Entry* entry, void (*run)(Tape& tape, const Call& call)) {
   scratch_.reset({});
   Converter converter(*this);
   bool gradMode = c10::GradMode::is_enabled();
@@ -294,9 +312,8 @@ bool Tape::call(const Call& call) {
   } catch (const ops::RefusalException& refused) {
     spoil(refused.refusal.message, nameOf(call.op));
   }
-  runBelow(call);
+  run(*this, call);
   if (!spoiled_) note(def, args, call, location, gradMode);
-  return true;
 }
 
 void Tape::literal(const Call& call) {
@@ -322,7 +339,8 @@ void Tape::note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call&
   std::vector<const ir::Type*> types;
   size_t count = call.op.schema().returns().size();
   auto add = [&](const at::Tensor& tensor) {
-    if (tensor.defined() && !isPlain(tensor)) return spoil("a result is no plain dense tensor", nameOf(call.op));
+    if (tensor.defined() && !isPlain(tensor) && !isWrapper(tensor))
+      return spoil("a result is no plain dense tensor", nameOf(call.op));
     tensors.push_back(tensor);
     types.push_back(tensor.defined() ? static_cast<const ir::Type*>(typeOf(tensor))
                                      : context_->types().plain(ir::TypeKind::None));

@@ -36,6 +36,9 @@ class Tape {
 
   // One call of an operator: runs it and writes it down. False: it is to be taken apart by its composite kernel.
   bool call(const Call& call);
+  // The same where a tensor is made of others by a class that answers operators itself: the operator is one of the
+  // program, what the class does for it is not. False: there is another reason for it to be answered so.
+  bool callWrapped(const Call& call);
 
   // Something happened that running the graph again would not do; the first reason is kept.
   void spoil(std::string why, const std::string& op = {});
@@ -81,10 +84,13 @@ class Tape {
   // The value that another tensor over the same memory, of the same geometry, has: autograd keeps such ones.
   ir::Value* valueSaved(const at::Tensor& tensor);
   bool writesAlias(const Call& call, const aten::Inference::Entry* entry);
+  bool isWrapper(const at::Tensor& tensor) const;
+  void perform(const Call& call, const aten::Inference::Entry* entry, void (*run)(Tape& tape, const Call& call));
   bool readsLiteral(const Call& call) const;
   const ir::TensorType* typeOf(const at::Tensor& tensor);
   void know(const at::Tensor& tensor, ir::Value* value);
   bool replayable(const Call& call, const aten::Inference::Entry* entry);
+  bool isRecorded(const Call& call, const aten::Inference::Entry* entry);
   void literal(const Call& call);
   void note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call& call, const ir::Location* location,
             bool gradMode);

@@ -13,6 +13,7 @@
 #include "frontend/log.h"
 #include "frontend/stance.h"
 #include "frontend/verify.h"
+#include "frontend/wrapped.h"
 #include "ops/operator.h"
 #include "python/host.h"
 #include "watch/loop.h"
@@ -157,13 +158,17 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   CallArguments call{args, static_cast<size_t>(PyVectorcall_NARGS(nargsf)), names};
   auto version = std::make_shared<Version>();
   version->ambient = before;
-  tracing::Tape tape(python::pythonHost());
+  WrappersScope wrappers;
+  tracing::Host host = python::pythonHost();
+  addWrappers(host);
+  tracing::Tape tape(host);
   Recorder recorder(tape, function_.get(), call, /*raising=*/options_.fullgraph, {}, scalarsAreData_);
   PyObject* result = nullptr;
   {
     tracing::TapeScope scope(&tape);
     result = watch::run(recorder, function_.get(), args, nargsf, names);
   }
+  wrappers.leave();
   counts().frames += recorder.frames();
   report.frames = recorder.frames();
   report.watching = progress.seconds();
@@ -274,7 +279,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   for (uint32_t writes : version.program->argumentWrites) version.writes |= writes != 0;
   for (const ir::Node* node = version.program->graph->top()->first(); node; node = node->next()) {
     const ops::Operator* op = node->isReturn() ? nullptr : ops::of(node);
-    bool host = !node->isReturn() && node->op()->qualified == "saker::host";
+    bool host = !node->isReturn() && (node->op()->qualified == "saker::host" || node->op()->qualified == "saker::wrap");
     version.random |= !node->isReturn() && !host && (!op || op->isRandom());
   }
   for (const at::Tensor& written : tape.unseenWrites()) {
@@ -293,9 +298,10 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
     const at::Tensor& tensor = THPVariable_Unpack(objects[at.place]);
     changed |= !recorder.guards().tensors[static_cast<size_t>(at.number)].fits(tensor);
   }
-  bool ahead = options_.ahead && !hosts.any && version.draws.empty() && version.unseen.empty() &&
+  // What runs the user's code whenever it is called is not to run ahead of time.
+  bool ahead = options_.ahead && !hosts.any && hosts.repeatable && version.draws.empty() && version.unseen.empty() &&
                version.program->inferenceModes.empty();
-  ExecutorOptions options{ahead, options_.backend};
+  ExecutorOptions options{ahead, options_.backend, hosts.wraps};
   if (changed) {
     version.late = [options, program = version.program](const std::vector<at::Tensor>& given) {
       return makeExecutor(program, given, options);
@@ -416,6 +422,7 @@ void bindFrontend(py::module_& module) {
   module.def("compiled_function",
              [](const py::object& object) { return py::reinterpret_borrow<py::object>(unwrap(object).function()); });
   bindReports(module);
+  bindWrapped(module);
   module.def("compiled_forget", [](const py::object& object) { unwrap(object).forget(); });
   module.def("forget_all", [] {
     for (Compiled* each : living()) each->forget();

@@ -5,9 +5,12 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
+
 #include "aten/enums.h"
 #include "capture/errors.h"
 #include "frontend/compiled.h"
+#include "frontend/wrapped.h"
 #include "python/host.h"
 
 namespace saker::frontend {
@@ -93,6 +96,9 @@ Executor backend(const std::shared_ptr<runtime::Program>& program, const std::ve
 Executor makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs,
                       const ExecutorOptions& options) {
   if (!options.backend.is_none()) return backend(program, inputs, options.backend);
+  if (options.ahead && (options.wraps || std::any_of(inputs.begin(), inputs.end(), isWrapper))) {
+    return backend(program, inputs, py::module_::import("saker._wrapped").attr("make"));
+  }
   // Without gradients there is nothing to do ahead of time: the recording is what would run.
   if (!options.ahead || !program->differentiable) return recording(program);
   try {

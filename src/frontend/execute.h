@@ -10,6 +10,7 @@ namespace saker::frontend {
 struct ExecutorOptions {
   bool ahead;
   pybind11::object backend;
+  bool wraps = false;  // makes tensors of others, or takes them apart
 };
 
 Executor makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs,

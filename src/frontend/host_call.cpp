@@ -7,6 +7,8 @@
 #include <torch/library.h>
 
 #include "aten/trace_key.h"
+#include "capture/tape.h"
+#include "capture/trace.h"
 #include "frontend/numpy.h"
 #include "frontend/recorder.h"
 
@@ -56,6 +58,16 @@ Ref made(const HostPart& part, const std::vector<at::Tensor>& tensors) {
 
 std::vector<at::Tensor> runHost(c10::intrusive_ptr<HostCall> call, std::vector<at::Tensor> tensors) {
   return call->run(tensors);
+}
+
+// A tape writes it down; a trace sees what the call asks of stand-ins.
+void runWrap(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  keys = keys.remove(c10::DispatchKey::Python);
+  if (tracing::Tape* tape = tracing::currentTape()) {
+    tape->call(tracing::Call(op, keys, stack));
+    return;
+  }
+  op.redispatchBoxed(keys & aten::kBelowTrace, stack);
 }
 
 }  // namespace
@@ -110,7 +122,8 @@ std::vector<at::Tensor> HostCall::run(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> out;
   bool known = eachLeaf(result.get(), [&](PyObject* leaf) {
     std::optional<at::Tensor> tensor = leafTensor(leaf);
-    bool fits = tensor && out.size() < shapes.size() && shapes[out.size()].fits(*tensor);
+    bool fits = tensor && out.size() < shapes.size() &&
+                ((wraps && tracing::current()) || shapes[out.size()].fits(*tensor));  // stand-ins have another key
     if (fits) out.push_back(*tensor);
     return fits;
   });
@@ -122,14 +135,26 @@ std::vector<at::Tensor> HostCall::run(const std::vector<at::Tensor>& tensors) {
 TORCH_LIBRARY_FRAGMENT(saker, library) {
   library.class_<HostCall>("HostCall");
   library.def("host(__torch__.torch.classes.saker.HostCall call, Tensor[] tensors) -> Tensor[]");
+  library.def("wrap(__torch__.torch.classes.saker.HostCall call, Tensor[] tensors) -> Tensor[]");
 }
 
-TORCH_LIBRARY_IMPL(saker, CompositeExplicitAutograd, library) { library.impl("host", &runHost); }
+TORCH_LIBRARY_IMPL(saker, CompositeExplicitAutograd, library) {
+  library.impl("host", &runHost);
+  library.impl("wrap", &runHost);
+}
+
+// Whatever it is given, a class that is to answer or a stand-in, it is the call that is made.
+TORCH_LIBRARY_IMPL(saker, Autograd, library) { library.impl("wrap", torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(saker, Python, library) { library.impl("wrap", &runHost); }
+SAKER_TRACE_KERNEL(saker, "wrap", runWrap)
 
 std::vector<at::Tensor> callHost(const c10::intrusive_ptr<HostCall>& call, const std::vector<at::Tensor>& tensors) {
-  static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("saker::host", "");
+  static const c10::OperatorHandle host = c10::Dispatcher::singleton().findSchemaOrThrow("saker::host", "");
+  static const c10::OperatorHandle wrap = c10::Dispatcher::singleton().findSchemaOrThrow("saker::wrap", "");
   torch::jit::Stack stack{c10::IValue(call), c10::IValue(tensors)};
-  op.callBoxed(&stack);
+  static const c10::DispatchKeySet modes({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});
+  c10::impl::ExcludeDispatchKeyGuard unseen(call->wraps ? modes : c10::DispatchKeySet());
+  (call->wraps ? wrap : host).callBoxed(&stack);
   return stack[0].toTensorVector();
 }
 
@@ -139,8 +164,9 @@ HostCalls hostCallsOf(const std::vector<c10::IValue>& objects) {
     if (!object.isObject() || !object.isCustomClass()) continue;
     static const c10::TypePtr type = c10::getCustomClassType<c10::intrusive_ptr<HostCall>>();
     if (object.type() != type) continue;
-    out.any = true;
-    out.repeatable &= object.toCustomClass<HostCall>()->repeatable;
+    auto call = object.toCustomClass<HostCall>();
+    (call->wraps ? out.wraps : out.any) = true;
+    out.repeatable &= call->repeatable;
   }
   return out;
 }

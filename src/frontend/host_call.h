@@ -28,6 +28,7 @@ class HostCall final : public torch::CustomClassHolder {
   std::vector<HostPart> arguments;  // those of keywords last
   Ref names;
   bool repeatable = false;
+  bool wraps = false;               // makes a tensor of others, or takes one out: no data is looked at
   std::vector<TensorShape> shapes;  // of what it gives
 
   // The first time, what the call that was watched has given.
@@ -51,6 +52,7 @@ std::vector<at::Tensor> callHost(const c10::intrusive_ptr<HostCall>& call, const
 // Are there calls of the host in a program, and may all of them be made twice?
 struct HostCalls {
   bool any = false;
+  bool wraps = false;  // such as only make tensors of others do not count as `any`
   bool repeatable = true;
 };
 HostCalls hostCallsOf(const std::vector<c10::IValue>& objects);

@@ -130,7 +130,8 @@ const Row rows[] = {
      "_get_cublas_allow_tf32 _get_cudnn_allow_tf32 _get_cudnn_benchmark _get_cudnn_deterministic _get_default_device "
      "get_num_threads _get_float32_matmul_precision _jit_is_script_object"},
     {Shallow, "torch._C._functorch",
-     "maybe_get_level peek_interpreter_stack is_functorch_wrapped_tensor is_batchedtensor is_gradtrackingtensor "
+     "unwrap_if_dead maybe_get_level peek_interpreter_stack is_functorch_wrapped_tensor is_batchedtensor "
+     "is_gradtrackingtensor "
      "get_unwrapped maybe_get_bdim"},
     {Ambient, "torch._C._functorch", "_vmap_increment_nesting _vmap_decrement_nesting"},
     {Tensor, "torch._C._functorch", "_add_batch_dim _remove_batch_dim"},
@@ -177,7 +178,7 @@ const Row rows[] = {
 
 // Of tensors: what passes no operator, or does more than one.
 constexpr std::string_view kNotOperators =
-    " backward register_hook _register_hook retain_grad requires_grad_ share_memory_ is_shared set_ resize_ resize_as_ "
+    " backward register_hook _register_hook retain_grad requires_grad_ share_memory_ is_shared resize_ resize_as_ "
     "resize_as_sparse_ data_ptr numpy tolist item __array__ storage untyped_storage _storage _typed_storage "
     "_make_subclass _make_wrapper_subclass _make_dtensor __deepcopy__ __reduce_ex__ map_ map2_ apply_ "
     "storage_type type_ has_names rename_ refine_names _clear_non_serializable_cached_data module_load "

@@ -6,6 +6,7 @@
 
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
+#include "frontend/wrapped.h"
 
 namespace saker::frontend {
 
@@ -101,14 +102,15 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
     if (!plain && PyObject_IsSubclass(reinterpret_cast<PyObject*>(Py_TYPE(object)), parameter) != 0) {
       return refuse("a new parameter leaves the call, which cannot be made again");
     }
-    PyObject* dict = instanceDict(object);
+    bool wrapper = isWrapperClass(Py_TYPE(object));  // what it is made of makes its class
+    PyObject* dict = wrapper ? nullptr : instanceDict(object);
     if (dict && PyDict_GET_SIZE(dict) > 0)
       return refuse("a new tensor with attributes of Python leaves the call, which cannot be made again");
     const at::Tensor& tensor = THPVariable_Unpack(object);
     if (!made_(tensor)) return refuse("a tensor that no operator made leaves the call, which cannot be made again");
     auto number = static_cast<uint32_t>(outputs.size());
     outputs.push_back(tensor);
-    Ref cls = plain ? Ref() : Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object)));
+    Ref cls = plain || wrapper ? Ref() : Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object)));
     return add(object, {Kind::Output, cls, number, {}, {}});
   }
   PyTypeObject* type = Py_TYPE(object);

@@ -11,6 +11,7 @@
 #include "frontend/kinds.h"
 #include "frontend/log.h"
 #include "frontend/numpy.h"
+#include "frontend/wrapped.h"
 #include "watch/loop.h"
 
 namespace saker::frontend {
@@ -220,11 +221,13 @@ void Recorder::noteFixed(PyObject* object) {
 void Recorder::describe(uint32_t place, PyObject* object) {
   if (isTensor(object)) {
     const at::Tensor& tensor = THPVariable_Unpack(object);
+    if (tensor.layout() == c10::kJagged) return tape_.spoil("a nested tensor is met");  // its class tells its sizes
     auto standIn = standIns_.find(object);
     guards_.tensors.emplace_back(standIn == standIns_.end() ? tensor : standIn->second->real);
     if (standIn != standIns_.end()) guards_.tensors.back().dynamic = standIn->second->dims;
     checkIs(Op::Tensor, place, nullptr, static_cast<int64_t>(guards_.tensors.size() - 1));
     tensors_.emplace(tensor.unsafeGetTensorImpl(), place);
+    if (isWrapperClass(Py_TYPE(object))) foundWrapper(place, object);
   } else if (numpy::isArray(object)) {
     foundArray(place, object);
   }
@@ -436,6 +439,7 @@ bool Recorder::skips(PyCodeObject* code) {
     kept_.push_back(Ref::borrow(reinterpret_cast<PyObject*>(code)));
     std::string file = textOf(code->co_filename), name = textOf(code->co_qualname);
     bool hints = file.ends_with("torch/_dynamo/decorators.py") || file.ends_with("torch/_dynamo/comptime.py") ||
+                 file.ends_with("saker/_tape_mode.py") ||
                  (file.ends_with("torch/_dynamo/mutation_guard.py") && name == "GenerationTracker.tag") ||
                  (file.ends_with("torch/_dynamo/utils.py") && name.starts_with("ExactWeakKeyDictionary."));
     bool symbols = file.ends_with("torch/__init__.py") && name.starts_with("Sym");

@@ -281,6 +281,13 @@ class Recorder final : public watch::Observer {
   bool hosts(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
   void hosted(PyObject* result);
 
+  // --- tensors made of others ---
+  std::optional<bool> wraps(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
+  // An attribute of one that was made here.
+  std::optional<bool> wrappedAttribute(PyObject* owner, PyObject* name);
+  // What one from outside is made of.
+  void foundWrapper(uint32_t place, PyObject* object);
+
   // torch.compiler.is_compiling() while the call is recorded. Whoever asks is not guarded on the answer.
   void tellCompiling(bool on);
 

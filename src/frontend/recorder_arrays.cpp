@@ -1,4 +1,5 @@
 // numpy: what it does to the memory of tensors is a call of the host in the graph; what it does to constants is pure.
+#include <torch/csrc/Size.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -106,6 +107,9 @@ std::optional<HostPart> Recorder::hostPart(PyObject* object, std::vector<at::Ten
     return HostPart{Kind::Tensor, {}, number, {}};
   }
   if (isAtom(object) || isNamed(object)) return HostPart{Kind::Constant, Ref::borrow(object), 0, {}};
+  if (Py_IS_TYPE(object, &THPSizeType) && realize(object, true)) {
+    return HostPart{Kind::Constant, Ref::borrow(object), 0, {}};
+  }
   HostPart made{Kind::Tuple, {}, 0, {}};
   if (PySlice_Check(object)) {
     made.kind = Kind::Slice;
@@ -118,7 +122,7 @@ std::optional<HostPart> Recorder::hostPart(PyObject* object, std::vector<at::Ten
     return made;
   }
   if (!PyTuple_CheckExact(object) && !PyList_CheckExact(object)) {
-    stop(std::string("gives a ") + Py_TYPE(object)->tp_name + " to numpy");
+    stop(std::string("gives a ") + Py_TYPE(object)->tp_name + " to a call that is made as it is");
     return std::nullopt;
   }
   uint32_t place = placeOf(object);

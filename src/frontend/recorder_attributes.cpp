@@ -30,6 +30,7 @@ bool Recorder::readsAttribute(PyObject* owner, PyObject* name) {
   check();
   if (stopped_) return false;
   if (std::optional<bool> known = arrayAttribute(owner, name)) return *known;
+  if (std::optional<bool> known = wrappedAttribute(owner, name)) return *known;
   return attribute(owner, name);
 }
 

@@ -256,6 +256,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
   }
   if (isCompiled(callable)) return true;  // it calls its function here
   if (std::optional<bool> known = callsRandom(callable, args)) return *known;
+  if (std::optional<bool> known = wraps(callable, args, arguments.names)) return *known;
   if (std::optional<bool> known = callsNumpy(callable, args, arguments.names)) return *known;
   if (PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) && PyType_Check(PyCFunction_GET_SELF(callable)) &&
       nameOf(callable) == "__new__") {

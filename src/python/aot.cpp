@@ -110,6 +110,10 @@ std::pair<std::shared_ptr<aot::CompiledFunction>, std::string> compile(
   try {
     aot::Joint joint = aot::captureJoint(pythonHost(), arguments, sizes, callee, again);
     return {std::make_shared<aot::CompiledFunction>(std::move(joint), options), ""};
+  } catch (const aot::Refused& why) {
+    py::object type = py::module_::import("saker.errors").attr("MutationError");
+    PyErr_SetObject(type.ptr(), type(std::string(why.what())).ptr());
+    throw py::error_already_set();
   } catch (const aot::NotAheadOfTime& why) {
     return {nullptr, why.what()};
   } catch (const aot::CallFailed& failed) {

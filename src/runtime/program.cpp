@@ -64,7 +64,7 @@ void check(const Program& program, size_t parameter, const at::Tensor& given, co
   auto fail = [&](const std::string& what) {
     throw RunError(nameOf(program, parameter) + " " + what + ": capture the function again for it");
   };
-  if (given.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) {
+  if (!program.asRecorded && given.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) {
     fail("is a tensor subclass or a FakeTensor");
   }
   if (given.layout() != c10::kStrided) fail("is not a dense strided tensor");
@@ -182,6 +182,13 @@ std::vector<std::string> Program::guards() const {
   return texts;
 }
 
+// Classes that answer operators themselves, and calls of the user's code, are to find all as in eager mode.
+static bool mayAskPython(const Program& program, const std::vector<at::Tensor>& inputs) {
+  return !program.objects.empty() || std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& tensor) {
+    return tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
+  });
+}
+
 std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor> arguments) {
   std::vector<at::Tensor> inputs = bind(program, arguments);
   for (const at::Tensor& argument : arguments) {
@@ -196,6 +203,7 @@ std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor>
   checkGradients(program, inputs);
   bool grad = program.differentiable && c10::GradMode::is_enabled() &&
               std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.requires_grad(); });
+  grad |= program.asRecorded && mayAskPython(program, inputs);
 
   if (grad && program.recorded) return run(*program.recorded, arguments);
 

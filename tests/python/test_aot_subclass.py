@@ -116,6 +116,19 @@ def test_parameters() -> None:
 
 
 @OLD
+def test_what_autograd_cannot_follow_raises() -> None:
+    """A silent zero would be wrong."""
+    compiled = saker.aot_function(lambda x, y: (x * y, y * y))
+    x, y = two(), plain()
+    result, _ = compiled(x, y)
+    with pytest.raises(RuntimeError, match="create_graph=True"):
+        torch.autograd.grad(result.sum(), x, create_graph=True)
+    first, second = compiled(x, y)
+    with pytest.raises(RuntimeError, match="a plain tensor is given a gradient that is none"):
+        (first + second).sum().backward()
+
+
+@OLD
 def test_each_class_has_its_own_graph() -> None:
     compiled = saker.aot_function(lambda x: x.sin())
     for value in (two(), plain(), nested(), two(4)):

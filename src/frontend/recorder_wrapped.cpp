@@ -1,0 +1,68 @@
+// Tensors that are made of others: making one, and taking it apart, are operators of the graph that call the class
+// again. So is a torch.autograd.Function: its forward and backward are code of the user that runs whenever it would.
+#include <torch/csrc/autograd/python_function.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "frontend/kinds.h"
+#include "frontend/recorder.h"
+#include "frontend/wrapped.h"
+
+namespace saker::frontend {
+
+namespace {
+
+// The apply of a torch.autograd.Function, as C has it.
+bool appliesFunction(PyObject* callable) {
+  PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
+  return self && PyType_Check(self) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(self), &THPFunctionType) &&
+         nameOf(callable) == "apply";
+}
+
+}  // namespace
+
+std::optional<bool> Recorder::wraps(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
+  if (appliesFunction(callable)) {
+    if (!hosts(callable, args, names)) return false;
+    hosted_->call->wraps = true;
+    hosted_->call->repeatable = false;
+    hiding_ = calling_;
+    return true;
+  }
+  if (!PyType_Check(callable) || !isWrapperClass(reinterpret_cast<PyTypeObject*>(callable))) return std::nullopt;
+  if (!watchWrappers()) return stop("makes a tensor of others under a mode");
+  if (!hosts(callable, args, names)) return false;
+  hosted_->call->wraps = hosted_->call->repeatable = true;
+  hiding_ = calling_;
+  return true;
+}
+
+std::optional<bool> Recorder::wrappedAttribute(PyObject* owner, PyObject* name) {
+  if (!isTensor(owner) || placeOf(owner) != kInside || !isWrapperClass(Py_TYPE(owner))) return std::nullopt;
+  PyObject* dict = instanceDict(owner);
+  PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+  if (!value || !isTensor(value) || tape_.made(THPVariable_Unpack(value)) || placeOf(value) != kInside) {
+    return std::nullopt;
+  }
+  static PyObject* const getAttribute = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
+  if (!hosts(getAttribute, {owner, name}, nullptr)) return false;
+  hosted_->call->wraps = hosted_->call->repeatable = true;
+  return true;
+}
+
+// Its class may look at all of it.
+void Recorder::foundWrapper(uint32_t place, PyObject* object) {
+  if (speculative_ || !watchWrappers()) {
+    tape_.spoil("a tensor that is made of others is met");
+    return;
+  }
+  PyObject* dict = instanceDict(object);
+  Ref items = dict ? Ref::steal(PyDict_Items(dict)) : Ref();
+  for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
+    PyObject* item = PyList_GET_ITEM(items.get(), i);
+    PyObject* value = PyTuple_GET_ITEM(item, 1);
+    read(Op::Attribute, place, PyTuple_GET_ITEM(item, 0), 0, value);
+    realize(value, true);
+  }
+}
+
+}  // namespace saker::frontend

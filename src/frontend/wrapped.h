@@ -1,0 +1,35 @@
+// Tensors that are made of others (classes with __tensor_flatten__) in a recording. What is asked of them is an
+// operator of the program, and so is making one; what their class does in Python to answer is not watched.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "capture/host.h"
+
+namespace saker::frontend {
+
+// Is this the class of such tensors?
+bool isWrapperClass(PyTypeObject* type);
+bool isWrapper(const at::Tensor& tensor);
+
+// Lets a tape see such tensors.
+void addWrappers(tracing::Host& host);
+
+// From here on this thread's operators on such tensors come to its tape. False: that cannot be, for a mode of the
+// program sees them.
+bool watchWrappers();
+
+// While one lives a recording may ask for that; in the end nothing is left of it.
+class WrappersScope {
+ public:
+  WrappersScope() = default;
+  ~WrappersScope() { leave(); }
+  WrappersScope(const WrappersScope&) = delete;
+  WrappersScope& operator=(const WrappersScope&) = delete;
+  void leave();
+};
+
+void bindWrapped(pybind11::module_& module);
+
+}  // namespace saker::frontend
