@@ -1,11 +1,13 @@
 #include "aot/version_checks.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
-#include <sstream>
 
 #include "aot/sharing.h"
 #include "aten/autograd_node.h"
@@ -23,31 +25,30 @@ bool meet(const std::vector<bool>& a, const std::vector<bool>& b) {
   return false;
 }
 
-std::string originOf(const VersionCheck& check, const Joint& joint, const torch::autograd::Node& node) {
-  if (check.maker.empty()) return {};
-  std::string maker = check.maker;
-  uint32_t output = check.output;
-  auto edge = std::find(joint.gradientOf.begin(), joint.gradientOf.end(), check.counter.number);
-  if (check.isArgument && edge != joint.gradientOf.end()) {
-    const torch::autograd::Edge& real = node.next_edge(static_cast<size_t>(edge - joint.gradientOf.begin()));
-    maker = aten::nameInErrors(*real.function);
-    output = real.input_nr;
-  }
-  return ", which is output " + std::to_string(output) + " of " + maker + ",";
-}
+// Stands in autograd's graph for the node that made a tensor, as errors name it.
+struct Maker final : torch::autograd::Node {
+  explicit Maker(std::string name) : name_(std::move(name)) {}
+  std::string name() const override { return name_; }
+  torch::autograd::variable_list apply(torch::autograd::variable_list&&) override { return {}; }
 
-// In the words of PyTorch.
-std::string textOf(const VersionCheck& check, const sym::Assignment& symbols, const std::string& origin, uint32_t now,
-                   uint32_t expected) {
+ private:
+  std::string name_;
+};
+
+// The error is PyTorch's own: a tensor that looks like the one in question is saved, written, and asked for.
+void raise(const VersionCheck& check, const sym::Assignment& symbols, const std::string& maker, uint32_t output,
+           uint32_t now, uint32_t expected) {
+  std::optional<at::AutoDispatchBelowADInplaceOrView> noView(std::in_place);
   at::TensorOptions options =
       at::TensorOptions().dtype(aten::fromDType(check.type->dtype)).device(aten::fromDevice(check.type->device));
-  std::ostringstream out;
-  out << "one of the variables needed for gradient computation has been modified by an inplace operation: ["
-      << at::empty({0}, options).toString() << " " << c10::IntArrayRef(runtime::geometryOf(*check.type, symbols).sizes)
-      << "]" << origin << " is at version " << now << "; expected version " << expected
-      << " instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
-         "torch.autograd.set_detect_anomaly(True, check_nan=False).";
-  return out.str();
+  at::Tensor like = at::empty({}, options).expand(runtime::geometryOf(*check.type, symbols).sizes);
+  noView.reset();
+  like.unsafeGetTensorImpl()->set_version_counter(c10::VariableVersion(expected));
+  if (!maker.empty()) torch::autograd::impl::set_gradient_edge(like, {aten::makeNode<Maker>(maker), output});
+  torch::autograd::SavedVariable saved(like, /*is_output=*/false);
+  c10::VariableVersion counter = torch::autograd::impl::version_counter(like);
+  counter.set_version(now);
+  saved.unpack();
 }
 
 }  // namespace
@@ -69,7 +70,7 @@ void SavedReads::note(const at::Tensor& read) {
   VersionCheck check{.counter = visible->second, .type = value->tensor(), .maker = {}, .tangents = {}, .gradients = {}};
   const torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(read);
   if (meta && meta->grad_fn_) {
-    check.maker = aten::nameInErrors(*meta->grad_fn_);
+    check.maker = meta->grad_fn_->name();
     check.output = meta->output_nr_;
     check.isArgument = !check.counter.isResult && value->isParameter();
   }
@@ -105,7 +106,15 @@ void Versions::check(const Joint& joint, const sym::Assignment& symbols, const t
     if (!counts || counter.current_version() == version) continue;
     const VersionCheck& check = joint.checks[i];
     if (!meet(check.tangents, given) || !meet(check.gradients, wanted)) continue;
-    throw std::runtime_error(textOf(check, symbols, originOf(check, joint, node), counter.current_version(), version));
+    std::string maker = check.maker;
+    uint32_t output = check.output;
+    auto edge = std::find(joint.gradientOf.begin(), joint.gradientOf.end(), check.counter.number);
+    if (!maker.empty() && check.isArgument && edge != joint.gradientOf.end()) {
+      const torch::autograd::Edge& real = node.next_edge(static_cast<size_t>(edge - joint.gradientOf.begin()));
+      maker = real.function ? real.function->name() : "";
+      output = real.input_nr;
+    }
+    raise(check, symbols, maker, output, counter.current_version(), version);
   }
 }
 

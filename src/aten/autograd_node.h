@@ -4,7 +4,6 @@
 #include <torch/csrc/autograd/function.h>
 
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "aten/torch_version.h"
@@ -20,15 +19,6 @@ auto makeNode(Args&&... args) {
   return c10::make_intrusive<T>(std::forward<Args>(args)...);
 #else
   return std::shared_ptr<T>(new T(std::forward<Args>(args)...), torch::autograd::deleteNode);
-#endif
-}
-
-// As autograd calls a node in errors about tensors.
-inline std::string nameInErrors(const torch::autograd::Node& node) {
-#if SAKER_TORCH_AT_LEAST(2, 13)
-  return node.forward_op_name();
-#else
-  return node.name();
 #endif
 }
 
