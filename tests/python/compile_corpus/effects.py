@@ -575,9 +575,9 @@ def bytearray_from_outside():
 
 def warnings_are_told_again():
     def fn(x):
-        warnings.warn("first")
+        warnings.warn("first")  # noqa: B028  it is what is tested
         print("between")
-        warnings.warn("second", RuntimeWarning)
+        warnings.warn("second", RuntimeWarning)  # noqa: B028  it is what is tested
         return x + 1
 
     return world(fn, vec(), changes=[lambda: warnings.simplefilter("default"), lambda: warnings.simplefilter("ignore")])
@@ -601,7 +601,7 @@ def a_warning_becomes_an_error():
 
     def fn(x):
         table["n"] = 1
-        warnings.warn("refused")
+        warnings.warn("refused")  # noqa: B028  it is what is tested
         table["n"] = 2
         return x + 1
 
@@ -616,7 +616,7 @@ def filters_are_changed_inside():
     def fn(x):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            warnings.warn("silent")
+            warnings.warn("silent")  # noqa: B028  it is what is tested
         return x + 1
 
     return world(fn, vec())

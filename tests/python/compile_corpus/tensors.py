@@ -673,8 +673,7 @@ def inference_mode_around_the_call():
 
 def inference_mode_is_turned_off():
     def fn(x):
-        with torch.inference_mode():
-            with torch.inference_mode(False):
-                return x * 2
+        with torch.inference_mode(), torch.inference_mode(False):
+            return x * 2
 
     return world(fn, vec(grad=True))
