@@ -1,6 +1,7 @@
 #include "frontend/execute.h"
 
 #include <ATen/ops/scalar_tensor.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -83,6 +84,7 @@ Executor backend(const std::shared_ptr<runtime::Program>& program, const std::ve
   });
   return [made, types = resultTypes(*program)](const std::vector<at::Tensor>& given) {
     NoAutocast casts;
+    c10::AutoGradMode kept(c10::GradMode::is_enabled());  // also where it raises in the middle
     py::list list;
     for (const at::Tensor& tensor : given) list.append(py::cast(tensor));
     std::vector<at::Tensor> out;

@@ -410,6 +410,7 @@ def test_a_number_leaves_through_a_back_end() -> None:
         (got, half), (expected, wanted) = compiled(torch.ones(2), n), fn(torch.ones(2), n)
         assert torch.equal(got, expected)
         assert (type(half), half) == (type(wanted), wanted)
+        assert torch.is_grad_enabled()
 
 
 # What programs tell torch.compile. In a process of its own, since setting a stance loads torch.compile.
