@@ -53,8 +53,7 @@ def _inner(tensor: torch.Tensor, form: _Form) -> list[torch.Tensor]:
 
 def _raise_wrong_guess(expected: str, found: str) -> NoReturn:
     raise RuntimeError(
-        "\nDuring the backward, we encountered a tensor subclass where we guessed its\nmetadata incorrectly.\n\n"
-        f"The backward was compiled for a gradient that is {expected}, and is given {found}. Give one of the same "
+        f"the backward was compiled for a gradient that is {expected}, and is given {found}. Give one of the same "
         "kind, or a gradient that turns into one (__coerce_same_metadata_as_tangent__)."
     )
 

@@ -44,8 +44,8 @@ variable_list Backward::apply(variable_list&& tangents) {
 variable_list Backward::followed(const variable_list& tangents) {
   if (saved_.writesDifferentiable) {
     throw std::runtime_error(
-        "aot_autograd does not support input mutations with requires_grad in backward for create_graph=True: the "
-        "backward writes to an argument that requires grad, and is to be differentiated itself");
+        "the backward writes to an argument that requires grad, and cannot be differentiated itself "
+        "(create_graph=True)");
   }
   std::vector<at::Tensor> primals;
   for (const SavedVariable& primal : saved_.primals) primals.push_back(primal.unpack(getptr()));

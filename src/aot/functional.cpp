@@ -124,7 +124,8 @@ class Functional {
         if (primal == kNone || inForward[primal] || !mayWriteLater(primal)) {
           throw NotAheadOfTime("the backward writes to a tensor of the caller");
         }
-        if (op->cost == ops::Cost::View) throw Refused("an input that had its metadata mutated in the backward");
+        if (op->cost == ops::Cost::View)
+          throw Refused("the backward gives an argument other sizes or strides; let it do so to a view");
         ++backwardVersions_[primal];
       }
     }

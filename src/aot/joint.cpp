@@ -281,9 +281,10 @@ class JointCapture {
       if (i < given_.size() && firstOf(i) != i) continue;
       if (std::find(moved_.begin(), moved_.end(), i) != moved_.end()) {
         if (isLeafWithGrad(standIn) || !isRebased(i)) continue;
-        throw Refused("argument " + std::to_string(i) +
-                      " is given other memory by set_, but the input has other mutations that we cannot do on that "
-                      "memory again where autograd sees them; write to it before set_, or under no_grad");
+        throw Refused(
+            "argument " + std::to_string(i) +
+            " is given other memory by set_; its other mutations, which autograd sees, cannot be done again on "
+            "that memory; write to it before set_, or under no_grad");
       }
       bool visible = isRebased(i) && isWritten(i);
       joint_.historyOf[i] = isRebased(i);

@@ -71,9 +71,8 @@ class Rewound {
       createGraph
           ? "the backward of a function that was compiled on the tensors inside of subclasses cannot be "
             "differentiated (create_graph=True)"
-          : "\nDuring the backward, we encountered a tensor subclass where we guessed its\nmetadata "
-            "incorrectly.\n\nA result that is a plain tensor is given a gradient that is none, and the function "
-            "was compiled on the tensors inside of subclasses.");
+          : "a result that is a plain tensor is given a gradient that is none, and the function was compiled on the "
+            "tensors inside of subclasses");
 }
 
 }  // namespace
