@@ -19,6 +19,16 @@ PyTypeObject* nativeBase(PyTypeObject* type) {
   return std::string_view(type->tp_name) == "typing.Generic" ? type->tp_base : type;
 }
 
+PyObject* argumentOf(const std::vector<PyObject*>& args, PyObject* names, size_t index, const char* name) {
+  size_t named = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
+  if (index < args.size() - named) return args[index];
+  for (size_t i = 0; i < named; ++i) {
+    PyObject* each = PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(i));
+    if (PyUnicode_CompareWithASCIIString(each, name) == 0) return args[args.size() - named + i];
+  }
+  return nullptr;
+}
+
 const uint64_t* versionOf(PyObject* dict) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"

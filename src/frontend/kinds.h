@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <string>
+#include <vector>
 
 #include "frontend/ref.h"
 
@@ -26,6 +27,8 @@ bool comparesInPython(PyObject* object);
 std::string textAttribute(PyObject* object, const char* attribute);
 inline std::string nameOf(PyObject* callable) { return textAttribute(callable, "__name__"); }
 inline std::string moduleOf(PyObject* callable) { return textAttribute(callable, "__module__"); }
+// One of a call's arguments, those of keywords last: by position or by name. nullptr: it is not given.
+PyObject* argumentOf(const std::vector<PyObject*>& args, PyObject* names, size_t index, const char* name);
 // A number that moves with every change of a dict.
 const uint64_t* versionOf(PyObject* dict);
 // The keys of a dict as iteration gives them, as a tuple; those of an OrderedDict stand in another order than its

@@ -480,13 +480,7 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
 
 // run_backward(outputs, gradients, keep_graph, create_graph, inputs, allow_unreachable, accumulate_grad)
 bool Recorder::takesGradients(const Values& args, PyObject* names) {
-  size_t named = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
-  bool into = true;
-  for (size_t i = 0; i < named; ++i) {
-    PyObject* name = PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(i));
-    if (PyUnicode_CompareWithASCIIString(name, "accumulate_grad") != 0) continue;
-    into = args[args.size() - named + i] != Py_False;
-  }
+  bool into = argumentOf(args, names, args.size(), "accumulate_grad") != Py_False;
   if (into || speculative_) return stop("computes gradients into .grad");
   tape_.allowGradients();
   return true;

@@ -25,17 +25,6 @@ bool isImporting(const Ref& frame) {
 
 Ref currentFrame() { return Ref::borrow(reinterpret_cast<PyObject*>(PyEval_GetFrame())); }
 
-// By position or by name: warn(message, category=None, stacklevel=1, source=None).
-PyObject* argument(const std::vector<PyObject*>& args, PyObject* names, size_t index, const char* name) {
-  size_t named = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
-  if (index < args.size() - named) return args[index];
-  for (size_t i = 0; i < named; ++i) {
-    PyObject* each = PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(i));
-    if (PyUnicode_CompareWithASCIIString(each, name) == 0) return args[args.size() - named + i];
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 void Recorder::rememberCaller() { caller_ = currentFrame(); }
@@ -59,11 +48,12 @@ bool Recorder::guardFilters() {
   return true;
 }
 
+// warn(message, category=None, stacklevel=1, source=None)
 bool Recorder::warns(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
-  PyObject* message = argument(args, names, 0, "message");
-  PyObject* category = argument(args, names, 1, "category");
-  PyObject* level = argument(args, names, 2, "stacklevel");
-  bool more = argument(args, names, 3, "source") || argument(args, names, 4, "skip_file_prefixes");
+  PyObject* message = argumentOf(args, names, 0, "message");
+  PyObject* category = argumentOf(args, names, 1, "category");
+  PyObject* level = argumentOf(args, names, 2, "stacklevel");
+  bool more = argumentOf(args, names, 3, "source") || argumentOf(args, names, 4, "skip_file_prefixes");
   if (!message || !PyUnicode_CheckExact(message) || more || (level && !PyLong_CheckExact(level))) {
     return stop("warns by another object than a string");
   }
@@ -74,11 +64,9 @@ bool Recorder::warns(PyObject* callable, const std::vector<PyObject*>& args, PyO
   Py_ssize_t steps = level ? PyLong_AsSsize_t(level) : 1;
   Ref frame = currentFrame();
   bool plain = steps <= 0 || isImporting(frame);
-  Py_ssize_t inside = 0;  // steps within the call
   while (frame && frame.get() != caller_.get() && --steps > 0) {
     do frame = frameBehind(frame);
     while (frame && !plain && isImporting(frame) && frame.get() != caller_.get());
-    ++inside;
   }
   if (!frame) return stop("warns about a frame that is not there");
   if (frame.get() == caller_.get()) {

@@ -113,8 +113,7 @@ bool Version::draw(std::vector<PyObject*>& found) {
   std::vector<std::pair<PyObject*, Ref>> states;  // of generators from outside
   bool mayDiffer = std::any_of(draws.begin(), draws.end(), [](const Draw& each) { return bool(each.expected); });
   for (const Draw& each : draws) {
-    bool outside = each.method && mayDiffer;
-    for (const Draw& made : draws) outside = outside && (made.method || made.place != each.generator);
+    bool outside = each.method && mayDiffer && !drawnPlace(each.generator);
     PyObject* generator = outside ? found[each.generator] : nullptr;
     for (const auto& [known, state] : states) generator = generator == known ? nullptr : generator;
     if (generator) states.emplace_back(generator, generatorState(generator));

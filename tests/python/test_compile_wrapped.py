@@ -13,8 +13,7 @@ from torch import nn
 from torch.testing._internal.two_tensor import TwoTensor
 
 import saker
-
-OLD = pytest.mark.skipif(torch.__version__ < "2.13", reason="captures go through subclasses from torch 2.13 on")
+from test_aot_subclass import OLD, compare
 
 BACKENDS = ["native", "eager"]
 
@@ -71,18 +70,6 @@ def flattened(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [flattened(item) for item in value]
     return value
-
-
-def compare(got: Any, expected: Any) -> None:
-    if isinstance(expected, torch.Tensor):
-        torch.testing.assert_close(got, expected)
-    elif isinstance(expected, list):
-        assert isinstance(got, list)
-        assert len(got) == len(expected)
-        for a, b in zip(got, expected, strict=True):
-            compare(a, b)
-    else:
-        assert got == expected
 
 
 @contextlib.contextmanager
