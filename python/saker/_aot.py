@@ -21,6 +21,7 @@ from saker._doors import doors
 from saker._fakes import FakesAsTensors, is_fake, mode_of, without_fakes
 from saker._stats import count
 from saker._subclasses import taken_apart
+from saker._trees import Leaves, flatten
 from saker.errors import CaptureError, FakeTensorError, MutationError, Refusal
 
 
@@ -70,39 +71,36 @@ class _Recorded:
     def __init__(self, fn: Callable, leaves: list[Any], spec: pytree.TreeSpec, places: list[int]) -> None:
         self.fn, self.leaves, self.spec_in, self.places = fn, leaves, spec, places
 
-    def call(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+    def call(self, *tensors: torch.Tensor) -> list[Any]:
+        """Tensors, and numbers that may change."""
         given = list(self.leaves)
         for place, tensor in zip(self.places, tensors, strict=True):
             given[place] = tensor
         args, kwargs = pytree.tree_unflatten(given, self.spec_in)
-        results, self.spec = pytree.tree_flatten(self.fn(*args, **kwargs))
-        for leaf in results:
-            if isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-                raise CaptureError("Unsupported", "a result is a number that may change; return a tensor instead")
-        self.opaque = [leaf for leaf in results if not isinstance(leaf, (torch.Tensor, *_CONSTANTS))]
-        self.tensors = [i for i, leaf in enumerate(results) if isinstance(leaf, torch.Tensor)]
-        self.constants = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in results]
-        return [results[i] for i in self.tensors]
+        results, self.spec = flatten(self.fn(*args, **kwargs))
+        self.leaves_out = Leaves(results)
+        self.opaque = [
+            leaf for leaf in self.leaves_out.constants.values() if not isinstance(leaf, (*_CONSTANTS, torch.Size))
+        ]
+        return [*(results[i] for i in self.leaves_out.tensors), *self.leaves_out.numbers_of(results)]
 
-    def results(self, tensors: list[torch.Tensor]) -> Any:
-        leaves = list(self.constants)
-        for place, tensor in zip(self.tensors, tensors, strict=True):
-            leaves[place] = tensor
-        return pytree.tree_unflatten(leaves, self.spec)
+    def results(self, found: list[Any]) -> Any:
+        count = len(self.leaves_out.tensors)
+        return pytree.tree_unflatten(self.leaves_out.filled(found[:count], found[count:]), self.spec)
 
 
 class _Compiled:
     """A function compiled for arguments like the first ones."""
 
     def __init__(self, fn: Callable, args: tuple, kwargs: dict[str, Any], options: _Options) -> None:
-        leaves, spec = pytree.tree_flatten((args, kwargs))
+        leaves, spec = flatten((args, kwargs))
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         tensors = [leaves[i] for i in places]
         self.recorded = _Recorded(fn, leaves, spec, places)
         self.native, self.reason = self._capture(tensors, options)
         self.single = False
         if self.native is not None:
-            self.single = self.recorded.spec.is_leaf() and self.recorded.tensors == [0]
+            self.single = self.recorded.spec.is_leaf() and self.recorded.leaves_out.tensors == [0]
             count("graphs")
             count("operators", len(self.native.forward))
             self._use_compilers(options, Graphs(self.native, options.decompositions, options.fake_mode))
@@ -162,9 +160,9 @@ class _Compiled:
             (lambda program: Executable(backward, lambda: graphs.other_backward(program))) if backward else None,
         )
 
-    def results(self, tensors: list[torch.Tensor | None]) -> Any:
-        """The function's results, of the tensors that come out of the graph."""
-        return self.recorded.results(tensors)
+    def results(self, found: list[Any]) -> Any:
+        """The function's results, of the tensors that come out of the graph and of numbers."""
+        return self.recorded.results(found)
 
 
 def _sizes(tensors: list[torch.Tensor]) -> list[tuple[int, int, str]]:
@@ -177,7 +175,7 @@ def _callable(fn: Callable, options: _Options) -> _C.AotCallable:
     return _C.AotCallable(
         taken_apart(fn, lambda inner: _callable(inner, options)),
         lambda args, kwargs: _Compiled(fn, args, kwargs, options),
-        lambda args, kwargs: pytree.tree_flatten((args, kwargs)),
+        lambda args, kwargs: flatten((args, kwargs)),
         lambda: count("fallbacks"),
     )
 

@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from saker import _C
+from saker._trees import Leaves, flatten
 from saker.errors import CaptureError
 
 
@@ -175,6 +176,7 @@ class Wrapping:
     def __init__(self, tensors: list[torch.Tensor]) -> None:
         self.forms = [_form_of(tensor) for tensor in tensors]
         self.any = any(form is not None for form in self.forms)
+        self.plain = sum(form.plain if form else 1 for form in self.forms)  # tensors at the bottom
 
     def unwrap(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         return [plain for part in self._parts(tensors) for plain in part] if self.any else tensors
@@ -282,7 +284,7 @@ class _Apart:
         self.inputs = _Inputs([leaves[i] for i in places])
         constants = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
 
-        def flat(*plain: torch.Tensor) -> list[torch.Tensor]:
+        def flat(*plain: torch.Tensor) -> list[Any]:
             given = list(constants)
             tensors = self.inputs.wrap(list(plain))
             for place, tensor in zip(places, tensors, strict=True):
@@ -290,7 +292,7 @@ class _Apart:
             before = [_geometry(tensor) for tensor in tensors]
             versions = {place: tensors[place]._version for place in self.inputs.gradients}
             args, kwargs = pytree.tree_unflatten(given, spec)
-            results, self.spec = pytree.tree_flatten(fn(*args, **kwargs))
+            results, self.spec = flatten(fn(*args, **kwargs))
             if _C.trace_mode() == "capture" and before != [_geometry(tensor) for tensor in tensors]:
                 raise _NotApart("Unsupported", "a tensor subclass is given other sizes or strides")
             if _C.trace_mode() == "capture" and any(tensors[i]._version != v for i, v in versions.items()):
@@ -299,10 +301,10 @@ class _Apart:
                 self._check_gradients(
                     [leaf for leaf in results if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
                 )
-            self.results = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in results]
-            self.tensors = [i for i, leaf in enumerate(results) if isinstance(leaf, torch.Tensor)]
-            self.outputs = Wrapping([results[i] for i in self.tensors])
-            return self.outputs.unwrap([results[i] for i in self.tensors])
+            self.results = Leaves(results)
+            found = [results[i] for i in self.results.tensors]
+            self.outputs = Wrapping(found)
+            return [*self.results.numbers_of(results), *self.outputs.unwrap(found)]
 
         self.places = places
         self.flat, self.compiler = flat, compiler
@@ -326,10 +328,9 @@ class _Apart:
             self._settle(tensors)
         given: set[int] = set()
         returned = self.call(*self.inputs.unwrap(tensors, given))
-        results = list(self.results)
-        for place, tensor in zip(self.tensors, self.outputs.wrap(returned, given), strict=True):
-            results[place] = tensor
-        return pytree.tree_unflatten(results, self.spec)
+        count = len(returned) - self.outputs.plain
+        found = self.results.filled(self.outputs.wrap(returned[count:], given), returned[:count])
+        return pytree.tree_unflatten(found, self.spec)
 
 
 _UNKNOWN: Any = object()
@@ -341,7 +342,7 @@ def taken_apart(fn: Callable, compiler: Callable[[Callable], Callable]) -> Calla
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        leaves, spec = pytree.tree_flatten((args, kwargs))
+        leaves, spec = flatten((args, kwargs))
         forms = [_form_of(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         if not any(isinstance(form, _Form) for form in forms):
             return fn(*args, **kwargs)

@@ -52,6 +52,12 @@ class Call {
     return true;
   }
 
+  std::vector<c10::IValue> numbers() const {
+    std::vector<c10::IValue> values;
+    for (const ir::Arg& number : joint_.numbers) values.push_back(valueOf(number));
+    return values;
+  }
+
   std::vector<at::Tensor> run() {
     bool training = joint_.training && !c10::InferenceMode::is_enabled();
     for (size_t i = 0; training && i < joint_.gradientOf.size(); ++i) {
@@ -72,6 +78,29 @@ class Call {
   }
 
  private:
+  c10::IValue valueOf(const ir::Arg& number) const {
+    switch (number.kind()) {
+      case ir::Arg::Kind::Int:
+        return number.toInt();
+      case ir::Arg::Kind::Bool:
+        return number.toBool();
+      case ir::Arg::Kind::Float:
+        return number.toFloat();
+      case ir::Arg::Kind::SymInt:
+        if (auto value = sym::evaluateInt(number.toSym(), symbols_)) return *value;
+        break;
+      case ir::Arg::Kind::SymBool:
+        if (auto value = sym::evaluateBool(number.toSym(), symbols_)) return *value;
+        break;
+      case ir::Arg::Kind::SymFloat:
+        if (auto value = sym::evaluateFloat(number.toSym(), symbols_)) return *value;
+        break;
+      default:
+        break;
+    }
+    throw runtime::RunError("a result of the function is a number that has no value here");
+  }
+
   // The memory of a tensor as one row of elements. It counts writes with the tensor.
   static at::Tensor flat(const at::Tensor& tensor) {
     at::Tensor row = tensor.detach();
@@ -295,9 +324,11 @@ bool CompiledFunction::mayNeedEager() const {
   return std::find(history.begin(), history.end(), true) != history.end();
 }
 
-std::optional<std::vector<at::Tensor>> CompiledFunction::operator()(std::vector<at::Tensor> arguments) const {
+std::optional<std::vector<at::Tensor>> CompiledFunction::operator()(std::vector<at::Tensor> arguments,
+                                                                    std::vector<c10::IValue>* numbers) const {
   Call call(plan_, std::move(arguments));
   if (!call.mayRun()) return std::nullopt;
+  if (numbers) *numbers = call.numbers();
   return call.run();
 }
 

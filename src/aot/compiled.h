@@ -18,7 +18,9 @@ class CompiledFunction {
 
   // Nothing: this call must be made in eager mode, and nothing was done yet. Throws runtime::RunError for arguments
   // that the function was not compiled for; that autograd is in the state of the first call is for the caller to know.
-  std::optional<std::vector<at::Tensor>> operator()(std::vector<at::Tensor> arguments) const;
+  // `numbers`, if given, gets the results that are such.
+  std::optional<std::vector<at::Tensor>> operator()(std::vector<at::Tensor> arguments,
+                                                    std::vector<c10::IValue>* numbers = nullptr) const;
 
   // May a call be one for eager mode?
   bool mayNeedEager() const;

@@ -15,6 +15,7 @@
 #include "aot/sharing.h"
 #include "aot/user_code.h"
 #include "aot/version_checks.h"
+#include "aten/convert.h"
 #include "aten/trace_key.h"
 #include "capture/undo.h"
 
@@ -49,12 +50,14 @@ class JointCapture {
 
   Joint run(const Callee& callee) {
     WithoutHooks without;
-    std::vector<at::Tensor> outputs;
+    Returned given;
     try {
-      outputs = callee({standIns_.begin(), standIns_.begin() + static_cast<std::ptrdiff_t>(given_.size())});
+      given = callee({standIns_.begin(), standIns_.begin() + static_cast<std::ptrdiff_t>(given_.size())});
     } catch (...) {
       throw CallFailed(std::current_exception(), anythingWritten());
     }
+    const std::vector<at::Tensor>& outputs = given.tensors;
+    for (const c10::IValue& number : given.numbers) noteNumber(number);
     addClosed();
     for (const at::Tensor& output : outputs) checkOutput(output);
     checkHistory(outputs);
@@ -203,6 +206,12 @@ class JointCapture {
 
   bool isCaller(const at::Tensor& tensor) const {
     return std::any_of(standIns_.begin(), standIns_.end(), [&](const at::Tensor& t) { return t.is_same(tensor); });
+  }
+
+  void noteNumber(const c10::IValue& number) {
+    Arena scratch;
+    aten::Converter converter(*trace().context(), scratch, host_.hooks.unwrap);
+    joint_.numbers.push_back(converter.argument(number, aten::IntMeaning::Number));
   }
 
   // Outputs that are views of arguments are made again by view operators: what else stands in their history counts too.

@@ -132,6 +132,7 @@ struct Joint {
   std::vector<Resize> resizes;
   std::vector<uint32_t> versions;              // by caller: how far its version counter moves
   std::vector<std::optional<size_t>> outputs;  // by output of the function: a tensor, or None
+  std::vector<ir::Arg> numbers;                // results that are numbers: of sizes
   std::vector<bool> historyOf;                 // by caller: autograd follows what is done to it
   size_t tensors = 0;
 
@@ -142,7 +143,12 @@ struct Joint {
   bool random = false;                // some draw random numbers
 };
 
-using Callee = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& standIns)>;
+// What a function gives: tensors, and numbers that change with sizes.
+struct Returned {
+  std::vector<at::Tensor> tensors;
+  std::vector<c10::IValue> numbers = {};
+};
+using Callee = std::function<Returned(const std::vector<at::Tensor>& standIns)>;
 // Runs something so that PyTorch's formulas ask no tensor for its data, where they have another way.
 using Leniently = std::function<void(const std::function<void()>& run)>;
 

@@ -41,7 +41,9 @@ Executor recording(const std::shared_ptr<runtime::Program>& program) {
 
 Executor aheadOfTime(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs) {
   NoAutocast casts;
-  auto callee = [&](const std::vector<at::Tensor>& standIns) { return runRecording(*program, standIns); };
+  auto callee = [&](const std::vector<at::Tensor>& standIns) {
+    return aot::Returned{runRecording(*program, standIns)};
+  };
   autograd::PartitionOptions options;
   options.strategy = autograd::Strategy::MinCut;
   auto compiled =

@@ -4,6 +4,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/python_symnode.h>
 
 #include "aot/compiled.h"
 #include "aot/regions.h"
@@ -22,6 +23,23 @@ std::vector<at::Tensor> tensorsOf(const py::handle& list) {
     tensors.push_back(THPVariable_Check(item.ptr()) ? THPVariable_Unpack(item.ptr()) : at::Tensor());
   }
   return tensors;
+}
+
+// Tensors or None, and symbolic numbers among them.
+aot::Returned returnedOf(const py::handle& list) {
+  aot::Returned returned;
+  for (py::handle item : list) {
+    if (torch::is_symint(item)) {
+      returned.numbers.emplace_back(py::cast<c10::SymInt>(item));
+    } else if (torch::is_symfloat(item)) {
+      returned.numbers.emplace_back(py::cast<c10::SymFloat>(item));
+    } else if (torch::is_symbool(item)) {
+      returned.numbers.emplace_back(py::cast<c10::SymBool>(item));
+    } else {
+      returned.tensors.push_back(THPVariable_Check(item.ptr()) ? THPVariable_Unpack(item.ptr()) : at::Tensor());
+    }
+  }
+  return returned;
 }
 
 py::list listOf(const std::vector<at::Tensor>& tensors, std::span<const int64_t> numbers = {}) {
@@ -95,7 +113,7 @@ std::pair<std::shared_ptr<aot::CompiledFunction>, std::string> compile(
     const py::object& function, const std::vector<at::Tensor>& arguments, bool minCut, double budget,
     const std::vector<std::tuple<size_t, size_t, std::string>>& dynamic, const py::object& leniently) {
   auto callee = [&](const std::vector<at::Tensor>& standIns) {
-    return tensorsOf(function(*py::tuple(listOf(standIns))));
+    return returnedOf(function(*py::tuple(listOf(standIns))));
   };
   aot::Leniently again = [&](const std::function<void()>& run) {
     PyErr_Clear();  // the engine leaves the error of the first try

@@ -42,6 +42,12 @@ py::object checked(PyObject* result) {
   return py::reinterpret_steal<py::object>(result);
 }
 
+py::object toPython(const c10::IValue& number) {
+  if (number.isInt()) return py::int_(number.toInt());
+  if (number.isBool()) return py::bool_(number.toBool());
+  return py::float_(number.toDouble());
+}
+
 class Invocation {
  public:
   Invocation(AotCallable& self, PyObject* const* args, size_t count, PyObject* names)
@@ -66,9 +72,10 @@ class Invocation {
     py::object compiled = variant->compiled;
     bool single = variant->single;
     std::optional<std::vector<at::Tensor>> results;
+    std::vector<c10::IValue> numbers;
     {
       py::gil_scoped_release released;
-      results = (*native)(std::move(tensors_));
+      results = (*native)(std::move(tensors_), &numbers);
     }
     if (!results) return runEagerly(true);
     if (single) return py::reinterpret_steal<py::object>(THPVariable_Wrap(std::move((*results)[0])));
@@ -77,6 +84,7 @@ class Invocation {
       PyObject* item = (*results)[i].defined() ? THPVariable_Wrap(std::move((*results)[i])) : Py_NewRef(Py_None);
       PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), item);
     }
+    for (const c10::IValue& number : numbers) list.append(toPython(number));
     return compiled.attr("results")(list);
   }
 
