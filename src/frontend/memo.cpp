@@ -3,9 +3,11 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "frontend/dict_changes.h"
 #include "frontend/guards.h"
 #include "frontend/kinds.h"
 
@@ -20,26 +22,33 @@ const uint64_t* wordAt(const void* pointer) { return static_cast<const uint64_t*
 }  // namespace
 
 // As TensorShape::fits, for the usual tensor: on the CPU, strided, of few dimensions, no view.
-bool Memo::Seen::fits() const {
-  if (Py_TYPE(object) != type) return false;
-  const c10::TensorImpl& impl = *THPVariable_Unpack(object).unsafeGetTensorImpl();
-  if (impl.key_set() != keys || impl.dtype() != dtype || impl.has_symbolic_sizes_strides()) return false;
-  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(impl.autograd_meta());
-  bool differentiable = meta && (meta->requires_grad_ || meta->grad_fn_);
-  if (differentiable != requiresGrad || (meta && (meta->is_view_ || !meta->grad_fn_ != leaf))) return false;
-  c10::IntArrayRef s = impl.sizes(), t = impl.strides();
-  if (s.size() != dims || impl.storage_offset() != offset) return false;
-  bool same = true;
-  for (size_t i = 0; i < dims; ++i) same &= s[i] == sizes[i] && t[i] == strides[i];
-  return same;
+bool Memo::Seen::has(const Form& form) const {
+  if (Py_TYPE(object) != form.type || THPVariable_Unpack(object).unsafeGetTensorImpl() != impl) return false;
+  if (impl->autograd_meta() != meta) return false;
+  bool differs = impl->key_set() != form.keys;
+  differs |= impl->dtype() != form.dtype;
+  differs |= impl->has_symbolic_sizes_strides();
+  differs |= impl->storage_offset() != form.offset;
+  if (meta) {
+    differs |= meta->is_view_;
+    // Only leaves say that they require gradients: of the others, what made them.
+    if (!meta->requires_grad_ || !(form.leaf && form.requiresGrad)) {
+      bool leaf = !meta->grad_fn_;
+      differs |= (leaf != form.leaf) | ((meta->requires_grad_ | !leaf) != form.requiresGrad);
+    }
+  }
+  c10::IntArrayRef s = impl->sizes(), t = impl->strides();
+  if (differs || s.size() != form.dims) return false;
+  for (size_t i = 0; i < form.dims; ++i) differs |= (s[i] != form.sizes[i]) | (t[i] != form.strides[i]);
+  return !differs;
 }
 
-// Goes through the instructions in order. A place is stable when the words so far decide what it holds; each keeps
-// alive what the next ones look at.
+// Goes through the instructions in order. A place is stable when words decide what it holds. Each word belongs to a
+// level: what the levels before it say keeps alive what it looks at.
 class Memo::Builder {
  public:
   Builder(Memo& memo, const Guards& guards, const std::vector<PyObject*>& found)
-      : memo_(memo), guards_(guards), found_(found), stable_(guards.places, false) {}
+      : memo_(memo), guards_(guards), found_(found), since_(guards.places, kMoves) {}
 
   void build() {
     for (uint32_t i = 0; i < guards_.instructions.size(); ++i) {
@@ -47,61 +56,83 @@ class Memo::Builder {
       bool decided = at.op <= Op::ContextValue ? load(i, at) : check(i, at);
       if (!decided) memo_.rest_.push_back(i);
     }
+    sort();
   }
 
  private:
+  static constexpr uint32_t kMoves = UINT32_MAX;
+  struct Placed {
+    Word word;
+    uint32_t level;
+    std::vector<uint32_t> lookups;
+  };
+  struct PlacedLoad {
+    uint32_t instruction, level;
+  };
+
+  bool stable(uint32_t place) const { return since_[place] != kMoves; }
+
   bool load(uint32_t index, const Instruction& at) {
-    if (at.op == Op::Fixed) return stable_[at.place] = true;
-    if (at.op == Op::Positional || at.op == Op::Keyword || !stable_[at.parent]) return false;
+    uint32_t& since = since_[at.place];
+    if (at.op == Op::Fixed) since = 0;
+    if (at.op <= Op::Fixed || !stable(at.parent)) return at.op == Op::Fixed;
     PyObject* owner = found_[at.parent];
+    uint32_t level = since_[at.parent];
     switch (at.op) {
       case Op::Attribute:
       case Op::DictOf:
-        return stable_[at.place] = instance(owner, index);
+        since = instance(owner, level, index);
+        break;
       case Op::Key:
-        return stable_[at.place] = PyDict_Check(owner) && dict(owner, index);
+        if (PyDict_Check(owner)) since = dict(owner, level, index);
+        break;
       case Op::MethodSelf:
       case Op::MethodFunction:
-        return stable_[at.place] = true;
+        since = level;
+        break;
       case Op::Item:
-        if (PyTuple_Check(owner)) return stable_[at.place] = true;
-        word(nullptr, index);
-        return stable_[at.place] = true;
+        since = level;
+        if (PyTuple_Check(owner)) break;
+        loads_.push_back({index, level});
+        since = level + 1;
+        break;
       case Op::Slot:
-        word(wordAt(reinterpret_cast<char*>(owner) + at.number), numberOf(found_[at.place]));
-        return stable_[at.place] = true;
+        since = word(wordAt(reinterpret_cast<char*>(owner) + at.number), numberOf(found_[at.place]), level);
+        break;
       case Op::Cell:
-        word(wordAt(&reinterpret_cast<PyCellObject*>(owner)->ob_ref), numberOf(found_[at.place]));
-        return stable_[at.place] = true;
+        since = word(wordAt(&reinterpret_cast<PyCellObject*>(owner)->ob_ref), numberOf(found_[at.place]), level);
+        break;
       default:
-        return false;
+        break;
     }
+    return since != kMoves;
   }
 
   bool check(uint32_t index, const Instruction& at) {
-    if (!stable_[at.place]) return false;
+    if (!stable(at.place)) return false;
     PyObject* object = found_[at.place];
+    uint32_t level = since_[at.place];
     switch (at.op) {
       case Op::IsType:
-        if ((Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !shapeFollows(index)) type(object);
+        if ((Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !shapeFollows(index)) type(object, level);
         return true;
       case Op::Is:
       case Op::Equals:  // of values that never change
         return true;
       case Op::Same:
       case Op::Different:
-        return stable_[static_cast<size_t>(at.number)];
+        return stable(static_cast<uint32_t>(at.number));
       case Op::Length:
       case Op::Empty:
-        return PyTuple_Check(object) || (PyDict_Check(object) && dict(object, index));
+        return PyTuple_Check(object) || (PyDict_Check(object) && dict(object, level, index) != kMoves);
       case Op::NoKey:
-        return PyDict_Check(object) && dict(object, index);
+        return PyDict_Check(object) && dict(object, level, index) != kMoves;
       case Op::Keys:  // an OrderedDict can change its order and keep its version
-        return PyDict_CheckExact(object) && dict(object, index);
+        return PyDict_CheckExact(object) && dict(object, level, index) != kMoves;
       case Op::NoAttribute:
-        return instance(object, index);
+        return instance(object, level, index) != kMoves;
       case Op::Tensor:
-        return tensor(object, index, guards_.tensors[static_cast<size_t>(at.number)]);
+        return tensor(object, level, index, guards_.tensors[static_cast<size_t>(at.number)]);
       default:
         return false;
     }
@@ -114,69 +145,103 @@ class Memo::Builder {
     return next.op == Op::Tensor && next.place == guards_.instructions[index].place;
   }
 
-  uint32_t word(const uint64_t* at, uint64_t value) {
-    memo_.words_.push_back({at, value});
-    memo_.lookups_.emplace_back();
-    return static_cast<uint32_t>(memo_.words_.size() - 1);
+  // These give the level from which on what they found is alive.
+  uint32_t word(const uint64_t* at, uint64_t value, uint32_t level) {
+    words_.push_back({{at, value}, level, {}});
+    return level + 1;
   }
 
-  void type(PyObject* object) {
-    if (typed_.insert(object).second) word(wordAt(&object->ob_type), numberOf(Py_TYPE(object)));
+  uint32_t type(PyObject* object, uint32_t level) {
+    if (typed_.insert(object).second) word(wordAt(&object->ob_type), numberOf(Py_TYPE(object)), level);
+    return level;
   }
 
-  bool instance(PyObject* object, uint32_t index) {
+  uint32_t instance(PyObject* object, uint32_t level, uint32_t index) {
     PyObject** slot = _PyObject_GetDictPtr(object);
-    if (!slot || !*slot) return false;
-    type(object);
-    if (slots_.insert(object).second) word(wordAt(slot), numberOf(*slot));
-    return dict(*slot, index);
+    if (!slot || !*slot) return kMoves;
+    type(object, level);
+    if (slots_.insert(object).second) word(wordAt(slot), numberOf(*slot), level);
+    return dict(*slot, level + 1, index);
   }
 
-  bool dict(PyObject* dict, uint32_t index) {
-    auto [known, isNew] = dicts_.try_emplace(dict, 0);
-    if (isNew) known->second = word(versionOf(dict), *versionOf(dict));
-    memo_.lookups_[known->second].push_back(index);
-    return true;
+  uint32_t dict(PyObject* dict, uint32_t level, uint32_t index) {
+    auto [known, isNew] = dicts_.try_emplace(dict, words_.size());
+    if (isNew) {
+      memo_.watched_ &= watchDict(dict);
+      word(versionOf(dict), *versionOf(dict), level);
+    }
+    Placed& placed = words_[known->second];
+    placed.lookups.push_back(index);
+    return placed.level + 1;
   }
 
-  bool tensor(PyObject* object, uint32_t index, const TensorShape& shape) {
+  bool tensor(PyObject* object, uint32_t level, uint32_t index, const TensorShape& shape) {
+    const c10::TensorImpl* impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
     const torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(THPVariable_Unpack(object));
     bool usual = shape.device.is_cpu() && shape.dynamic.empty() && shape.sizes.size() <= 4 &&
                  shape.strides.size() == shape.sizes.size() && !(meta && meta->is_view_);
     if (!usual) {
-      type(object);
+      type(object, level);
       return false;
     }
-    Seen seen{object,
-              Py_TYPE(object),
-              THPVariable_Unpack(object).unsafeGetTensorImpl(),
-              meta,
-              shape.keys,
-              c10::scalarTypeToTypeMeta(shape.dtype),
-              shape.requiresGrad,
-              shape.leaf,
-              static_cast<uint8_t>(shape.sizes.size()),
-              index,
-              shape.offset,
-              {},
-              {}};
-    std::copy(shape.sizes.begin(), shape.sizes.end(), seen.sizes.begin());
-    std::copy(shape.strides.begin(), shape.strides.end(), seen.strides.begin());
-    memo_.tensors_.push_back(seen);
+    Form form{.type = Py_TYPE(object),
+              .keys = shape.keys,
+              .dtype = c10::scalarTypeToTypeMeta(shape.dtype),
+              .requiresGrad = shape.requiresGrad,
+              .leaf = shape.leaf,
+              .offset = shape.offset,
+              .dims = shape.sizes.size(),
+              .sizes = {},
+              .strides = {}};
+    std::copy(shape.sizes.begin(), shape.sizes.end(), form.sizes.begin());
+    std::copy(shape.strides.begin(), shape.strides.end(), form.strides.begin());
+    auto known = std::find(memo_.forms_.begin(), memo_.forms_.end(), form);
+    auto number = static_cast<uint32_t>(known - memo_.forms_.begin());
+    if (known == memo_.forms_.end()) memo_.forms_.push_back(form);
+    memo_.tensors_.push_back({object, impl, meta, number, index});
     return true;
+  }
+
+  void sort() {
+    auto isVersion = [](const Placed& placed) { return !placed.lookups.empty(); };
+    std::stable_sort(words_.begin(), words_.end(), [&](const Placed& left, const Placed& right) {
+      return std::pair(left.level, isVersion(left)) < std::pair(right.level, isVersion(right));
+    });
+    std::stable_sort(loads_.begin(), loads_.end(),
+                     [](const PlacedLoad& left, const PlacedLoad& right) { return left.level < right.level; });
+    size_t words = 0, loads = 0;
+    while (words < words_.size() || loads < loads_.size()) {
+      uint32_t level = words < words_.size() ? words_[words].level : kMoves;
+      if (loads < loads_.size()) level = std::min(level, loads_[loads].level);
+      size_t plain = words;  // where those end that are no versions
+      for (; words < words_.size() && words_[words].level == level; ++words) {
+        if (!isVersion(words_[words])) plain = words + 1;
+        memo_.words_.push_back(words_[words].word);
+        memo_.lookups_.push_back(std::move(words_[words].lookups));
+      }
+      for (; loads < loads_.size() && loads_[loads].level == level; ++loads) {
+        memo_.loads_.push_back(loads_[loads].instruction);
+      }
+      memo_.levels_.push_back(
+          {static_cast<uint32_t>(plain), static_cast<uint32_t>(words), static_cast<uint32_t>(loads)});
+    }
   }
 
   Memo& memo_;
   const Guards& guards_;
   const std::vector<PyObject*>& found_;
-  std::vector<bool> stable_;
+  std::vector<uint32_t> since_;  // by place: from which level on it is known to be alive; kMoves: no word decides it
+  std::vector<Placed> words_;
+  std::vector<PlacedLoad> loads_;
   std::unordered_set<PyObject*> typed_, slots_;
-  std::unordered_map<PyObject*, uint32_t> dicts_;
+  std::unordered_map<PyObject*, size_t> dicts_;
 };
 
 void Memo::arm(const Guards& guards, const std::vector<PyObject*>& found) {
   disarm();
+  watched_ = true;
   Builder(*this, guards, found).build();
+  changes_ = dictChanges();
   found_ = found;
   copied_.clear();
   std::vector<bool> wanted(guards.places, guards.wantsAll);
@@ -186,9 +251,8 @@ void Memo::arm(const Guards& guards, const std::vector<PyObject*>& found) {
     if (at.op == Op::Same || at.op == Op::Different) wanted[static_cast<size_t>(at.number)] = true;
   };
   for (uint32_t index : rest_) uses(guards.instructions[index]);
-  for (const Word& word : words_) {
-    if (!word.at) uses(guards.instructions[word.value]);
-  }
+  for (uint32_t index : loads_) uses(guards.instructions[index]);
+  for (const Seen& seen : tensors_) uses(guards.instructions[seen.instruction]);
   for (uint32_t place = 0; place < guards.places; ++place) {
     if (wanted[place]) copied_.push_back(place);
   }
@@ -199,6 +263,9 @@ void Memo::disarm() {
   armed_ = false;
   words_.clear();
   lookups_.clear();
+  loads_.clear();
+  levels_.clear();
+  forms_.clear();
   tensors_.clear();
   rest_.clear();
 }
@@ -217,38 +284,61 @@ bool Memo::lookAgain(Word& word, const std::vector<uint32_t>& lookups, Guards& g
   return true;
 }
 
+bool Memo::wordsHold(size_t from, size_t to, Guards& guards, const CallArguments& call, std::vector<PyObject*>& found) {
+  constexpr size_t kBlock = 16;  // read without a branch, so that many are on their way from memory at once
+  for (size_t start = from; start < to; start += kBlock) {
+    size_t end = std::min(start + kBlock, to);
+    uint64_t moved = 0;
+    for (size_t i = start; i < end; ++i) moved |= *words_[i].at ^ words_[i].value;
+    if (!moved) continue;
+    for (size_t i = start; i < end; ++i) {
+      Word& word = words_[i];
+      if (*word.at != word.value && !lookAgain(word, lookups_[i], guards, call, found)) return false;
+    }
+  }
+  return true;
+}
+
+bool Memo::levelsHold(Guards& guards, const CallArguments& call, std::vector<PyObject*>& found) {
+  uint64_t changes = dictChanges();
+  bool readVersions = !watched_ || changes != changes_;
+  Level done{0, 0, 0};
+  for (const Level& level : levels_) {
+    if (!wordsHold(done.versions, readVersions ? level.versions : level.words, guards, call, found)) return false;
+    for (size_t i = done.loads; i < level.loads; ++i) {
+      const Instruction& at = guards.instructions[loads_[i]];
+      if (!guards.step(at, call, found) || found[at.place] != found_[at.place]) return false;
+    }
+    done = level;
+  }
+  changes_ = changes;
+  return true;
+}
+
 Memo::Answer Memo::check(Guards& guards, const CallArguments& call, std::vector<PyObject*>& found) {
   // What is looked at lies all over the memory: ask for it ahead.
-  constexpr size_t kAhead = 16, kTensorsAhead = 4;
+  constexpr size_t kTensorsAhead = 6, kLine = 64;
   found.resize(guards.places);
   for (uint32_t place : copied_) found[place] = found_[place];
-  size_t count = words_.size();
-  for (size_t i = 0; i < count; ++i) {
-    Word& word = words_[i];
-    if (i + kAhead < count) __builtin_prefetch(words_[i + kAhead].at);
-    if (word.at) {
-      if (*word.at != word.value && !lookAgain(word, lookups_[i], guards, call, found)) return Answer::Unknown;
-      continue;
-    }
-    const Instruction& at = guards.instructions[word.value];
-    if (!guards.step(at, call, found) || found[at.place] != found_[at.place]) return Answer::Unknown;
-  }
-  auto fails = [&](uint32_t instruction) {
+  if (!levelsHold(guards, call, found)) return Answer::Unknown;
+  auto holds = [&](uint32_t instruction) {
+    if (guards.step(guards.instructions[instruction], call, found)) return true;
     guards.failed_ = &guards.instructions[instruction];
-    return Answer::Fails;
+    return false;
   };
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    if (i + kTensorsAhead < tensors_.size()) {
-      const Seen& next = tensors_[i + kTensorsAhead];
-      __builtin_prefetch(next.object);
-      for (size_t line = 0; line < 3; ++line) __builtin_prefetch(static_cast<const char*>(next.impl) + line * 64);
-      if (next.meta) __builtin_prefetch(next.meta);
-      if (next.meta) __builtin_prefetch(static_cast<const char*>(next.meta) + 128);
-    }
-    if (!tensors_[i].fits()) return fails(tensors_[i].instruction);
+    const Seen& next = tensors_[std::min(i + kTensorsAhead, tensors_.size() - 1)];
+    __builtin_prefetch(next.object);
+    __builtin_prefetch(next.impl);
+    __builtin_prefetch(reinterpret_cast<const char*>(next.impl) + kLine);
+    __builtin_prefetch(reinterpret_cast<const char*>(next.impl) + kLine * 2);
+    __builtin_prefetch(&next.meta->requires_grad_);
+    const Seen& seen = tensors_[i];
+    const Form& form = forms_[seen.form];
+    if (!seen.has(form) && (Py_TYPE(seen.object) != form.type || !holds(seen.instruction))) return Answer::Fails;
   }
   for (uint32_t index : rest_) {
-    if (!guards.step(guards.instructions[index], call, found)) return fails(index);
+    if (!holds(index)) return Answer::Fails;
   }
   return Answer::Holds;
 }

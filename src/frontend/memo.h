@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <Python.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <array>
 #include <cstdint>
@@ -31,39 +32,56 @@ class Memo {
 
  private:
   // A word of memory that must not have moved: the type of an object, where it has its dict, the version of a dict,
-  // what a cell holds. Without an address, `value` is the number of a load that must find the same object.
+  // what a cell holds.
   struct Word {
     const uint64_t* at;
     uint64_t value;
   };
-  // A tensor that is where it was: it may have been given another shape all the same.
-  struct Seen {
-    PyObject* object;
+  // What holds so far keeps alive what the words of the next level look at, so that these can be read in any order.
+  // The versions of dicts come last; after them, loads that must find the same object.
+  struct Level {
+    uint32_t words, versions, loads;  // where they end
+  };
+  // What most parameters of a model have in common with others.
+  struct Form {
     PyTypeObject* type;
-    const void* impl;  // these two only to have them in the cache in time
-    const void* meta;
     c10::DispatchKeySet keys;
     caffe2::TypeMeta dtype;
     bool requiresGrad, leaf;
-    uint8_t dims;
-    uint32_t instruction;
     int64_t offset;
+    size_t dims;
     std::array<int64_t, 4> sizes, strides;
 
-    bool fits() const;
+    bool operator==(const Form&) const = default;
+  };
+  // A tensor that is where it was: it may have been given another shape all the same.
+  struct Seen {
+    PyObject* object;
+    const c10::TensorImpl* impl;
+    const torch::autograd::AutogradMeta* meta;
+    uint32_t form, instruction;
+
+    bool has(const Form& form) const;
   };
 
   class Builder;
+  bool wordsHold(size_t from, size_t to, Guards& guards, const CallArguments& call, std::vector<PyObject*>& found);
+  bool levelsHold(Guards& guards, const CallArguments& call, std::vector<PyObject*>& found);
   bool lookAgain(Word& word, const std::vector<uint32_t>& lookups, Guards& guards, const CallArguments& call,
                  std::vector<PyObject*>& found);
 
   std::vector<Word> words_;
   std::vector<std::vector<uint32_t>> lookups_;  // by word: instructions that look into a dict of that version
+  std::vector<uint32_t> loads_;
+  std::vector<Level> levels_;
+  std::vector<Form> forms_;
   std::vector<Seen> tensors_;
   std::vector<uint32_t> rest_;  // instructions that run every time
   std::vector<PyObject*> found_;
   std::vector<uint32_t> copied_;  // places that are wanted of it
   bool armed_ = false;
+  bool watched_ = false;  // all dicts are: their versions need not be read while no watched dict changes
+  uint64_t changes_ = 0;  // the count of changes under which the versions held
 };
 
 }  // namespace saker::frontend

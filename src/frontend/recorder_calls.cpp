@@ -281,9 +281,9 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
     // Sizes that are symbols compute with nodes of C++, which note what they are asked.
     if (!args.empty() && std::string_view(Py_TYPE(args[0])->tp_name).ends_with("_SymNode")) return true;
     if (inOperatorWrapper()) return behaves(Behaviour::Tensor, callable, args, arguments.names);
-    // What tensors call that do without __torch_function__: (class, function, types, args, kwargs).
-    if (nameOf(callable) == "_disabled_torch_function_impl" && args.size() >= 4) {
-      return callsSpread(args[1], args[3], args.size() > 4 && PyDict_Check(args[4]) ? args[4] : nullptr);
+    // What tensors call that do without __torch_function__: (function, types, args, kwargs).
+    if (nameOf(callable) == "_disabled_torch_function_impl" && args.size() >= 3) {
+      return callsSpread(args[0], args[2], args.size() > 3 && PyDict_Check(args[3]) ? args[3] : nullptr);
     }
     // A bound C method of an object that was made inside may be known by its type: iterators, generators.
     if (nameOf(callable) == "set_eval_frame") return stop("calls a function that torch.compiler.disable keeps out");

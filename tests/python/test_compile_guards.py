@@ -107,6 +107,25 @@ def code_of(model: Model) -> None:
     model.slots = Slots(6)
 
 
+class Tripled(nn.Parameter):
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        result = super().__torch_function__(func, types, args, kwargs or {})
+        return result * 3 if func is torch.Tensor.__rmatmul__ or func is torch.Tensor.matmul else result
+
+
+def class_of_parameter(model: Model) -> None:
+    model.parts[0].weight.__class__ = Tripled
+
+
+def swap(model: Model) -> None:
+    torch.utils.swap_tensors(model.mean, torch.ones(1))
+
+
+def transpose_data(model: Model) -> None:
+    model.parts[0].weight.data = model.parts[0].weight.data.t()
+
+
 CHANGES: dict[str, Callable[[Model], Any]] = {
     "number": lambda m: setattr(m.parts[1], "factor", 8),
     "instance attribute over a class attribute": shadow,
@@ -119,6 +138,12 @@ CHANGES: dict[str, Callable[[Model], Any]] = {
     "requires_grad": lambda m: m.parts[0].weight.requires_grad_(False),
     "dtype of data": lambda m: m.double(),
     "buffer": lambda m: setattr(m, "mean", torch.ones(4)),
+    "class of a parameter": class_of_parameter,
+    "tensors swapped": swap,
+    "strides of data": transpose_data,
+    "offset of data": lambda m: setattr(m.mean, "data", torch.arange(8.0)[2:6]),
+    "requires_grad of a buffer": lambda m: m.mean.requires_grad_(),
+    "a buffer that was computed": lambda m: m.mean.add_(torch.ones(4, requires_grad=True)),
     "in place": lambda m: m.mean.add_(1),
     "hook": add_hook,
     "forward": patch_forward,
