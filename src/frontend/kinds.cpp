@@ -36,6 +36,13 @@ const uint64_t* versionOf(PyObject* dict) {
 #pragma GCC diagnostic pop
 }
 
+bool isPartOf(PyObject* function, const char* name, std::string_view file) {
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  if (PyUnicode_CompareWithASCIIString(code->co_name, name) != 0) return false;
+  const char* path = PyUnicode_AsUTF8(code->co_filename);
+  return path && std::string_view(path).ends_with(file);
+}
+
 PyTypeObject* generatorType() {
   static auto* const type = [] {
     Ref module = Ref::steal(PyImport_ImportModule("_random"));

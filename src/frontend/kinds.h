@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "frontend/ref.h"
@@ -31,6 +32,8 @@ inline std::string moduleOf(PyObject* callable) { return textAttribute(callable,
 PyObject* argumentOf(const std::vector<PyObject*>& args, PyObject* names, size_t index, const char* name);
 // A number that moves with every change of a dict.
 const uint64_t* versionOf(PyObject* dict);
+// Is this the function of that name in a file whose path ends like this?
+bool isPartOf(PyObject* function, const char* name, std::string_view file);
 // The keys of a dict as iteration gives them, as a tuple; those of an OrderedDict stand in another order than its
 // table.
 Ref keysInOrder(PyObject* dict);

@@ -60,6 +60,7 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   auto found = known_.find(object);
   if (found != known_.end()) return found->second;
   using Kind = Recipe::Kind;
+  if (recorder_.isHandle(object)) return refuse("the handle of a hook leaves the call, which cannot be made again");
   const Array* array = recorder_.arrayOf(object);
   if (uint32_t place = recorder_.placeOf(object); array && place != kInside) {
     return add(object, {Kind::Place, {}, place, {}, {}});

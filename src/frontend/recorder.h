@@ -101,6 +101,8 @@ class Recorder final : public watch::Observer {
     auto found = generators_.find(object);
     return found == generators_.end() ? kInside : found->second;
   }
+  // Of a hook that the call has registered: it removes this one, not that of another call.
+  bool isHandle(PyObject* object) const { return handles_.contains(object); }
   size_t frames() const { return frames_; }
   // Were there arguments that are numbers of numpy's, as data?
   bool metScalars() const { return metScalars_; }
@@ -288,6 +290,16 @@ class Recorder final : public watch::Observer {
   // What one from outside is made of.
   void foundWrapper(uint32_t place, PyObject* object);
 
+  // --- hooks on the backward of modules ---
+  // Is this the part of a module's call that sets them?
+  bool setsHooks(PyObject* function, const watch::Arguments& arguments);
+  // Or the function that registers one on a tensor?
+  bool registersHook(PyObject* function, const watch::Arguments& arguments);
+  bool lasts(PyObject* hook);
+  void setHooks(PyObject* result);
+  std::optional<HostPart> pinned(PyObject* object);
+  HostPart tensorsOf(PyObject* values, std::vector<at::Tensor>& tensors);
+
   // torch.compiler.is_compiling() while the call is recorded. Whoever asks is not guarded on the answer.
   void tellCompiling(bool on);
 
@@ -324,6 +336,15 @@ class Recorder final : public watch::Observer {
     std::vector<at::Tensor> tensors;
   };
   std::optional<Hosted> hosted_;
+  struct Hooking {
+    Ref hook, given;  // without a hook: one is registered on a tensor
+    c10::intrusive_ptr<HostCall> call;
+    std::vector<at::Tensor> tensors;
+  };
+  std::optional<Hooking> hooking_;
+  std::unordered_map<PyObject*, at::Tensor> hookTokens_;
+  std::unordered_set<PyObject*> handles_;
+  std::vector<Ref> lasting_;  // hooks that the call made, and that serve other calls as well
   Ref caller_;  // the frame that made the call
   std::optional<Draw> drawing_;
   std::vector<Draw> draws_;

@@ -29,6 +29,7 @@ std::string described(PyObject* owner, PyObject* name) {
 bool Recorder::readsAttribute(PyObject* owner, PyObject* name) {
   check();
   if (stopped_) return false;
+  if (isHandle(owner)) return stop("uses the handle of a hook that it has registered");
   if (std::optional<bool> known = arrayAttribute(owner, name)) return *known;
   if (std::optional<bool> known = wrappedAttribute(owner, name)) return *known;
   return attribute(owner, name);
@@ -44,6 +45,7 @@ void Recorder::readAttribute(PyObject* owner, PyObject* name, PyObject* value) {
 }
 
 bool Recorder::readsSpecial(PyObject* owner, PyObject* name) {
+  if (isHandle(owner)) return stop("uses the handle of a hook that it has registered");
   PyObject* found = lookUp(Py_TYPE(owner), name);
   if (!found || PyFunction_Check(found)) return true;
   if (operations_.ofCall(found) != Behaviour::Unknown) return true;

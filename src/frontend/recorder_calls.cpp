@@ -78,6 +78,7 @@ bool initialisesException(PyObject* callable) {
 
 void Recorder::called(PyObject* callable, const watch::Arguments& arguments, PyObject* result) {
   if (hosted_) return hosted(result);
+  if (hooking_) return setHooks(result);
   if (drawing_) return drew(result);
   took();
   if (PyObject* module = std::exchange(initialising_, nullptr); module && !stopped_) initialised(module);
@@ -219,10 +220,7 @@ bool Recorder::callsSpread(PyObject* callable, PyObject* args, PyObject* kwargs)
 PyObject* Recorder::instead(PyObject* callable) {
   if (!PyFunction_Check(callable)) return callable;
   auto* function = reinterpret_cast<PyFunctionObject*>(callable);
-  auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
-  if (PyUnicode_CompareWithASCIIString(code->co_name, "inner") != 0 || !function->func_dict) return callable;
-  const char* file = PyUnicode_AsUTF8(code->co_filename);
-  if (!file || !std::string_view(file).ends_with("torch/_compile.py")) return callable;
+  if (!function->func_dict || !isPartOf(callable, "inner", "torch/_compile.py")) return callable;
   static PyObject* const wrapped = PyUnicode_InternFromString("__wrapped__");
   PyObject* inner = PyDict_GetItemWithError(function->func_dict, wrapped);
   return inner && PyFunction_Check(inner) ? inner : callable;
@@ -234,7 +232,8 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
   if (stopped_) return false;
   if (PyFunction_Check(callable)) {
     if (initialises(callable, arguments) && speculative_) return stop("initialises a lazy module");
-    return changesSeed(callable, arguments) || !stopped_;
+    return changesSeed(callable, arguments) || setsHooks(callable, arguments) || registersHook(callable, arguments) ||
+           !stopped_;
   }
   calling_ = callable;
   return callsKnown(callable, arguments);

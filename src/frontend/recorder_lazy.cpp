@@ -2,16 +2,13 @@
 // it has read of such a module before is forgotten, and read again.
 #include <unordered_set>
 
+#include "frontend/kinds.h"
 #include "frontend/recorder.h"
 
 namespace saker::frontend {
 
 bool Recorder::initialises(PyObject* function, const watch::Arguments& arguments) {
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-  if (PyUnicode_CompareWithASCIIString(code->co_name, "_infer_parameters") != 0 || arguments.positional < 2)
-    return false;
-  const char* file = PyUnicode_AsUTF8(code->co_filename);
-  if (!file || !std::string_view(file).ends_with("torch/nn/modules/lazy.py")) return false;
+  if (arguments.positional < 2 || !isPartOf(function, "_infer_parameters", "torch/nn/modules/lazy.py")) return false;
   hiding_ = function;
   initialising_ = arguments.values[1];
   return true;

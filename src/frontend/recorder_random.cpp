@@ -100,14 +100,12 @@ void Recorder::drew(PyObject* result) {
 
 // torch.manual_seed and its like take locks and look at every kind of device; to the graph they are one operator each.
 bool Recorder::changesSeed(PyObject* function, const watch::Arguments& arguments) {
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-  auto isNamed = [&](const char* name) { return PyUnicode_CompareWithASCIIString(code->co_name, name) == 0; };
+  auto isNamed = [&](const char* name) { return isPartOf(function, name, "torch/random.py"); };
   SeedCall call = isNamed("manual_seed")     ? SeedCall::Seed
                   : isNamed("get_rng_state") ? SeedCall::GetState
                   : isNamed("set_rng_state") ? SeedCall::SetState
                                              : SeedCall::None;
-  const char* file = call == SeedCall::None ? nullptr : PyUnicode_AsUTF8(code->co_filename);
-  if (!file || !std::string_view(file).ends_with("torch/random.py")) return false;
+  if (call == SeedCall::None) return false;
   if (at::globalContext().hasCUDA()) return stop("seeds the generators of all devices");
   if (speculative_) return stop("changes the state of a generator");
   if (call == SeedCall::SetState && (arguments.positional != 1 || !isTensor(arguments.values[0]))) return false;
