@@ -8,6 +8,7 @@
 
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
+#include "watch/once.h"
 
 namespace saker::frontend {
 
@@ -167,10 +168,8 @@ PyObject* instanceDict(PyObject* object) {
 }
 
 Ref registeredClasses() {
-  static PyObject* const ask = [] {
-    Ref module = Ref::steal(PyImport_ImportModule("_abc"));
-    return module ? PyObject_GetAttrString(module.get(), "get_cache_token") : nullptr;
-  }();
+  static constinit watch::Once<PyObject*> found;
+  PyObject* ask = found.get([] { return watch::importedAttribute("_abc", "get_cache_token"); });
   Ref token = ask ? Ref::steal(PyObject_CallNoArgs(ask)) : Ref();
   if (!token) PyErr_Clear();
   return token;

@@ -1,15 +1,16 @@
 #include "frontend/kinds.h"
+#include "watch/once.h"
 
 #include <string_view>
 
 namespace saker::frontend {
 
 bool isPythonClass(PyTypeObject* type) {
-  static const destructor ofClasses = [] {
-    Ref module = Ref::steal(PyImport_ImportModule("collections.abc"));
-    Ref found = module ? Ref::steal(PyObject_GetAttrString(module.get(), "Sized")) : Ref();
+  static constinit watch::Once<destructor> known;
+  destructor ofClasses = known.get([] {
+    Ref found = Ref::steal(watch::importedAttribute("collections.abc", "Sized"));
     return found ? reinterpret_cast<PyTypeObject*>(found.get())->tp_dealloc : nullptr;
-  }();
+  });
   return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_dealloc == ofClasses;
 }
 
@@ -44,11 +45,8 @@ bool isPartOf(PyObject* function, const char* name, std::string_view file) {
 }
 
 PyTypeObject* generatorType() {
-  static auto* const type = [] {
-    Ref module = Ref::steal(PyImport_ImportModule("_random"));
-    return module ? reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module.get(), "Random")) : nullptr;
-  }();
-  return type;
+  static constinit watch::Once<PyObject*> type;
+  return reinterpret_cast<PyTypeObject*>(type.get([] { return watch::importedAttribute("_random", "Random"); }));
 }
 
 bool isDeque(PyObject* object) { return std::string_view(nativeBase(Py_TYPE(object))->tp_name) == "collections.deque"; }

@@ -1,6 +1,7 @@
 #include "frontend/operations.h"
 
 #include "frontend/ref.h"
+#include "watch/once.h"
 
 namespace saker::frontend {
 
@@ -448,8 +449,8 @@ Operations::Operations() {
 }
 
 const Operations& Operations::table() {
-  static const Operations& made = *new Operations;  // never destroyed: it holds Python objects
-  return made;
+  static constinit watch::Once<Operations> made;
+  return made.get([] { return Operations(); });
 }
 
 Behaviour Operations::ofCall(PyObject* callable) const {

@@ -7,6 +7,7 @@
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
 #include "frontend/wrapped.h"
+#include "watch/once.h"
 
 namespace saker::frontend {
 
@@ -98,7 +99,8 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   }
   if (isNamed(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}, {}});
   if (isTensor(object)) {
-    static PyObject* const parameter = PyObject_GetAttrString(PyImport_ImportModule("torch.nn"), "Parameter");
+    static constinit watch::Once<PyObject*> found;
+    PyObject* parameter = found.get([] { return watch::importedAttribute("torch.nn", "Parameter"); });
     bool plain = Py_TYPE(object) == reinterpret_cast<PyTypeObject*>(THPVariableClass);
     if (!plain && PyObject_IsSubclass(reinterpret_cast<PyObject*>(Py_TYPE(object)), parameter) != 0) {
       return refuse("a new parameter leaves the call, which cannot be made again");

@@ -13,6 +13,7 @@
 #include "frontend/numpy.h"
 #include "frontend/wrapped.h"
 #include "watch/loop.h"
+#include "watch/once.h"
 
 namespace saker::frontend {
 
@@ -50,12 +51,12 @@ bool isOperator(PyObject* object) {
 
 // Python code of PyTorch's or of Python's own library: the user's line is the one that led there.
 const std::string& folderOfTorch() {
-  static const std::string folder = [] {
+  static constinit watch::Once<std::string> folder;
+  return folder.get([] {
     Ref module = Ref::steal(PyImport_ImportModule("torch"));
     std::string file = module ? textAttribute(module.get(), "__file__") : "";
     return file.substr(0, file.rfind('/') + 1);
-  }();
-  return folder;
+  });
 }
 
 bool isLibrary(const std::string& file) {
@@ -138,19 +139,22 @@ bool Recorder::stop(std::string why, bool quiet) {
 }
 
 void Recorder::tellCompiling(bool on) {
-  static PyObject* const dict = [] {
-    Ref module = Ref::steal(PyImport_ImportModule("torch.compiler"));
-    return module ? Py_NewRef(PyModule_GetDict(module.get())) : nullptr;
-  }();
+  static constinit watch::Once<PyObject*> found;
+  PyObject* dict = found.get([] { return watch::importedAttribute("torch.compiler", "__dict__"); });
   static PyObject* const name = PyUnicode_InternFromString("_is_compiling_flag");
-  if (!dict) return PyErr_Clear();
+  // Several threads may record at once: the first one sets it, the last one puts it back.
+  static constinit size_t recorders = 0;
+  static constinit PyObject* before = nullptr;
+  if (!dict || on == tellsCompiling_) return;
+  tellsCompiling_ = on;
   if (on) {
     written_.emplace(dict, name);
-    wasCompiling_ = Ref::borrow(PyDict_GetItemWithError(dict, name));
+    if (recorders++ > 0) return;
+    before = Py_XNewRef(PyDict_GetItemWithError(dict, name));
     PyDict_SetItem(dict, name, Py_True);
-  } else if (wasCompiling_) {
-    PyDict_SetItem(dict, name, wasCompiling_.get());
-    wasCompiling_ = {};
+  } else if (--recorders == 0 && before) {
+    PyDict_SetItem(dict, name, before);
+    Py_CLEAR(before);
   }
 }
 
@@ -425,10 +429,8 @@ std::string Recorder::seal() {
 }
 
 bool Recorder::leavesGradMode(const Ambient& before) {
-  static PyObject* const set = [] {
-    Ref module = Ref::steal(PyImport_ImportModule("torch._C"));
-    return module ? PyObject_GetAttrString(module.get(), "_set_grad_enabled") : nullptr;
-  }();
+  static constinit watch::Once<PyObject*> found;
+  PyObject* set = found.get([] { return watch::importedAttribute("torch._C", "_set_grad_enabled"); });
   Ambient now = Ambient::now();
   bool mode = std::exchange(now.gradMode, before.gradMode);
   return set && now == before && effect(set, {mode ? Py_True : Py_False});

@@ -359,7 +359,7 @@ class Recorder final : public watch::Observer {
   std::optional<Stop> stopped_;
   size_t frames_ = 0;
   int contextSets_ = 0;
-  Ref wasCompiling_;
+  bool tellsCompiling_ = false;
   bool raising_;
   bool speculative_;
   bool scalarsAreData_;

@@ -9,6 +9,7 @@
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
 #include "frontend/recorder.h"
+#include "watch/once.h"
 
 namespace saker::frontend {
 
@@ -16,10 +17,7 @@ namespace {
 
 using Values = std::vector<PyObject*>;
 
-PyObject* operatorNamed(const char* name) {
-  static PyObject* const module = PyImport_ImportModule("operator");
-  return PyObject_GetAttrString(module, name);
-}
+PyObject* operatorNamed(const char* name) { return watch::importedAttribute("operator", name); }
 
 // By watch::Binary; those in place after the plain ones.
 PyObject* operatorOf(watch::Binary op, bool inplace) {

@@ -7,6 +7,7 @@
 
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
+#include "watch/once.h"
 
 namespace saker::frontend {
 
@@ -14,10 +15,7 @@ namespace {
 
 using Kind = HostPart::Kind;
 
-PyObject* helper(const char* name) {
-  static PyObject* const module = PyImport_ImportModule("saker._hooks");
-  return module ? PyObject_GetAttrString(module, name) : nullptr;
-}
+PyObject* helper(const char* name) { return watch::importedAttribute("saker._hooks", name); }
 
 // Does a function, or one that it makes, write to variables around it?
 bool writesOutside(PyObject* object) {

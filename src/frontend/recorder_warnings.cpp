@@ -2,6 +2,7 @@
 // is for the filters to say, which are guarded, and for the module's own book of what was shown.
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
+#include "watch/once.h"
 
 namespace saker::frontend {
 
@@ -85,10 +86,8 @@ bool Recorder::warns(PyObject* callable, const std::vector<PyObject*>& args, PyO
   PyObject* name = PyDict_GetItemWithError(globals.get(), nameName);
   Ref module = name && PyUnicode_Check(name) ? Ref::borrow(name) : Ref::steal(PyUnicode_FromString("<string>"));
   fixed(registry.get());
-  static PyObject* const explicitly = [] {
-    Ref warnings = Ref::steal(PyImport_ImportModule("_warnings"));
-    return warnings ? PyObject_GetAttrString(warnings.get(), "warn_explicit") : nullptr;
-  }();
+  static constinit watch::Once<PyObject*> found;
+  PyObject* explicitly = found.get([] { return watch::importedAttribute("_warnings", "warn_explicit"); });
   if (!explicitly) return stop("warns");
   return effect(explicitly, {message, kind.get(), file.get(), line.get(), module.get(), registry.get()});
 }

@@ -10,6 +10,7 @@
 #include "capture/symbolic_number.h"
 #include "python/results.h"
 #include "python/symbols.h"
+#include "watch/once.h"
 
 namespace saker::python {
 
@@ -48,12 +49,12 @@ class UserCode {
     return file.substr(0, file.rfind('/') + 1);
   }
   static const std::string& torchRoot() {
-    static const std::string root = folderOf("torch");
-    return root;
+    static constinit watch::Once<std::string> root;
+    return root.get([] { return folderOf("torch"); });
   }
   static const std::string& ownRoot() {
-    static const std::string root = folderOf("saker");
-    return root;
+    static constinit watch::Once<std::string> root;
+    return root.get([] { return folderOf("saker"); });
   }
 
   std::unordered_map<PyCodeObject*, bool> codes_;

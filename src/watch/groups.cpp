@@ -1,5 +1,6 @@
 // except*.
 #include "watch/handlers.h"
+#include "watch/once.h"
 
 namespace saker::watch {
 
@@ -83,13 +84,14 @@ bool collectLeaves(PyObject* exception, PyObject* leaves) {
 
 // Groups are split by Python functions only, not by other callables: one that knows the leaves.
 PyObject* leafTest(PyObject* leaves) {
-  static PyObject* const make = [] {
+  static constinit Once<PyObject*> made;
+  PyObject* make = made.get([] {
     const Owned names(PyDict_New());
     if (!names || PyDict_SetItemString(names.get(), "__builtins__", PyEval_GetBuiltins()) < 0)
       return (PyObject*)nullptr;
     return PyRun_String("lambda ids: lambda e: not isinstance(e, BaseExceptionGroup) and id(e) in ids", Py_eval_input,
                         names.get(), names.get());
-  }();
+  });
   return make == nullptr ? nullptr : PyObject_CallOneArg(make, leaves);
 }
 
