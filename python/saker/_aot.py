@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import sys
 import types
@@ -65,18 +66,37 @@ _CONSTANTS = (
 )
 
 
+def _casts() -> list[tuple[str, bool, torch.dtype]]:
+    devices = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+    return [(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in devices]
+
+
 class _Recorded:
     """What a function gave when it was captured: the structure, and whatever is no tensor."""
 
     def __init__(self, fn: Callable, leaves: list[Any], spec: pytree.TreeSpec, places: list[int]) -> None:
-        self.fn, self.leaves, self.spec_in, self.places = fn, leaves, spec, places
+        self.fn, self.spec_in, self.places = fn, spec, places
+        self.leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        self.casts = _casts()
 
-    def call(self, *tensors: torch.Tensor) -> list[Any]:
-        """Tensors, and numbers that may change."""
+    def _arguments(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple, dict[str, Any]]:
         given = list(self.leaves)
         for place, tensor in zip(self.places, tensors, strict=True):
             given[place] = tensor
-        args, kwargs = pytree.tree_unflatten(given, self.spec_in)
+        return pytree.tree_unflatten(given, self.spec_in)
+
+    def again(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        """Calls the function once more, with autocast as it was, for the tensors that it gives."""
+        args, kwargs = self._arguments(tensors)
+        with contextlib.ExitStack() as casts:
+            for device, enabled, dtype in self.casts:
+                casts.enter_context(torch.autocast(device, dtype, enabled))
+            results = getattr(self.fn, "again", self.fn)(*args, **kwargs)
+        return [leaf for leaf in flatten(results)[0] if isinstance(leaf, torch.Tensor)]
+
+    def call(self, *tensors: torch.Tensor) -> list[Any]:
+        """Tensors, and numbers that may change."""
+        args, kwargs = self._arguments(tensors)
         results, self.spec = flatten(self.fn(*args, **kwargs))
         self.leaves_out = Leaves(results)
         self.opaque = [
@@ -104,7 +124,8 @@ class _Compiled:
             count("graphs")
             count("operators", len(self.native.forward))
             self._use_compilers(options, Graphs(self.native, options.decompositions, options.fake_mode))
-        self.recorded.fn = self.recorded.leaves = None  # not needed any more, and not to be kept alive
+        if self.native is None or not self.native.needs_function:
+            self.recorded.fn = self.recorded.leaves = None  # not needed any more, and not to be kept alive
 
     def _capture(self, tensors: list[torch.Tensor], options: _Options) -> tuple[_C.CompiledFunction | None, str]:
         generator = torch.default_generator.get_state()
@@ -112,7 +133,13 @@ class _Compiled:
         try:
             with doors, compiling(), checkpoints:
                 made = _C.aot_compile(
-                    self.recorded.call, tensors, options.min_cut, options.memory_budget, sizes, _leniently
+                    self.recorded.call,
+                    tensors,
+                    options.min_cut,
+                    options.memory_budget,
+                    sizes,
+                    _leniently,
+                    self.recorded.again,
                 )
                 if made[0] is not None and self.recorded.opaque:
                     kind = type(self.recorded.opaque[0]).__name__

@@ -284,7 +284,7 @@ class _Apart:
         self.inputs = _Inputs([leaves[i] for i in places])
         constants = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
 
-        def flat(*plain: torch.Tensor) -> list[Any]:
+        def called(plain: Sequence[torch.Tensor]) -> tuple[list[Any], pytree.TreeSpec]:
             given = list(constants)
             tensors = self.inputs.wrap(list(plain))
             for place, tensor in zip(places, tensors, strict=True):
@@ -292,7 +292,7 @@ class _Apart:
             before = [_geometry(tensor) for tensor in tensors]
             versions = {place: tensors[place]._version for place in self.inputs.gradients}
             args, kwargs = pytree.tree_unflatten(given, spec)
-            results, self.spec = flatten(fn(*args, **kwargs))
+            results, result_spec = flatten(fn(*args, **kwargs))
             if _C.trace_mode() == "capture" and before != [_geometry(tensor) for tensor in tensors]:
                 raise _NotApart("Unsupported", "a tensor subclass is given other sizes or strides")
             if _C.trace_mode() == "capture" and any(tensors[i]._version != v for i, v in versions.items()):
@@ -301,11 +301,20 @@ class _Apart:
                 self._check_gradients(
                     [leaf for leaf in results if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
                 )
+            return results, result_spec
+
+        def flat(*plain: torch.Tensor) -> list[Any]:
+            results, self.spec = called(plain)
             self.results = Leaves(results)
             found = [results[i] for i in self.results.tensors]
             self.outputs = Wrapping(found)
             return [*self.results.numbers_of(results), *self.outputs.unwrap(found)]
 
+        def again(*plain: torch.Tensor) -> list[Any]:
+            found = [leaf for leaf in called(plain)[0] if isinstance(leaf, torch.Tensor)]
+            return Wrapping(found).unwrap(found)
+
+        flat.again = again
         self.places = places
         self.flat, self.compiler = flat, compiler
         self.call = compiler(flat)

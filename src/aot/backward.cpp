@@ -37,7 +37,9 @@ variable_list Backward::apply(variable_list&& tangents) {
   for (size_t i = 0; i < num_outputs(); ++i) wanted.push_back(task_should_compute_output(i));
   saved_.versions.check(plan_->joint, saved_.symbols, *this, given, wanted);
   bool strange = std::any_of(tangents.begin(), tangents.end(), isStrange);
-  if (c10::GradMode::is_enabled() || strange) return followed(tangents);
+  // What a Function of the user's makes of a gradient that is missing need not be linear.
+  bool partly = plan_->joint.functions && std::find(given.begin(), given.end(), false) != given.end();
+  if (c10::GradMode::is_enabled() || strange || partly) return followed(tangents);
   return compiled(std::move(tangents), given, wanted);
 }
 

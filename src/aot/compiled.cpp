@@ -138,7 +138,8 @@ class Call {
       }
       returned = plan_->forward(std::move(inputs), {});
       for (size_t i = 0; i < joint_.results.size(); ++i) {
-        if (joint_.results[i].isInput) returned[i] = returned[i].clone();
+        const Result& result = joint_.results[i];
+        if (result.isInput) returned[i] = result.onlyHistory ? returned[i].detach() : returned[i].clone();
       }
     }
     size_t results = joint_.results.size();
@@ -172,7 +173,10 @@ class Call {
       if (joint_.results[i].differentiable) torch::autograd::set_history(tensors_[joint_.callers() + i], node_);
     }
     packPrimals();
-    pack(saved);
+    {
+      ResultsCounted counted(*this);
+      pack(saved);
+    }
     for (const Joint::BackwardWrite& write : joint_.backwardWrites) {
       saved_.written.push_back(tensors_[write.caller].detach());
       saved_.writesDifferentiable |= tensors_[write.caller].requires_grad();
@@ -180,6 +184,29 @@ class Call {
     saved_.symbols = symbols_;
     node_->save(std::move(saved_));
   }
+
+  // What is saved of a result is what it is in the end, and not yet: views from before a write come first.
+  class ResultsCounted {
+   public:
+    explicit ResultsCounted(const Call& call) {
+      for (size_t i = 0; i < call.joint_.results.size(); ++i) {
+        uint32_t versions = call.joint_.results[i].versions;
+        if (versions == 0 || call.result(i).is_inference()) continue;
+        c10::VariableVersion counter = call.result(i).unsafeGetTensorImpl()->version_counter();
+        if (counter.current_version() >= versions) continue;
+        before_.emplace_back(counter, counter.current_version());
+        counter.set_version(versions);
+      }
+    }
+    ~ResultsCounted() {
+      for (auto& [counter, version] : before_) counter.set_version(version);
+    }
+    ResultsCounted(const ResultsCounted&) = delete;
+    ResultsCounted& operator=(const ResultsCounted&) = delete;
+
+   private:
+    std::vector<std::pair<c10::VariableVersion, uint32_t>> before_;
+  };
 
   // Will this memory be written when the graph has run?
   bool isToBeWritten(const at::Tensor& tensor) const {
@@ -318,6 +345,8 @@ void CompiledFunction::setExecutables(Executable forward, Executable backward, M
   if (forward) plan_->forward = std::move(forward);
   if (training()) plan_->setBackward(std::move(backward), std::move(backwardMaker));
 }
+
+void CompiledFunction::setFunction(Callee function) { plan_->function = std::move(function); }
 
 bool CompiledFunction::mayNeedEager() const {
   const std::vector<bool>& history = plan_->joint.historyOf;

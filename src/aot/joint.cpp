@@ -35,6 +35,8 @@ bool hasHooks(const at::Tensor& tensor) {
   return meta && (!meta->hooks_.empty() || meta->retains_grad_);
 }
 
+constexpr const char* kUserCode = "the backward runs code of the user (hooks, or a Function written in C++)";
+
 class JointCapture {
  public:
   JointCapture(const tracing::Host& host, std::span<const at::Tensor> arguments,
@@ -71,7 +73,7 @@ class JointCapture {
     for (const at::Tensor& result : results_) noteResult(result);
     noteVisibleWrites(aliases);
     joint_.forwardNodes = trace().graph().nodeLimit();
-    differentiate();
+    differentiate(outputs);
     std::vector<c10::IValue> returned(contents_.begin(), contents_.end());
     for (const at::Tensor& gradient : gradients_) returned.emplace_back(gradient);
     std::vector<const ir::Value*> tangents(tangents_.begin(), tangents_.end());
@@ -221,9 +223,7 @@ class JointCapture {
       const auto* meta = output.defined() ? torch::autograd::impl::get_autograd_meta(output) : nullptr;
       if (meta && meta->grad_fn_) edges.emplace_back(meta->grad_fn_, 0);
     }
-    if (reachesUserCode(edges)) {
-      throw NotAheadOfTime("the backward runs code of the user (hooks, or a Function that the user wrote)");
-    }
+    if (reachesUserCode(edges)) throw NotAheadOfTime(kUserCode);
   }
 
   void checkOutput(const at::Tensor& output) {
@@ -333,7 +333,7 @@ class JointCapture {
 
   // --- the backward ---
 
-  void differentiate() {
+  void differentiate(const std::vector<at::Tensor>& outputs) {
     std::vector<Edge> roots, wanted;
     torch::autograd::variable_list tangents;
     std::vector<const ir::TensorType*> types;
@@ -364,9 +364,9 @@ class JointCapture {
       for (Result& result : joint_.results) result.differentiable = false;
       return;
     }
-    if (reachesUserCode(roots)) {
-      throw NotAheadOfTime("the backward runs code of the user (hooks, or a Function that the user wrote)");
-    }
+    if (reachesUserCode(roots)) throw NotAheadOfTime(kUserCode);
+    joint_.functions = reachesFunctions(roots);
+    if (joint_.functions) noteRoots(outputs);
     observeReads();
     for (const ir::TensorType* type : types) {
       c10::InferenceMode normal(false);
@@ -384,6 +384,31 @@ class JointCapture {
         throw NotAheadOfTime("the gradient of a plain tensor is a tensor subclass");
       }
     }
+  }
+
+  // Where to find what is differentiated, when the function is called again.
+  void noteRoots(const std::vector<at::Tensor>& outputs) {
+    if (!joint_.bases.empty() || !joint_.members.empty() || !moved_.empty()) {
+      throw NotAheadOfTime("the backward runs a Function that the user wrote, and arguments share or change memory");
+    }
+    for (size_t i = 0; i < results_.size(); ++i) {
+      if (joint_.results[i].differentiable) joint_.roots.push_back(rootOf(results_[i], outputs));
+    }
+  }
+
+  Joint::Root rootOf(const at::Tensor& result, const std::vector<at::Tensor>& outputs) const {
+    for (size_t k = 0; k < given_.size(); ++k) {
+      if (standIns_[k].is_same(result)) return {Joint::Root::Kind::Argument, k};
+    }
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      if (outputs[k].is_same(result)) return {Joint::Root::Kind::Output, k};
+    }
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      if (outputs[k].defined() && autogradBase(outputs[k]).is_same(result)) {
+        return {Joint::Root::Kind::BaseOfOutput, k};
+      }
+    }
+    throw NotAheadOfTime("the backward runs a Function that the user wrote, and a result shares memory");
   }
 
   // From here on it is the backward that reads.

@@ -40,6 +40,7 @@ class Plan {
 
   const ir::Graph& forwardGraph() const { return joint.training ? *cut.forward : *joint.program->graph; }
   Executable forward;
+  Callee function;  // the function itself, where a backward needs it
   void setBackward(Executable whole, Maker maker);
   // A backward for some of the tangents and gradients.
   struct Backward {

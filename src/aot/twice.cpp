@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "aot/sharing.h"
 #include "runtime/interpreter.h"
 
 namespace saker::aot {
@@ -75,12 +76,55 @@ class Rewound {
             "tensors inside of subclasses");
 }
 
+bool isClosed(const Joint& joint, size_t caller) { return caller >= joint.arguments + joint.bases.size(); }
+
+// What is differentiated, by tangent: by running the recorded forward on such primals.
+std::vector<at::Tensor> runRecording(const Plan& plan, const std::vector<at::Tensor>& primals) {
+  c10::impl::ExcludeDispatchKeyGuard withoutAutocast(c10::autocast_dispatch_keyset);  // casts are in the recording
+  const Joint& joint = plan.joint;
+  const ir::Graph& graph = *joint.recording->graph;
+  sym::Assignment symbols = runtime::bindSymbols(*joint.program->graph, primals);
+  ForwardRun run(plan, std::move(symbols));
+  for (size_t i = 0; i < primals.size(); ++i) run.set(graph.top()->parameters()[joint.recordedPlace[i]], primals[i]);
+  try {
+    run.run();
+  } catch (const ForwardIsDone&) {
+  }
+  std::vector<at::Tensor> results;
+  for (size_t i = 0; i < joint.results.size(); ++i) {
+    if (!joint.results[i].differentiable) continue;
+    results.push_back(run.returned(graph.top()->terminator()->arg(i)).toTensor());
+  }
+  return results;
+}
+
+// The same, by calling the function.
+std::vector<at::Tensor> callFunction(const Plan& plan, const std::vector<at::Tensor>& primals) {
+  const Joint& joint = plan.joint;
+  std::vector<at::Tensor> arguments(joint.arguments);
+  for (size_t i = 0; i < primals.size(); ++i) {
+    if (joint.sources[i].caller < joint.arguments) arguments[joint.sources[i].caller] = primals[i];
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) arguments[i] = arguments[joint.recording->sameAs[i]];
+  std::vector<at::Tensor> outputs = plan.function(arguments).tensors;
+  std::vector<at::Tensor> results;
+  for (const Joint::Root& root : joint.roots) {
+    if (root.kind == Joint::Root::Kind::Argument) {
+      results.push_back(arguments[root.number]);
+      continue;
+    }
+    const at::Tensor& output = outputs.at(root.number);
+    results.push_back(root.kind == Joint::Root::Kind::Output ? output : autogradBase(output));
+  }
+  return results;
+}
+
 }  // namespace
 
 variable_list gradientsByAutograd(const Plan& plan, const std::vector<at::Tensor>& primals,
                                   const variable_list& tangents, const at::Tensor& generator) {
   const Joint& joint = plan.joint;
-  const ir::Graph& graph = *joint.recording->graph;
+  bool callsFunction = joint.functions && plan.function;
   bool createGraph = c10::GradMode::is_enabled();
   std::vector<bool> written(joint.callers());
   for (const Write& write : joint.writes) written[write.caller] = true;
@@ -89,7 +133,6 @@ variable_list gradientsByAutograd(const Plan& plan, const std::vector<at::Tensor
   variable_list given;
   {
     c10::AutoGradMode on(true);
-    c10::impl::ExcludeDispatchKeyGuard withoutAutocast(c10::autocast_dispatch_keyset);  // casts are in the recording
     Rewound rewound(generator);
     // Behind a node of its own each: a primal may be computed from another one.
     std::vector<at::Tensor> inputs;
@@ -98,34 +141,20 @@ variable_list gradientsByAutograd(const Plan& plan, const std::vector<at::Tensor
       const at::Tensor& primal = primals[i];
       bool copied = written[joint.sources[i].caller];
       inputs.push_back(copied ? primal.clone() : primal.requires_grad() ? at::alias(primal) : primal);
-      if (inputs.back().requires_grad()) {
-        edges[joint.sources[i].caller] = torch::autograd::impl::gradient_edge(inputs.back());
-      }
+      // The function finds for itself what it closes over.
+      const at::Tensor& met = callsFunction && isClosed(joint, joint.sources[i].caller) ? primal : inputs.back();
+      if (met.requires_grad()) edges[joint.sources[i].caller] = torch::autograd::impl::gradient_edge(met);
     }
-    std::vector<at::Tensor> placed(graph.top()->parameters().size());
-    for (size_t i = 0; i < inputs.size(); ++i) placed[joint.recordedPlace[i]] = inputs[i];
-    sym::Assignment symbols = runtime::bindSymbols(*joint.program->graph, inputs);
-    ForwardRun run(plan, std::move(symbols));
-    for (size_t i = 0; i < placed.size(); ++i) {
-      if (placed[i].defined()) run.set(graph.top()->parameters()[i], placed[i]);
-    }
-    try {
-      run.run();
-    } catch (const ForwardIsDone&) {
-    }
-    size_t tangent = 0;
-    for (size_t i = 0; i < joint.results.size(); ++i) {
-      if (!joint.results[i].differentiable) continue;
-      const std::vector<bool>& reaches = joint.reaches[tangent];
-      const at::Tensor& direction = tangents[tangent++];
-      if (!direction.defined()) continue;
-      at::Tensor result = run.returned(graph.top()->terminator()->arg(i)).toTensor();
-      if (!result.requires_grad()) {
+    std::vector<at::Tensor> results = callsFunction ? callFunction(plan, inputs) : runRecording(plan, inputs);
+    for (size_t i = 0; i < results.size(); ++i) {
+      const std::vector<bool>& reaches = joint.reaches[i];
+      if (!tangents[i].defined()) continue;
+      if (!results[i].requires_grad()) {
         if (std::find(reaches.begin(), reaches.end(), true) != reaches.end()) refuse(createGraph);
         continue;
       }
-      roots.push_back(torch::autograd::impl::gradient_edge(result));
-      given.push_back(direction);
+      roots.push_back(torch::autograd::impl::gradient_edge(results[i]));
+      given.push_back(tangents[i]);
     }
     for (size_t caller : joint.gradientOf) wanted.push_back(edges[caller]);
   }

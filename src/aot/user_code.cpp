@@ -17,11 +17,14 @@ bool isFormula(const Node& node) {
   return name.starts_with("GeneratedBackwardFor_") || name.starts_with("_Saker");
 }
 
+bool isOf(const Node& node, std::string_view type) {
+  return std::string_view(typeid(node).name()).find(type) != std::string_view::npos;
+}
+
+bool isFunction(const Node& node) { return isOf(node, "PyNode") && !isFormula(node); }
+
 bool runsUserCode(Node& node) {
-  std::string_view type = isFormula(node) ? "" : typeid(node).name();
-  for (std::string_view users : {"PyNode", "CppNode"}) {
-    if (type.find(users) != std::string_view::npos) return true;
-  }
+  if (isOf(node, "CppNode") && !isFormula(node)) return true;
   return !node.pre_hooks().empty() || !node.tensor_pre_hooks().empty() || !node.post_hooks().empty() ||
          !node.retains_grad_hooks().empty();
 }
@@ -49,6 +52,25 @@ bool reachesUserCode(const std::vector<Edge>& roots) {
   bool found = false;
   walk(roots, [&](Node& node) {
     found = found || runsUserCode(node);
+    return !found;
+  });
+  return found;
+}
+
+bool reachesFunctions(const std::vector<Edge>& roots) {
+  bool found = false;
+  walk(roots, [&](Node& node) {
+    found = found || isFunction(node);
+    return !found;
+  });
+  return found;
+}
+
+bool passesFunction(const Edge& from, const Node* until) {
+  bool found = false;
+  walk({from}, [&](Node& node) {
+    if (&node == until) return false;
+    found = found || isFunction(node);
     return !found;
   });
   return found;

@@ -111,23 +111,31 @@ bool isOurs(const std::exception_ptr& cause) {
 // The compiled function, or why calls are to be made in eager mode.
 std::pair<std::shared_ptr<aot::CompiledFunction>, std::string> compile(
     const py::object& function, const std::vector<at::Tensor>& arguments, bool minCut, double budget,
-    const std::vector<std::tuple<size_t, size_t, std::string>>& dynamic, const py::object& leniently) {
+    const std::vector<std::tuple<size_t, size_t, std::string>>& dynamic, const py::object& leniently,
+    const py::object& again) {
   auto callee = [&](const std::vector<at::Tensor>& standIns) {
     return returnedOf(function(*py::tuple(listOf(standIns))));
   };
-  aot::Leniently again = [&](const std::function<void()>& run) {
+  aot::Leniently lenient = [&](const std::function<void()>& run) {
     PyErr_Clear();  // the engine leaves the error of the first try
     leniently(py::cpp_function(run));
   };
-  if (leniently.is_none()) again = nullptr;
+  if (leniently.is_none()) lenient = nullptr;
   autograd::PartitionOptions options;
   options.strategy = minCut ? autograd::Strategy::MinCut : autograd::Strategy::Default;
   options.memoryBudget = budget;
   std::vector<tracing::DynamicSize> sizes;
   for (const auto& [argument, dim, name] : dynamic) sizes.push_back({argument, dim, name});
   try {
-    aot::Joint joint = aot::captureJoint(pythonHost(), arguments, sizes, callee, again);
-    return {std::make_shared<aot::CompiledFunction>(std::move(joint), options), ""};
+    aot::Joint joint = aot::captureJoint(pythonHost(), arguments, sizes, callee, lenient);
+    auto compiled = std::make_shared<aot::CompiledFunction>(std::move(joint), options);
+    if (compiled->needsFunction()) {
+      compiled->setFunction([kept = keep(again)](const std::vector<at::Tensor>& tensors) {
+        py::gil_scoped_acquire gil;
+        return returnedOf((*kept)(*py::tuple(listOf(tensors))));
+      });
+    }
+    return {std::move(compiled), ""};
   } catch (const aot::Refused& why) {
     py::object type = py::module_::import("saker.errors").attr("MutationError");
     PyErr_SetObject(type.ptr(), type(std::string(why.what())).ptr());
@@ -136,8 +144,8 @@ std::pair<std::shared_ptr<aot::CompiledFunction>, std::string> compile(
     return {nullptr, why.what()};
   } catch (const aot::CallFailed& failed) {
     // An error of the function is raised by the function, and after what it writes before.
-    bool again = isOurs(failed.cause) ? !isRefusal(failed.cause) : failed.written;
-    if (again) return {nullptr, "the function raises an error"};
+    bool raises = isOurs(failed.cause) ? !isRefusal(failed.cause) : failed.written;
+    if (raises) return {nullptr, "the function raises an error"};
     std::rethrow_exception(failed.cause);
   }
 }
@@ -166,6 +174,7 @@ void bindAot(py::module_& module) {
   py::class_<aot::CompiledFunction, std::shared_ptr<aot::CompiledFunction>>(module, "CompiledFunction")
       .def_property_readonly("training", &aot::CompiledFunction::training)
       .def_property_readonly("results", &aot::CompiledFunction::results)
+      .def_property_readonly("needs_function", &aot::CompiledFunction::needsFunction)
       .def_property_readonly("forward", &aot::CompiledFunction::forwardGraph,
                              py::return_value_policy::reference_internal)
       .def_property_readonly(
@@ -222,7 +231,7 @@ void bindAot(py::module_& module) {
       });
   module.def("aot_compile", &compile, py::arg("function"), py::arg("arguments"), py::arg("min_cut") = true,
              py::arg("budget") = 1.0, py::arg("dynamic") = std::vector<std::tuple<size_t, size_t, std::string>>(),
-             py::arg("leniently") = py::none());
+             py::arg("leniently") = py::none(), py::arg("again") = py::none());
   // For compilers, which may do whatever they do, in the middle of a backward too.
   module.def("in_plain_state", [](const py::object& function) {
     c10::impl::ForceDispatchKeyGuard keys(c10::default_included_set, c10::default_excluded_set);

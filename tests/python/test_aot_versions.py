@@ -174,3 +174,31 @@ def test_memory_around_an_argument_is_kept_for_the_backward(partition: str) -> N
         return y.grad.tolist()
 
     assert run(saker.aot_function(fn, partition_fn=partition)) == run(fn)
+
+
+@pytest.mark.parametrize("partition", ["min_cut", "default"])
+@pytest.mark.parametrize("visible", [True, False])
+def test_a_result_that_was_written_inside_may_be_saved(partition: str, visible: bool) -> None:
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        z = x * 1
+        with torch.set_grad_enabled(visible):
+            z.mul_(2)
+        return z, z.cos()
+
+    def outcome(fn: Callable, late: bool) -> list[Any]:
+        x = torch.arange(3.0).requires_grad_()
+        z, cosine = fn(x)
+        if late:
+            with torch.no_grad():
+                z.add_(1)
+        try:
+            (z.sum() + cosine.sum()).backward()
+        except RuntimeError as error:
+            return [type(error), z._version]
+        return [x.grad.tolist(), z._version]
+
+    compiled = saker.aot_function(program, partition_fn=partition)
+    for late in (False, True):
+        if late and partition == "min_cut":
+            continue  # the backward computes z again
+        assert outcome(compiled, late) == outcome(program, late)
