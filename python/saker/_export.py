@@ -39,9 +39,9 @@ def aot_export_module(
     """
     if pre_dispatch:
         refuse(
-            "pre_dispatch is not supported when trace_joint is True."
+            "pre_dispatch leaves gradients out of the graph: it cannot be given together with trace_joint"
             if trace_joint
-            else "pre_dispatch is not supported: Saker records what reaches a back end, below autograd"
+            else "pre_dispatch is unknown here: Saker records what reaches a back end, below autograd"
         )
     args, kwargs = tuple(args), dict(kwargs or {})
     functional = Functional(mod)
@@ -96,15 +96,15 @@ def aot_export_joint_simple(
     with contextlib.nullcontext() if trace_joint else torch.no_grad():
         traced = trace(request)
     if not all(child.is_leaf() for child in in_spec.children()):
-        refuse(f"aot_export_joint_simple requires individual inputs not to be pytrees. in_spec={in_spec}")
+        refuse(f"each argument has to be a tensor or a constant, no container of such: {in_spec}")
     if traced.written:
-        refuse(f"aot_export_joint_simple does not support input mutations: argument {next(iter(traced.written))}")
+        refuse(f"argument {next(iter(traced.written))} is written, which such a graph cannot tell; write to a copy")
     if traced.aliases:
-        refuse(f"aot_export_joint_simple does not support outputs that alias inputs: {traced.aliases}")
+        refuse(f"results share memory with arguments, which such a graph cannot tell: {traced.aliases}")
     if traced.out_spec.is_leaf():
-        refuse(f"aot_export_joint_simple requires outputs to be a single list/tuple. out_spec={traced.out_spec}")
+        refuse(f"the function has to give one list or tuple, and gives {traced.out_spec}")
     if not all(child.is_leaf() for child in traced.out_spec.children()):
-        refuse(f"aot_export_joint_simple requires individual outputs not to be pytrees. out_spec={traced.out_spec}")
+        refuse(f"each result has to be a tensor or a constant, no container of such: {traced.out_spec}")
     return _in_pairs(traced) if joint else traced.module
 
 
@@ -113,9 +113,7 @@ class _Loss:
 
     def __init__(self, index: int | None) -> None:
         if index is None:
-            refuse(
-                "with trace_joint=True one of the results must be a scalar loss: give its number as output_loss_index"
-            )
+            refuse("a joint graph differentiates one of the results: give the number of the loss as output_loss_index")
         self.index = index
         self.refusals: list[str] = []  # told when the capture is over
 
@@ -123,15 +121,15 @@ class _Loss:
         if isinstance(result, torch.Tensor):
             result = (result,)
         if not isinstance(result, (tuple, list)):
-            refuse(f"Expected forward output to be either a tensor or a list/tuple of tensors. found {type(result)}")
+            refuse(f"the module gives a {type(result).__name__}: it has to be a tensor, or a list or tuple of them")
         if not -len(result) <= self.index < len(result):
             refuse(f"output_loss_index is {self.index}, and the module gives {len(result)} results")
         self.index %= len(result)
         for i, tensor in enumerate(result):
             if i != self.index and isinstance(tensor, torch.Tensor) and tensor.requires_grad:
                 self.refusals.append(
-                    "Found an output of the forward that requires gradients, that was not the scalar loss: "
-                    f"the loss is result {self.index}, and result {i} requires gradients too; call detach() on it"
+                    f"only the loss (result {self.index}) is differentiated, and result {i} requires grad too: "
+                    "call detach() on it"
                 )
         self._check(result[self.index])
         return tuple(result)
@@ -139,12 +137,12 @@ class _Loss:
     def _check(self, loss: Any) -> None:
         if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
             self.refusals.append(
-                f"The output at index {self.index} was marked as the loss, but it does not require gradients"
+                f"result {self.index} is to be the loss and has no gradient: nothing that requires grad leads to it"
             )
         elif loss.numel() != 1:
             self.refusals.append(
-                f"We require the output marked as the loss (at index {self.index}) to be a scalar, but it has shape "
-                f"{loss.shape}"
+                f"result {self.index} is to be the loss and has {loss.numel()} elements instead of one "
+                f"(its shape is {tuple(loss.shape)})"
             )
 
     def roots(self, results: list[Any]) -> list[torch.Tensor]:
@@ -156,7 +154,7 @@ def _refuse_shared_parameters(state: dict[str, torch.Tensor]) -> None:
     for name, tensor in state.items():
         known = first.setdefault(id(tensor), name)
         if known != name:
-            refuse(f"parameters must not be duplicated in an exported graph: {name} is {known} too")
+            refuse(f"an exported graph takes each parameter once: {name} is {known} too")
 
 
 def _refuse_missing_gradients(traced: Traced, leaves: list[Any], names: list[str], joint: bool) -> None:
@@ -165,7 +163,7 @@ def _refuse_missing_gradients(traced: Traced, leaves: list[Any], names: list[str
     for i, (leaf, gradient) in enumerate(zip(leaves, traced.gradients, strict=True)):
         if isinstance(leaf, torch.Tensor) and leaf.requires_grad and gradient is None:
             name = names[i] if i < len(names) else f"argument {i - len(names)}"
-            refuse(f"Found a parameter that did not receive a gradient: the loss does not depend on {name}")
+            refuse(f"there is no gradient for {name}: the loss does not depend on it")
 
 
 def _is_dynamic(leaf: Any, told: bool | None) -> bool:

@@ -88,7 +88,7 @@ class _Tracing:
     def _refuse_functional_random() -> None:
         config = sys.modules.get("torch._functorch.config")
         if config is not None and config.functionalize_rng_ops:
-            refuse("Functionalized RNG is not currently supported in the aot_export workflow; turn it off")
+            refuse("random numbers are drawn by operators of the graph: switch functionalize_rng_ops off")
 
     # --- inside of the capture ---
 
@@ -127,16 +127,14 @@ class _Tracing:
             now = [stand_in.size(), stand_in.stride(), stand_in.storage_offset()]
             if now != geometry or not _C.share_memory(stand_in, memory):
                 self.refusals.append(
-                    f"Found an input that received a metadata mutation ({name}): "
-                    "an exported graph gives new contents, not other sizes, strides or memory"
+                    f"{name} comes to have other sizes, strides or memory; an exported graph gives new contents only"
                 )
                 continue
             if stand_in._version == 0:
                 continue
             if self.given[number].requires_grad:
                 self.refusals.append(
-                    f"Found a graph input that requires gradients, and received a mutation ({name}): "
-                    "write to a copy of it, or detach it outside"
+                    f"{name} requires grad and is written: write to a copy of it, or detach it outside"
                 )
             self._refuse_written_aliases(number, name)
 
@@ -146,14 +144,10 @@ class _Tracing:
             if other == number:
                 continue
             if given is tensor:
-                self.refusals.append(
-                    f"Encountered duplicated inputs that are mutated in the graph: {name} is argument "
-                    f"{self.places[other]} too; pass a copy"
-                )
+                self.refusals.append(f"{name} is written, and it is argument {self.places[other]} too; pass a copy")
             elif _C.share_memory(given, tensor):
                 self.refusals.append(
-                    f"Encountered aliased inputs that are mutated in the graph: {name} shares memory with argument "
-                    f"{self.places[other]}; pass a copy"
+                    f"{name} is written, and it shares memory with argument {self.places[other]}; pass a copy"
                 )
 
     def _note_aliases(self, stand_ins: tuple[torch.Tensor, ...]) -> None:

@@ -8,6 +8,7 @@ tensors that the graph takes: gradients pass through them like values do.
 from __future__ import annotations
 
 import functools
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -16,6 +17,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from saker import _C
+from saker._subclass_arguments import Arguments
 from saker._trees import Leaves, flatten
 from saker.errors import CaptureError
 
@@ -134,32 +136,42 @@ class _SakerSplit(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, form: _Form, given: set[int], plain: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        ctx.form, ctx.given = form, given
+    def forward(ctx, form: _Form, given: set[int], joined: deque[int], plain: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.form, ctx.given, ctx.joined = form, given, joined
         return plain.detach(), *(plain.new_zeros(()).expand_as(plain) for _ in range(form.plain - 1))
 
     @staticmethod
     def backward(ctx, *gradients: torch.Tensor) -> tuple[Any, ...]:
         parts = [_as_guessed(gradient, None) for gradient in gradients]
-        if torch._C._current_graph_task_id() not in ctx.given:
-            return None, None, parts[0]
-        return None, None, _SakerToOuter.apply(ctx.form, *parts)
+        task = torch._C._current_graph_task_id()
+        if task not in ctx.given and task not in ctx.joined:
+            return None, None, None, parts[0]
+        return None, None, None, _SakerToOuter.apply(ctx.form, *parts)
 
 
 class _SakerJoin(torch.autograd.Function):
-    """The plain tensor again, while capturing."""
+    """The plain tensor again, while capturing, or where the function is called again for a backward."""
 
     @staticmethod
-    def forward(ctx, plain: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
-        ctx.count = 1 + len(others)
+    def forward(ctx, joined: deque[int], plain: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        ctx.count, ctx.joined = 1 + len(others), joined
         return plain.detach()
 
     @staticmethod
     def backward(ctx, gradient: torch.Tensor) -> tuple[Any, ...]:
         form = _form_of(gradient)
+        if form is None and _C.trace_mode() is None:
+            return None, gradient, *(None for _ in range(ctx.count - 1))
         if form is None or form.plain != ctx.count:
             raise _NotApart("Unsupported", "the gradient of a plain tensor is of another class than before")
-        return tuple(_inner(gradient, form))
+        ctx.joined.append(torch._C._current_graph_task_id())
+        if _C.trace_mode() is None:
+            return None, *_SakerToInner.apply(form, gradient)
+        return None, *_inner(gradient, form)
+
+
+class _Eagerly(Exception):
+    """This call is to be made in eager mode."""
 
 
 class _NotApart(CaptureError):
@@ -243,6 +255,7 @@ class _Inputs(Wrapping):
     def __init__(self, tensors: list[torch.Tensor]) -> None:
         super().__init__(tensors)
         self.gradients: dict[int, _Form] = {}  # by plain argument, where they are known to be of a class
+        self.joined: deque[int] = deque(maxlen=64)  # backwards that lead through a call made again, of late
         self.settled = not any(form is None and t.requires_grad for form, t in zip(self.forms, tensors, strict=True))
 
     def told(self, place: int, form: _Form) -> None:
@@ -257,7 +270,7 @@ class _Inputs(Wrapping):
             if form is None:
                 plain += part
             elif tensor.requires_grad:
-                plain += _SakerSplit.apply(form, given, tensor)
+                plain += _SakerSplit.apply(form, given, self.joined, tensor)
             else:
                 plain += [tensor, *(tensor.new_zeros(()).expand_as(tensor) for _ in range(form.plain - 1))]
         return plain
@@ -269,7 +282,7 @@ class _Inputs(Wrapping):
             parts = [next(given) for _ in range(form.plain if form else count)]
             if form is None and parts[0].requires_grad:
                 if place in self.gradients:
-                    parts = [_SakerJoin.apply(*parts)]
+                    parts = [_SakerJoin.apply(self.joined, *parts)]
                 elif _C.trace_mode() == "capture" and not self.settled:
                     parts = [_SakerNote.apply(functools.partial(self.told, place), parts[0])]
             taken += parts if form else parts[:1]
@@ -284,35 +297,47 @@ class _Apart:
         self.inputs = _Inputs([leaves[i] for i in places])
         constants = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
 
-        def called(plain: Sequence[torch.Tensor]) -> tuple[list[Any], pytree.TreeSpec]:
+        # Leaves whose writing autograd refuses.
+        kept = [i for i, place in enumerate(places) if leaves[place].requires_grad and leaves[place].is_leaf]
+        views = [i for i, place in enumerate(places) if leaves[place]._is_view()]
+
+        def called(plain: Sequence[torch.Tensor]) -> tuple[list[Any], pytree.TreeSpec, Arguments]:
             given = list(constants)
             tensors = self.inputs.wrap(list(plain))
             for place, tensor in zip(places, tensors, strict=True):
                 given[place] = tensor
             before = [_geometry(tensor) for tensor in tensors]
-            versions = {place: tensors[place]._version for place in self.inputs.gradients}
+            watched = [i for i, form in enumerate(self.inputs.forms) if form or i in self.inputs.gradients]
+            arguments = Arguments(tensors, watched)
             args, kwargs = pytree.tree_unflatten(given, spec)
             results, result_spec = flatten(fn(*args, **kwargs))
             if _C.trace_mode() == "capture" and before != [_geometry(tensor) for tensor in tensors]:
                 raise _NotApart("Unsupported", "a tensor subclass is given other sizes or strides")
-            if _C.trace_mode() == "capture" and any(tensors[i]._version != v for i, v in versions.items()):
-                raise _NotApart("Unsupported", "a plain tensor whose gradient is a subclass is written")
             if _C.trace_mode() == "capture":
                 self._check_gradients(
                     [leaf for leaf in results if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
                 )
-            return results, result_spec
+            return results, result_spec, arguments
 
         def flat(*plain: torch.Tensor) -> list[Any]:
-            results, self.spec = called(plain)
+            if _C.trace_mode() != "capture":
+                raise _Eagerly
+            results, self.spec, arguments = called(plain)
+            self.redone, needed = arguments.ended(results)
+            if set(self.redone.contents) & {*kept, *views}:
+                raise _NotApart("Unsupported", "autograd may not let an argument be written")
+            for place in self.redone.views:
+                results[place] = None
             self.results = Leaves(results)
-            found = [results[i] for i in self.results.tensors]
+            found = [*(results[i] for i in self.results.tensors), *needed]
             self.outputs = Wrapping(found)
             return [*self.results.numbers_of(results), *self.outputs.unwrap(found)]
 
         def again(*plain: torch.Tensor) -> list[Any]:
-            found = [leaf for leaf in called(plain)[0] if isinstance(leaf, torch.Tensor)]
-            return Wrapping(found).unwrap(found)
+            results, _, arguments = called(plain)
+            redone, needed = arguments.ended(results)
+            found = [leaf for i, leaf in enumerate(results) if isinstance(leaf, torch.Tensor) and i not in redone.views]
+            return Wrapping([*found, *needed]).unwrap([*found, *needed])
 
         flat.again = again
         self.places = places
@@ -336,10 +361,24 @@ class _Apart:
         if not self.inputs.settled:
             self._settle(tensors)
         given: set[int] = set()
+        versions = [tensor._version for tensor in tensors]
         returned = self.call(*self.inputs.unwrap(tensors, given))
-        count = len(returned) - self.outputs.plain
-        found = self.results.filled(self.outputs.wrap(returned[count:], given), returned[:count])
+        numbers = len(returned) - self.outputs.plain
+        outputs = self.outputs.wrap(returned[numbers:], given)
+        results = len(outputs) - self.redone.needed
+        views = self.redone.run(tensors, versions, outputs[results:])
+        found = self.results.filled(outputs[:results], returned[:numbers])
+        for place, view in views.items():
+            found[place] = view
         return pytree.tree_unflatten(found, self.spec)
+
+
+def _state(leaves: list[Any]) -> Any:
+    """What decides, beside their structure, what a function does to its arguments in the eyes of autograd."""
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    first = {id(tensor): i for i, tensor in reversed(list(enumerate(tensors)))}
+    known = [(tensor.requires_grad, tensor.is_leaf, tensor._is_view(), first[id(tensor)]) for tensor in tensors]
+    return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), known
 
 
 _UNKNOWN: Any = object()
@@ -355,12 +394,15 @@ def taken_apart(fn: Callable, compiler: Callable[[Callable], Callable]) -> Calla
         forms = [_form_of(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         if not any(isinstance(form, _Form) for form in forms):
             return fn(*args, **kwargs)
-        apart = next((apart for known, apart in made if known == (spec, forms)), _UNKNOWN)
+        key = spec, forms, _state(leaves)
+        apart = next((apart for known, apart in made if known == key), _UNKNOWN)
         if apart is _UNKNOWN:
             apart = _Apart(fn, compiler, leaves, spec)
-            made.append(((spec, forms), apart))
+            made.append((key, apart))
         try:
             return apart(leaves) if apart else fn(*args, **kwargs)
+        except _Eagerly:
+            return fn(*args, **kwargs)
         except _NotApart:  # while capturing: nothing has been done yet
             made[:] = [(known, None if other is apart else other) for known, other in made]
             return fn(*args, **kwargs)

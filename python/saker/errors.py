@@ -61,7 +61,7 @@ class AssignmentError(CaptureError, ValueError):
 
     def __init__(self, names: list[str]) -> None:
         listed = ", ".join(f"self.{name}" for name in names)
-        message = f"{listed} was assigned during export; such attributes must be registered by register_buffer"
+        message = f"what was exported has kept a tensor of the capture in {listed}; make it a buffer (register_buffer)"
         CaptureError.__init__(self, "Unsupported", message)
         self.names = names
 

@@ -32,7 +32,7 @@ class CompiledFunction {
   const ir::Graph& backwardGraph() const { return *plan_->cut.backward; }
   const std::vector<c10::IValue>& objects() const { return plan_->joint.program->objects; }
   // Does a backward need the function itself? It is called on tensors that autograd follows.
-  bool needsFunction() const { return plan_->joint.functions; }
+  bool needsFunction() const { return !plan_->joint.roots.empty(); }
   void setFunction(Callee function);
   void setExecutables(Executable forward, Executable backward, Maker backwardMaker = nullptr);
 

@@ -365,8 +365,9 @@ class JointCapture {
       return;
     }
     if (reachesUserCode(roots)) throw NotAheadOfTime(kUserCode);
-    joint_.functions = reachesFunctions(roots);
-    if (joint_.functions) noteRoots(outputs);
+    Functions functions = reachedFunctions(roots);
+    joint_.functions = functions.users;
+    if (functions.users || functions.ours) noteRoots(outputs);
     observeReads();
     for (const ir::TensorType* type : types) {
       c10::InferenceMode normal(false);
@@ -388,27 +389,33 @@ class JointCapture {
 
   // Where to find what is differentiated, when the function is called again.
   void noteRoots(const std::vector<at::Tensor>& outputs) {
-    if (!joint_.bases.empty() || !joint_.members.empty() || !moved_.empty()) {
-      throw NotAheadOfTime("the backward runs a Function that the user wrote, and arguments share or change memory");
+    bool found = joint_.bases.empty() && joint_.members.empty() && moved_.empty();
+    for (size_t i = 0; found && i < results_.size(); ++i) {
+      if (!joint_.results[i].differentiable) continue;
+      std::optional<Joint::Root> root = rootOf(results_[i], outputs);
+      if (root) joint_.roots.push_back(*root);
+      found = root.has_value();
     }
-    for (size_t i = 0; i < results_.size(); ++i) {
-      if (joint_.results[i].differentiable) joint_.roots.push_back(rootOf(results_[i], outputs));
+    if (found) return;
+    joint_.roots.clear();
+    if (joint_.functions) {
+      throw NotAheadOfTime("the backward runs a Function that the user wrote, and arguments or results share memory");
     }
   }
 
-  Joint::Root rootOf(const at::Tensor& result, const std::vector<at::Tensor>& outputs) const {
+  std::optional<Joint::Root> rootOf(const at::Tensor& result, const std::vector<at::Tensor>& outputs) const {
     for (size_t k = 0; k < given_.size(); ++k) {
-      if (standIns_[k].is_same(result)) return {Joint::Root::Kind::Argument, k};
+      if (standIns_[k].is_same(result)) return Joint::Root{Joint::Root::Kind::Argument, k};
     }
     for (size_t k = 0; k < outputs.size(); ++k) {
-      if (outputs[k].is_same(result)) return {Joint::Root::Kind::Output, k};
+      if (outputs[k].is_same(result)) return Joint::Root{Joint::Root::Kind::Output, k};
     }
     for (size_t k = 0; k < outputs.size(); ++k) {
       if (outputs[k].defined() && autogradBase(outputs[k]).is_same(result)) {
-        return {Joint::Root::Kind::BaseOfOutput, k};
+        return Joint::Root{Joint::Root::Kind::BaseOfOutput, k};
       }
     }
-    throw NotAheadOfTime("the backward runs a Function that the user wrote, and a result shares memory");
+    return std::nullopt;
   }
 
   // From here on it is the backward that reads.

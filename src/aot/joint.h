@@ -139,8 +139,9 @@ struct Joint {
   std::vector<bool> historyOf;                 // by caller: autograd follows what is done to it
   size_t tensors = 0;
 
-  // The backward runs Functions that the user wrote. What they do where tangents are missing, or autograd is to follow,
-  // only they know: then the function itself is called again, and these are what is differentiated.
+  // The backward runs Functions that the user wrote, or there are subclasses around. What they do where autograd is to
+  // follow, and Functions where tangents are missing, only they know: then the function itself is called again, and
+  // these are what is differentiated.
   bool functions = false;
   struct Root {
     enum class Kind : uint8_t { Output, BaseOfOutput, Argument } kind;

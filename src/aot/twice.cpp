@@ -124,7 +124,7 @@ std::vector<at::Tensor> callFunction(const Plan& plan, const std::vector<at::Ten
 variable_list gradientsByAutograd(const Plan& plan, const std::vector<at::Tensor>& primals,
                                   const variable_list& tangents, const at::Tensor& generator) {
   const Joint& joint = plan.joint;
-  bool callsFunction = joint.functions && plan.function;
+  bool callsFunction = !joint.roots.empty() && plan.function;
   bool createGraph = c10::GradMode::is_enabled();
   std::vector<bool> written(joint.callers());
   for (const Write& write : joint.writes) written[write.caller] = true;

@@ -11,11 +11,10 @@ namespace {
 using torch::autograd::Edge;
 using torch::autograd::Node;
 
+bool isOurs(const Node& node) { return node.name().starts_with("_Saker"); }
+
 // Functions written in Python that are formulas and nothing else: those of torch.library.register_autograd, and ours.
-bool isFormula(const Node& node) {
-  std::string name = node.name();
-  return name.starts_with("GeneratedBackwardFor_") || name.starts_with("_Saker");
-}
+bool isFormula(const Node& node) { return node.name().starts_with("GeneratedBackwardFor_") || isOurs(node); }
 
 bool isOf(const Node& node, std::string_view type) {
   return std::string_view(typeid(node).name()).find(type) != std::string_view::npos;
@@ -57,11 +56,12 @@ bool reachesUserCode(const std::vector<Edge>& roots) {
   return found;
 }
 
-bool reachesFunctions(const std::vector<Edge>& roots) {
-  bool found = false;
+Functions reachedFunctions(const std::vector<Edge>& roots) {
+  Functions found;
   walk(roots, [&](Node& node) {
-    found = found || isFunction(node);
-    return !found;
+    found.users |= isFunction(node);
+    found.ours |= isOurs(node);
+    return !found.users;
   });
   return found;
 }

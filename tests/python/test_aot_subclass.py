@@ -116,16 +116,27 @@ def test_parameters() -> None:
 
 
 @OLD
-def test_what_autograd_cannot_follow_raises() -> None:
-    """A silent zero would be wrong."""
-    compiled = saker.aot_function(lambda x, y: (x * y, y * y))
-    x, y = two(), plain()
-    result, _ = compiled(x, y)
-    with pytest.raises(RuntimeError, match="create_graph=True"):
-        torch.autograd.grad(result.sum(), x, create_graph=True)
-    first, second = compiled(x, y)
-    with pytest.raises(RuntimeError, match="a plain tensor is given a gradient that is none"):
+def test_gradients_that_the_graphs_cannot_give() -> None:
+    """Where autograd is to follow, or a plain result is given a gradient of a class, the function is called again."""
+
+    def program(x, y):
+        return x * y, y * y
+
+    def twice(fn: Callable) -> Any:
+        x, y = two(), plain()
+        (first,) = torch.autograd.grad(fn(x, y)[0].sum(), x, create_graph=True)
+        return flattened([first, *torch.autograd.grad(first.sin().sum(), [x, y], allow_unused=True)])
+
+    def mixed(fn: Callable) -> Any:
+        x, y = two(), plain()
+        first, second = fn(x, y)
         (first + second).sum().backward()
+        return flattened([x.grad, y.grad])
+
+    compiled = saker.aot_function(program)
+    for _ in range(2):
+        compare(twice(compiled), twice(program))
+        compare(mixed(compiled), mixed(program))
 
 
 @OLD
