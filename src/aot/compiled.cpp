@@ -218,12 +218,13 @@ class Call {
 
   // A backward reads primals as they were: those that the function writes are copied before.
   void packPrimals() {
-    std::vector<bool> read(joint_.primals);
-    for (size_t i = 0; i < plan_->savedTensors; ++i) {
-      if (plan_->cut.saved[i].primal) read[*plan_->cut.saved[i].primal] = true;
-    }
     // Hooks of the user's see what the backward reads; the rest is kept for differentiating twice.
     bool hooked = isHooked();
+    std::vector<bool> read(hooked ? joint_.primals : 0);
+    for (size_t i = 0; hooked && i < plan_->savedTensors; ++i) {
+      if (plan_->cut.saved[i].primal) read[*plan_->cut.saved[i].primal] = true;
+    }
+    saved_.primals.reserve(joint_.primals);
     for (size_t i = 0; i < joint_.primals; ++i) {
       std::optional<WithoutHooks> without;
       if (hooked && !read[i]) without.emplace();

@@ -1,6 +1,7 @@
 // What is decided once about a compiled function, and shared by its calls and their backwards.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -56,6 +57,7 @@ class Plan {
 
   Maker maker_;
   mutable std::mutex lock_;
+  mutable std::atomic<const Backward*> whole_ = nullptr;  // for everything that is given and wanted, once it is there
   mutable std::map<std::pair<std::vector<bool>, std::vector<bool>>, Backward> backwards_;  // by what is given, wanted
 };
 
