@@ -121,9 +121,10 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   }
   std::vector<PyObject*> found;
   if (!version->fits(before, call, found)) return nullptr;
+  std::vector<at::Tensor> examples;
+  for (uint32_t place : version->inputs) examples.push_back(tensorAt(found[place]));
+  version->memory = sharedMemory(examples);
   if (!options_.backend.is_none()) {
-    std::vector<at::Tensor> examples;
-    for (uint32_t place : version->inputs) examples.push_back(tensorAt(found[place]));
     version->executor = makeExecutor(version->program, examples, {false, options_.backend});
   }
   if (!versions_.empty()) ++counts().recompiles;
@@ -249,18 +250,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   std::optional<uint32_t> returned = book.write(result);
   if (!returned) return book.refusal();
   version.result = *returned;
-  for (const Effect& effect : recorder.effects()) {
-    DoneAgain again;
-    again.callable = effect.callable;
-    again.names = effect.names;
-    again.early = effect.early;
-    for (const Ref& argument : effect.arguments) {
-      std::optional<uint32_t> number = book.write(argument.get());
-      if (!number) return book.refusal();
-      again.arguments.push_back(*number);
-    }
-    version.effects.push_back(std::move(again));
-  }
+  if (!version.addEffects(recorder, book)) return book.refusal();
   version.draws = recorder.draws();
   size_t operators = tape.operators();
   std::vector<at::Tensor> inputs;

@@ -43,7 +43,16 @@ bool isOrdinary(const at::Tensor& tensor) {
          !tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
 }
 
-StandIn numberStandIn(size_t index, PyObject* number) { return {index, tensorAt(number), {0}, /*number=*/true}; }
+StandIn numberStandIn(size_t index, Path path, PyObject* number) {
+  return {index, std::move(path), tensorAt(number), {0}, /*number=*/true, {}};
+}
+
+// Does a guard ask for an object that only this call has seen?
+bool holdsDouble(const Guards& guards, const Doubles& doubles) {
+  bool holds = false;
+  guards.eachObject([&](PyObject* object) { holds |= object && doubles.isDouble(object); });
+  return holds;
+}
 
 // Tensors that the trace met elsewhere are inputs like the others.
 bool closedToArguments(runtime::Program& program, const Recorder& recorder, Version& version) {
@@ -65,10 +74,15 @@ bool closedToArguments(runtime::Program& program, const Recorder& recorder, Vers
 }  // namespace
 
 std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& before, const CallArguments& call,
-                                        std::span<const StandIn> arguments, std::string& why) {
+                                        std::span<StandIn> arguments, std::string& why) {
   std::vector<at::Tensor> tensors;
+  std::vector<size_t> numbers;  // by argument: of its tensor. One tensor may be found in several places
   std::vector<tracing::DynamicSize> sizes;
   for (const StandIn& argument : arguments) {
+    auto same = [&](const at::Tensor& tensor) { return tensor.is_same(argument.real); };
+    auto known = std::find_if(tensors.begin(), tensors.end(), same);
+    numbers.push_back(static_cast<size_t>(known - tensors.begin()));
+    if (known != tensors.end()) continue;
     for (size_t dim : argument.dims) sizes.push_back({tensors.size(), dim, ""});
     tensors.push_back(argument.real);
   }
@@ -80,34 +94,48 @@ std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& befor
   try {
     tracing::Capture capture(host, tensors, sizes);
     std::vector<PyObject*> values(call.values, call.values + valuesOf(call));
-    std::vector<Ref> wrapped;
+    std::vector<Ref> wrapped(tensors.size());
+    Doubles doubles;
     for (size_t i = 0; i < arguments.size(); ++i) {
-      const at::Tensor& standIn = capture.arguments()[i];
-      wrapped.push_back(Ref::steal(arguments[i].number ? pybind11::cast(standIn.sym_size(0)).release().ptr()
-                                                       : THPVariable_Wrap(standIn)));
-      values[arguments[i].index] = wrapped.back().get();
+      StandIn& argument = arguments[i];
+      const at::Tensor& standIn = capture.arguments()[numbers[i]];
+      Ref& given = wrapped[numbers[i]];
+      if (!given) {
+        given = Ref::steal(argument.number ? pybind11::cast(standIn.sym_size(0)).release().ptr()
+                                           : THPVariable_Wrap(standIn));
+      }
+      argument.given = given;
+      if (!doubles.put(values[argument.index], argument.path, given.get())) {
+        why = "an argument that holds a tensor of another size cannot be copied";
+        return nullptr;
+      }
     }
     tracing::Tape unused(host);
     CallArguments given{values.data(), call.positional, call.names};
-    Recorder recorder(unused, function, given, /*raising=*/true, arguments);
+    Recorder recorder(unused, function, given, /*raising=*/true, arguments, /*scalarsAreData=*/false, &doubles);
     Ref result = Ref::steal(watch::run(recorder, function, values.data(), call.positional, call.names));
-    if (!result || recorder.stopped() || refused || !(Ambient::now() == before) || !recorder.balanced() ||
-        !recorder.effects().empty()) {
+    if (!result || recorder.stopped() || refused || !(Ambient::now() == before) || !recorder.balanced()) {
       why = recorder.stopped() ? recorder.stopped()->why : pendingError();
       PyErr_Clear();
       return nullptr;
     }
+    why = recorder.seal();
+    if (why.empty() && holdsDouble(recorder.guards(), doubles)) why = "which object an argument is decides something";
+    if (!why.empty()) return nullptr;
     auto made = [](const at::Tensor& tensor) { return tracing::traceTensor(*tensor.unsafeGetTensorImpl()) != nullptr; };
     Cookbook book(recorder, made);
     std::optional<uint32_t> returned = book.write(result.get());
-    if (!returned) {
+    if (!returned || !version->addEffects(recorder, book)) {
       why = book.refusal();
       return nullptr;
     }
     version->result = *returned;
-    for (const StandIn& argument : arguments) {
-      PyObject* given = values[argument.index];
-      version->inputs.push_back(argument.number ? recorder.placeOfNumber(given) : recorder.placeOf(given));
+    for (const Ref& standIn : wrapped) {
+      uint32_t number = recorder.placeOfNumber(standIn.get());
+      version->inputs.push_back(number == kInside ? recorder.placeOf(standIn.get()) : number);
+      if (version->inputs.back() != kInside) continue;
+      why = "it does not look at a tensor that has another size";
+      return nullptr;
     }
     std::vector<c10::IValue> outputs(book.outputs.begin(), book.outputs.end());
     std::shared_ptr<runtime::Program> program = capture.finish(outputs);
@@ -145,11 +173,12 @@ bool isMarked(PyObject* tensor, size_t dim, const char* mark) {
 }  // namespace
 
 std::vector<StandIn> changedSizes(const Version& version, const CallArguments& call) {
-  if (!version.eager.empty() || !version.effects.empty() || call.positional != version.guards.positional) return {};
+  if (!version.eager.empty() || call.positional != version.guards.positional) return {};
   std::vector<StandIn> out;
-  for (const Guards::Argument& argument : version.guards.tensorArguments()) {
-    if (argument.index >= valuesOf(call) || !isTensor(call.values[argument.index])) return {};
-    const at::Tensor& tensor = THPVariable_Unpack(call.values[argument.index]);
+  for (Guards::Argument& argument : version.guards.tensorArguments()) {
+    PyObject* object = argument.index < valuesOf(call) ? follow(call.values[argument.index], argument.path) : nullptr;
+    if (!object || !isTensor(object)) return {};
+    const at::Tensor& tensor = THPVariable_Unpack(object);
     const TensorShape& shape = *argument.shape;
     if (!isOrdinary(tensor) || tensor.dim() != static_cast<int64_t>(shape.sizes.size()) ||
         tensor.scalar_type() != shape.dtype || tensor.requires_grad() != shape.requiresGrad) {
@@ -159,15 +188,16 @@ std::vector<StandIn> changedSizes(const Version& version, const CallArguments& c
     for (size_t i = 0; i < shape.sizes.size(); ++i) {
       bool was = std::find(shape.dynamic.begin(), shape.dynamic.end(), i) != shape.dynamic.end();
       int64_t size = tensor.sizes()[i];
-      if (isMarked(call.values[argument.index], i, kStatic)) continue;
+      if (isMarked(object, i, kStatic)) continue;
       if (size >= 2 && (was || (shape.sizes[i] >= 2 && size != shape.sizes[i]))) dims.push_back(i);
     }
-    if (!dims.empty()) out.push_back({argument.index, tensor, std::move(dims), false});
+    if (!dims.empty()) out.push_back({argument.index, std::move(argument.path), tensor, std::move(dims), false, {}});
   }
-  for (const Guards::Number& argument : version.guards.numberArguments()) {
-    if (argument.index >= valuesOf(call) || !isSize(call.values[argument.index])) return {};
-    PyObject* number = call.values[argument.index];
-    if (!argument.value || !sameValue(argument.value, number)) out.push_back(numberStandIn(argument.index, number));
+  for (Guards::Number& argument : version.guards.numberArguments()) {
+    PyObject* number = argument.index < valuesOf(call) ? follow(call.values[argument.index], argument.path) : nullptr;
+    if (!number || !isSize(number)) return {};
+    if (argument.value && sameValue(argument.value, number)) continue;
+    out.push_back(numberStandIn(argument.index, std::move(argument.path), number));
   }
   return out;
 }
@@ -175,7 +205,7 @@ std::vector<StandIn> changedSizes(const Version& version, const CallArguments& c
 std::vector<StandIn> allSizes(const CallArguments& call) {
   std::vector<StandIn> out;
   for (size_t i = 0; i < valuesOf(call); ++i) {
-    if (isSize(call.values[i])) out.push_back(numberStandIn(i, call.values[i]));
+    if (isSize(call.values[i])) out.push_back(numberStandIn(i, {}, call.values[i]));
     if (!isTensor(call.values[i])) continue;
     const at::Tensor& tensor = THPVariable_Unpack(call.values[i]);
     if (!isOrdinary(tensor)) return {};
@@ -183,7 +213,7 @@ std::vector<StandIn> allSizes(const CallArguments& call) {
     for (size_t d = 0; d < static_cast<size_t>(tensor.dim()); ++d) {
       if (tensor.sizes()[d] >= 2 && !isMarked(call.values[i], d, kStatic)) dims.push_back(d);
     }
-    if (!dims.empty()) out.push_back({i, tensor, std::move(dims), false});
+    if (!dims.empty()) out.push_back({i, {}, tensor, std::move(dims), false, {}});
   }
   return out;
 }
@@ -199,7 +229,7 @@ std::vector<StandIn> markedSizes(const CallArguments& call) {
                     isMarked(call.values[i], d, "_dynamo_weak_dynamic_indices");
       if (marked && tensor.sizes()[d] >= 2) dims.push_back(d);
     }
-    if (!dims.empty()) out.push_back({i, tensor, std::move(dims), false});
+    if (!dims.empty()) out.push_back({i, {}, tensor, std::move(dims), false, {}});
   }
   return out;
 }

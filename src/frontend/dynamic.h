@@ -11,9 +11,9 @@
 namespace saker::frontend {
 
 // Nothing, and `why`, where the call cannot be followed without running it, or would change something outside: it is as
-// if it had not been made.
+// if it had not been made. What holds the stand-ins are copies of the arguments; changes of these are done again.
 std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& before, const CallArguments& call,
-                                        std::span<const StandIn> arguments, std::string& why);
+                                        std::span<StandIn> arguments, std::string& why);
 
 // Which sizes of the call's tensors, and which numbers, have changed since a version was recorded that would otherwise
 // fit; those that were dynamic already stay so. Empty: it is not about sizes.

@@ -379,26 +379,35 @@ bool Guards::check(const CallArguments& call, std::vector<PyObject*>& found) {
 template <typename Visit>
 void Guards::eachArgumentCheck(Visit visit) const {
   std::vector<size_t> indexOf(places, SIZE_MAX);
+  std::vector<Path> pathOf(places);
   for (const Instruction& at : instructions) {
     if (at.op == Op::Positional) indexOf[at.place] = static_cast<size_t>(at.number);
     if (at.op == Op::Keyword) indexOf[at.place] = positional + static_cast<size_t>(at.number);
-    if (at.op > Op::ContextValue && indexOf[at.place] != SIZE_MAX) visit(indexOf[at.place], at);
+    if ((at.op == Op::Item || at.op == Op::Key || at.op == Op::Attribute) && indexOf[at.parent] != SIZE_MAX) {
+      indexOf[at.place] = indexOf[at.parent];
+      pathOf[at.place] = pathOf[at.parent];
+      pathOf[at.place].push_back({at.op, at.number, at.object});
+    }
+    if (at.op > Op::ContextValue && indexOf[at.place] != SIZE_MAX) visit(indexOf[at.place], pathOf[at.place], at);
   }
 }
 
 std::vector<Guards::Argument> Guards::tensorArguments() const {
   std::vector<Argument> out;
-  eachArgumentCheck([&](size_t index, const Instruction& at) {
-    if (at.op == Op::Tensor) out.push_back({index, &tensors[static_cast<size_t>(at.number)]});
+  std::vector<const TensorShape*> shapes(places);
+  eachArgumentCheck([&](size_t index, const Path& path, const Instruction& at) {
+    if (at.op == Op::Tensor) shapes[at.place] = &tensors[static_cast<size_t>(at.number)];
+    if (at.op == Op::Same) shapes[at.place] = shapes[static_cast<size_t>(at.number)];
+    if ((at.op == Op::Tensor || at.op == Op::Same) && shapes[at.place]) out.push_back({index, path, shapes[at.place]});
   });
   return out;
 }
 
 std::vector<Guards::Number> Guards::numberArguments() const {
   std::vector<Number> out;
-  eachArgumentCheck([&](size_t index, const Instruction& at) {
-    if (at.op == Op::Number) out.push_back({index, nullptr});
-    if (at.op == Op::Equals && isSize(at.object.get())) out.push_back({index, at.object.get()});
+  eachArgumentCheck([&](size_t index, const Path& path, const Instruction& at) {
+    if (at.op == Op::Number) out.push_back({index, path, nullptr});
+    if (at.op == Op::Equals && isSize(at.object.get())) out.push_back({index, path, at.object.get()});
   });
   return out;
 }

@@ -78,6 +78,14 @@ struct Instruction {
   Ref object;
 };
 
+// A way into an object: an element of a list or tuple, a key of a dict, an attribute in the dict of an instance.
+struct Step {
+  Op op;
+  int64_t number;
+  Ref key;
+};
+using Path = std::vector<Step>;
+
 // A class whose attributes were looked up, and what was found. The version is the fast path; when it moves, every name
 // is looked up again.
 struct TypeLookups {
@@ -122,15 +130,17 @@ class Guards {
   // Something besides the guards does not hold.
   void failFor(std::string why) { failedType_ = std::move(why); }
   size_t size() const { return instructions.size() + types.size(); }
-  // The arguments of the call that are tensors, by place of their checks: what is loaded at once.
+  // The tensors that are arguments of the call, or in one of them.
   struct Argument {
     size_t index;  // among the values of the call
+    Path path;
     const TensorShape* shape;
   };
   std::vector<Argument> tensorArguments() const;
-  // Those that are numbers, and which number it must be; nullptr: any that may be a size.
+  // The numbers, and which number it must be; nullptr: any that may be a size.
   struct Number {
     size_t index;
+    Path path;
     PyObject* value;
   };
   std::vector<Number> numberArguments() const;
@@ -158,7 +168,7 @@ class Guards {
   bool step(const Instruction& instruction, const CallArguments& call, std::vector<PyObject*>& found);
   bool checkTypes();
   std::string text(const Instruction& instruction) const;
-  // Each check of an argument of the call itself, with the index of that.
+  // Each check of an argument of the call, or of what is in one: with the index of the argument and the way there.
   template <typename Visit>
   void eachArgumentCheck(Visit visit) const;
   const Instruction* failed_ = nullptr;

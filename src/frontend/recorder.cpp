@@ -85,13 +85,14 @@ bool isNamed(PyObject* object) {
 }
 
 Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments& call, bool raising,
-                   std::span<const StandIn> standIns, bool scalarsAreData)
+                   std::span<const StandIn> standIns, bool scalarsAreData, const Doubles* doubles)
     : tape_(tape),
       operations_(Operations::table()),
       raising_(raising),
       speculative_(!standIns.empty()),
+      doubles_(doubles),
       scalarsAreData_(scalarsAreData) {
-  for (const StandIn& each : standIns) standIns_.emplace(call.values[each.index], &each);
+  for (const StandIn& each : standIns) standIns_.emplace(each.given.get(), &each);
   guards_.positional = call.positional;
   rememberCaller();
   tellCompiling(true);
@@ -540,8 +541,39 @@ bool Recorder::readsName(PyObject* locals, PyObject* globals, PyObject* builtins
   return value ? readsGlobal(globals, builtins, name, value) : true;
 }
 
+// A write to an attribute or a key, in a call that is followed without running it: what was there is put back.
+bool Recorder::undoes(PyObject* callable, const std::vector<PyObject*>& args) {
+  static PyObject* const setAttribute =
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__setattr__");
+  static PyObject* const setItem = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__setitem__");
+  if (args.size() != 3) return false;
+  PyObject* dict = nullptr;
+  if (callable == setItem && PyDict_CheckExact(args[0])) dict = args[0];
+  if (callable == setAttribute && isPythonClass(Py_TYPE(args[0])) && !isTensor(args[0])) {
+    PyObject* descriptor = _PyType_Lookup(Py_TYPE(args[0]), args[1]);
+    if (!descriptor || !Py_TYPE(descriptor)->tp_descr_set) dict = instanceDict(args[0]);
+  }
+  if (!dict) return false;
+  undo_.push_back({Ref::borrow(dict), Ref::borrow(args[1]), Ref::borrow(PyDict_GetItemWithError(dict, args[1]))});
+  return true;
+}
+
+void Recorder::undo() {
+  for (auto each = undo_.rbegin(); each != undo_.rend(); ++each) {
+    if (each->before) {
+      PyDict_SetItem(each->dict.get(), each->key.get(), each->before.get());
+    } else {
+      PyDict_DelItem(each->dict.get(), each->key.get());
+    }
+  }
+  undo_.clear();
+}
+
 bool Recorder::effect(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
-  if (speculative_) return stop("changes something outside");
+  bool ofDouble = doubles_ && !args.empty() && doubles_->isDouble(args[0]);
+  if (speculative_ && !ofDouble && !undoes(callable, args)) {
+    return stop("changes " + (args.empty() ? "something" : "a " + std::string(Py_TYPE(args[0])->tp_name)) + " outside");
+  }
   Effect made;
   made.callable = Ref::borrow(callable);
   for (PyObject* arg : args) made.arguments.push_back(Ref::borrow(arg));

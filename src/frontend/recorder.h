@@ -15,6 +15,7 @@
 
 #include "capture/tape.h"
 #include "frontend/ambient.h"
+#include "frontend/doubles.h"
 #include "frontend/guards.h"
 #include "frontend/host_call.h"
 #include "frontend/operations.h"
@@ -40,13 +41,15 @@ struct Stop {
   int line = 0;
 };
 
-// An argument that is given as a stand-in of symbolic sizes, and what it stands for. A number that is a symbol is the
-// size of a tensor without elements.
+// An argument, or something in one, that is given as a stand-in of symbolic sizes, and what it stands for. A number
+// that is a symbol is the size of a tensor without elements.
 struct StandIn {
   size_t index;  // among the values of the call
+  Path path;
   at::Tensor real;
   std::vector<size_t> dims;
   bool number = false;
+  Ref given;
 };
 
 // An array or scalar of numpy's that the call found or made, as a tensor over its memory; or a float that is data.
@@ -70,11 +73,15 @@ struct Draw {
 class Recorder final : public watch::Observer {
  public:
   // With `raising`, what stops the recording raises: a CaptureError, or, with stand-ins, whatever unwinds the call.
-  // A call with stand-ins runs nothing: it is undone by forgetting it, so it must change nothing outside.
-  // `scalarsAreData`: numbers of numpy's that are arguments are inputs of the graph, not compared.
+  // A call with stand-ins runs nothing: it is undone by forgetting it, so it must change nothing outside but doubles,
+  // or what can be put back. `scalarsAreData`: numbers of numpy's that are arguments are inputs of the graph, not
+  // compared.
   Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments& call, bool raising = false,
-           std::span<const StandIn> standIns = {}, bool scalarsAreData = false);
-  ~Recorder() override { tellCompiling(false); }
+           std::span<const StandIn> standIns = {}, bool scalarsAreData = false, const Doubles* doubles = nullptr);
+  ~Recorder() override {
+    tellCompiling(false);
+    undo();
+  }
 
   const std::optional<Stop>& stopped() const { return stopped_; }
   Guards takeGuards() { return std::move(guards_); }
@@ -233,6 +240,8 @@ class Recorder final : public watch::Observer {
   bool superAttribute(PyObject* object, PyObject* name);
   bool descriptorRead(PyObject* owner, PyObject* name, PyObject* descriptor, uint32_t place);
   bool effect(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names = nullptr);
+  bool undoes(PyObject* callable, const std::vector<PyObject*>& args);
+  void undo();
   // requires_grad of a tensor is set.
   bool setsRequiresGrad(PyObject* tensor, PyObject* flag);
   // Forgets effects of calls that raised. False: one may have done a part of what it does.
@@ -345,7 +354,7 @@ class Recorder final : public watch::Observer {
   std::unordered_map<PyObject*, at::Tensor> hookTokens_;
   std::unordered_set<PyObject*> handles_;
   std::vector<Ref> lasting_;  // hooks that the call made, and that serve other calls as well
-  Ref caller_;  // the frame that made the call
+  Ref caller_;                // the frame that made the call
   std::optional<Draw> drawing_;
   std::vector<Draw> draws_;
   std::vector<std::vector<Ref>> making_;  // classes of generators that are called, and their arguments
@@ -362,6 +371,11 @@ class Recorder final : public watch::Observer {
   bool tellsCompiling_ = false;
   bool raising_;
   bool speculative_;
+  const Doubles* doubles_;
+  struct Undo {
+    Ref dict, key, before;
+  };
+  std::vector<Undo> undo_;
   bool scalarsAreData_;
   bool writesClasses_ = false;
   bool metScalars_ = false;

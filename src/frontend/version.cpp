@@ -76,6 +76,22 @@ std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors) {
   return out;
 }
 
+bool Version::addEffects(const Recorder& recorder, Cookbook& book) {
+  for (const Effect& effect : recorder.effects()) {
+    DoneAgain again;
+    again.callable = effect.callable;
+    again.names = effect.names;
+    again.early = effect.early;
+    for (const Ref& argument : effect.arguments) {
+      std::optional<uint32_t> number = book.write(argument.get());
+      if (!number) return false;
+      again.arguments.push_back(*number);
+    }
+    effects.push_back(std::move(again));
+  }
+  return true;
+}
+
 void Version::settle() {
   guards.wanted = inputs;
   for (const Recipe& recipe : recipes) {

@@ -46,6 +46,8 @@ class Version {
   bool inGraph = false;   // the tensor program runs, or has failed
   bool verified = false;  // compared with eager mode, where that was asked for
 
+  // What the recorded call did to outside objects. False: something cannot be made again, as the book says.
+  bool addEffects(const Recorder& recorder, Cookbook& book);
   // The recording is complete: of all places, only these matter to run().
   void settle();
   // True: everything holds; `found` has what is at each place.
