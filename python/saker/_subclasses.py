@@ -392,7 +392,9 @@ def taken_apart(fn: Callable, compiler: Callable[[Callable], Callable]) -> Calla
     def call(*args: Any, **kwargs: Any) -> Any:
         leaves, spec = flatten((args, kwargs))
         forms = [_form_of(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        if not any(isinstance(form, _Form) for form in forms):
+        # A ragged size of a nested tensor belongs to its tensor of offsets: made of stand-ins it would be another one.
+        nested = any(isinstance(leaf, torch.Tensor) and leaf.is_nested for leaf in leaves)
+        if nested or not any(isinstance(form, _Form) for form in forms):
             return fn(*args, **kwargs)
         key = spec, forms, _state(leaves)
         apart = next((apart for known, apart in made if known == key), _UNKNOWN)

@@ -324,3 +324,23 @@ def test_a_subclass_given_twice() -> None:
     fn(same, same).sum().backward()
     compare(flattened(x.grad), flattened(same.grad))
     assert saker.stats()["graphs"] == graphs + 1
+
+
+def test_nested_tensors_run_in_eager_mode() -> None:
+    def program(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.sin() * 2, y.cos()
+
+    def outcome(fn: Callable, x: torch.Tensor) -> list[torch.Tensor]:
+        given = x.detach().requires_grad_()
+        y = plain()
+        ragged, dense = fn(given, y)
+        (ragged.values().sum() + dense.sum()).backward()
+        assert ragged.shape == given.shape
+        return [ragged.values().detach(), dense.detach(), given.grad.values(), y.grad]
+
+    compiled = saker.aot_function(program)
+    for rows in (2, 3):
+        parts = [torch.arange(2.0 * rows).reshape(rows, 2), torch.arange(6.0).reshape(3, 2)]
+        x = torch.nested.nested_tensor(parts, layout=torch.jagged)
+        for found, expected in zip(outcome(compiled, x), outcome(program, x), strict=True):
+            assert torch.equal(found, expected)
