@@ -114,8 +114,8 @@ std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& befor
     CallArguments given{values.data(), call.positional, call.names};
     Recorder recorder(unused, function, given, /*raising=*/true, arguments, /*scalarsAreData=*/false, &doubles);
     Ref result = Ref::steal(watch::run(recorder, function, values.data(), call.positional, call.names));
-    if (!result || recorder.stopped() || refused || !(Ambient::now() == before) || !recorder.balanced()) {
-      why = recorder.stopped() ? recorder.stopped()->why : pendingError();
+    if (!result || recorder.abandoned() || refused || !(Ambient::now() == before) || !recorder.balanced()) {
+      why = recorder.abandoned() ? recorder.abandoned()->why : pendingError();
       PyErr_Clear();
       return nullptr;
     }

@@ -117,23 +117,33 @@ Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments&
   }
 }
 
-bool Recorder::stop(std::string why, bool quiet) {
-  if (stopped_) return false;
-  stopped_.emplace();
-  stopped_->why = std::move(why);
+Stop Recorder::stopAt(std::string why) const {
+  Stop at{std::move(why), "", 0};
   std::vector<watch::Place> places = watch::places();
   for (const watch::Place& place : places) {
-    stopped_->file = textOf(place.code->co_filename);
-    stopped_->line = place.line;
-    if (!isLibrary(stopped_->file)) break;
+    at.file = textOf(place.code->co_filename);
+    at.line = place.line;
+    if (!isLibrary(at.file)) break;
   }
   std::string inner = places.empty() ? "" : textOf(places[0].code->co_filename);
-  if (isLibrary(inner) && inner != stopped_->file) {
+  if (isLibrary(inner) && inner != at.file) {
     bool torch = inner.starts_with(folderOfTorch());
     std::string shown = torch ? "torch/" + inner.substr(folderOfTorch().size()) : inner.substr(inner.rfind('/') + 1);
-    stopped_->why += " (in " + shown + ":" + std::to_string(places[0].line) + ")";
+    at.why += " (in " + shown + ":" + std::to_string(places[0].line) + ")";
   }
-  if (!speculative_) tracing::leaveTape();
+  return at;
+}
+
+bool Recorder::stop(std::string why, bool quiet) {
+  if (speculative_) {
+    if (!abandoned_) abandoned_ = stopAt(std::move(why));
+    ++refusals_;
+    if (!quiet && !PyErr_Occurred()) raiseStop(*abandoned_);
+    return false;
+  }
+  if (stopped_) return false;
+  stopped_ = stopAt(std::move(why));
+  tracing::leaveTape();
   tellCompiling(false);
   if (raising_ && !quiet && !PyErr_Occurred()) raiseStop(*stopped_);
   return false;
@@ -165,9 +175,9 @@ void Recorder::check() {
   if (std::exchange(hooking_, std::nullopt)) tape_.spoil("setting hooks on the backward of a module failed");
   if (std::exchange(drawing_, std::nullopt)) tape_.spoil("drawing a random number failed");
   if (std::exchange(expects_, false)) tape_.spoil("an operator on a number that is data failed");
-  if (stopped_ || !tape_.spoiled()) return;
+  if (stopped_ || abandoned_ || !tape_.spoiled()) return;
   stop(*tape_.spoiled(), /*quiet=*/true);
-  watch::stop();
+  if (!speculative_) watch::stop();
 }
 
 void raiseStop(const Stop& stop) {
@@ -588,6 +598,7 @@ bool Recorder::importsFrom(PyObject* module, PyObject* name) { return attribute(
 
 bool Recorder::raises(PyObject*, PyObject*) { return true; }
 
-bool Recorder::catches(PyObject*, PyObject*) { return true; }
+// What abandons a recording is nothing that the program knows of.
+bool Recorder::catches(PyObject*, PyObject*) { return !abandoned_ || stop(abandoned_->why); }
 
 }  // namespace saker::frontend

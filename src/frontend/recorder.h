@@ -84,6 +84,8 @@ class Recorder final : public watch::Observer {
   }
 
   const std::optional<Stop>& stopped() const { return stopped_; }
+  // With stand-ins: the recording is of no use. It goes on until the call is unwound, so that nothing is changed then.
+  const std::optional<Stop>& abandoned() const { return abandoned_; }
   Guards takeGuards() { return std::move(guards_); }
   Guards& guards() { return guards_; }
   const std::vector<Effect>& effects() const { return effects_; }
@@ -120,7 +122,7 @@ class Recorder final : public watch::Observer {
   bool leavesGradMode(const Ambient& before);
   // The call is over: guards that only the whole of it tells. Nothing, or why it cannot be done again.
   std::string seal();
-  // No event comes any more; why, if it is for a reason.
+  // No event comes any more; why, if it is for a reason. With stand-ins, events go on to come, and are refused.
   bool stop(std::string why, bool quiet = false);
 
   bool skips(PyCodeObject* code) override;
@@ -181,6 +183,10 @@ class Recorder final : public watch::Observer {
   bool raises(PyObject* exceptionOrNull, PyObject* causeOrNull) override;
   bool catches(PyObject* exception, PyObject* classes) override;
   void unseen(const char* why) override { stop(why); }
+  void refused() override {
+    if (abandoned_) stop(abandoned_->why);
+  }
+  bool abandons() override { return refusals_ > kMostRefusals; }
 
  private:
   // --- places ---
@@ -250,6 +256,7 @@ class Recorder final : public watch::Observer {
   bool slotIsKnown(PyObject* object, const char* const* names);
   bool operand(PyObject* object, bool deep);
   void check();
+  Stop stopAt(std::string why) const;
 
   // --- warnings ---
   bool warns(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
@@ -365,7 +372,9 @@ class Recorder final : public watch::Observer {
   bool expects_ = false;  // an operator that is to take a number
   std::unordered_map<PyObject*, Array> arrays_;
   std::vector<Effect> effects_;
-  std::optional<Stop> stopped_;
+  std::optional<Stop> stopped_, abandoned_;
+  static constexpr size_t kMostRefusals = 100;  // of a call that catches everything, and tries again
+  size_t refusals_ = 0;
   size_t frames_ = 0;
   int contextSets_ = 0;
   bool tellsCompiling_ = false;

@@ -258,6 +258,7 @@ Flow interpret(Machine& m, bool throwing) {
         return Flow::Unknown;
     }
     // Who stops with an exception set wants it raised in place of the instruction.
+    if (flow == Flow::Stop && PyErr_Occurred() == nullptr) m.observer().refused();
     if (flow == Flow::Stop && PyErr_Occurred() != nullptr) flow = Flow::Error;
     if (flow == Flow::Error || flow == Flow::Reraise) [[unlikely]] {
       if (!recover(m, flow)) return Flow::Leave;
@@ -272,6 +273,13 @@ Flow interpret(Machine& m, bool throwing) {
   }
 }
 
+PyObject* leave(Machine& m) {
+  m.observer().left(m.frame.code, m.result);
+  m.session.innermost = m.outer;
+  saker_frame_leave(&m.frame, m.sp);
+  return m.result;
+}
+
 // CPython's interpreter goes on at the instruction that was not executed.
 PyObject* handOver(Machine& m, Flow why) {
   Session& session = m.session;
@@ -282,6 +290,13 @@ PyObject* handOver(Machine& m, Flow why) {
   }
   m.observer().unseen(why == Flow::Unknown ? "an instruction that the loop does not know"
                                            : "tracing or monitoring is on");
+  if (PyErr_Occurred() != nullptr) {
+    saker_frame_raised(&m.frame, m.index());
+    m.drain(m.frame.bottom);
+    saker_frame_unwound(&m.frame, m.index());
+    m.result = nullptr;
+    return leave(m);
+  }
   const Owned code(newRef(reinterpret_cast<PyObject*>(m.frame.code)));
   const Owned generator(Py_XNewRef(m.frame.generator));
   PyObject* result = nullptr;
@@ -329,10 +344,7 @@ PyObject* execute(Session& session, PyThreadState* thread, struct _PyInterpreter
   const Flow flow = interpret(m, throwing);
   switch (flow) {
     case Flow::Leave:
-      m.observer().left(m.frame.code, m.result);
-      session.innermost = m.outer;
-      saker_frame_leave(&m.frame, m.sp);
-      return m.result;
+      return leave(m);
     case Flow::Suspend:
       m.observer().suspended(m.frame.code, m.result);
       session.innermost = m.outer;

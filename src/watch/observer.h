@@ -162,6 +162,12 @@ class Observer {
   // The loop cannot execute an instruction and hands the frame over to CPython, or it cannot watch at all (tracing,
   // monitoring, the stack is nearly used up): what happens below is not seen.
   virtual void unseen(const char* why) = 0;
+
+  // An event was refused. An observer that must not let the program go on without it sets an exception, here as in
+  // unseen: it is raised in place of the instruction.
+  virtual void refused() {}
+  // Exceptions pass by their handlers.
+  virtual bool abandons() { return false; }
 };
 
 }  // namespace saker::watch

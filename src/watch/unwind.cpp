@@ -41,7 +41,7 @@ bool findHandler(PyCodeObject* code, int index, Handler& handler) {
 bool unwind(Machine& m) {
   const int index = m.index();
   Handler handler;
-  while (findHandler(m.frame.code, index, handler)) {
+  while (!m.observer().abandons() && findHandler(m.frame.code, index, handler)) {
     m.drain(m.frame.bottom + handler.depth);
     if (handler.lasti) {
       PyObject* lasti = PyLong_FromLong(static_cast<long>(*m.frame.position - m.frame.units));

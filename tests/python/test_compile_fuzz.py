@@ -58,8 +58,9 @@ class Module(torch.nn.Module):
 class World:
     """`rng` decides everything: the same seed makes the same world and the same changes."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, lengths: tuple[int, ...] = (3,)) -> None:
         self.rng = random.Random(seed)
+        self.lengths = lengths
         self.hooks = 10**6
         # Classes of its own, so that changes to one world are not seen in the other.
         self.node = type("Node", (Node,), {"level": 1})
@@ -80,7 +81,7 @@ class World:
     # --- values ---
     def tensor(self) -> torch.Tensor:
         kind = self.rng.randrange(8)
-        made = torch.full((3,), float(self.rng.randrange(5)))
+        made = torch.full((self.rng.choice(self.lengths),), float(self.rng.randrange(5)))
         if kind == 0:
             return made.double()
         if kind == 1:
@@ -193,7 +194,8 @@ class World:
         ]
         return rng.choice(writes) if rng.random() < 0.12 else rng.choice(plain)
 
-    def program(self) -> Callable:
+    def program(self, argument: bool = False) -> Callable:
+        """With `argument`, the world is one; else it is found in the closure."""
         lines = [self.statement(i) for i in range(self.rng.randrange(3, 8))]
         guarded = [
             f"    try:\n        {line}\n    except Exception as e:\n        note(type(e).__name__)" for line in lines
@@ -201,7 +203,8 @@ class World:
         body = "\n".join(guarded)
         text = (
             "def make(root, c0, c1):\n"
-            "  def program(x, default=3):\n    seen = []\n    def note(v):\n        seen.append(v)\n        return 1\n"
+            f"  def program(x, {'root, ' if argument else ''}default=3):\n"
+            "    seen = []\n    def note(v):\n        seen.append(v)\n        return 1\n"
             f"{body}\n    return x, seen\n"
             "  return program"
         )
@@ -319,42 +322,52 @@ class World:
         return " elements"
 
 
-def outcome(fn: Callable, x: torch.Tensor) -> Any:
+def outcome(fn: Callable, *args: Any) -> Any:
     try:
-        return fn(x)
+        return fn(*args)
     except Exception as error:
         return type(error).__name__, str(error)
 
 
+def follow(seed: int, compiler: Callable, lengths: tuple[int, ...], argument: bool) -> None:
+    mine, theirs = World(seed, lengths), World(seed, lengths)
+    eager, program = mine.program(argument), theirs.program(argument)
+    compiled = compiler(program)
+    done: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for step in range(CHANGES):
+            x = torch.full((lengths[step // 3 % len(lengths)],), float(step % 3))
+            a = outcome(eager, x.clone(), *([mine.root] if argument else []))
+            b = outcome(compiled, x.clone(), *([theirs.root] if argument else []))
+            try:
+                compare([a, mine.root], [b, theirs.root], "")
+            except Different as difference:
+                raise AssertionError(
+                    f"seed {seed}, step {step}, changes {done[-4:]}: {difference}\n{mine.text}\n"
+                    f"{saker._C.compiled_reports(compiled)[-1:]}"
+                ) from None
+            # A version limit would end the test: what was recorded is forgotten from time to time.
+            if step % 8 == 7:
+                saker._C.compiled_forget(compiled)
+            if step % 2:
+                continue
+            for _ in range(2):
+                done.append(mine.change(eager))
+                theirs.change(program)
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_changes_are_noticed(part: int) -> None:
-    replays = 0
+    before = saker.stats()["replays"]
     for seed in range(part, SEEDS, 4):
-        mine, theirs = World(seed), World(seed)
-        eager, program = mine.program(), theirs.program()
-        compiled = saker.compile(program, backend="eager", dynamic=False)
-        before = saker.stats()["replays"]
-        done: list[str] = []
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for step in range(CHANGES):
-                x = torch.full((3,), float(step % 3))
-                a, b = outcome(eager, x.clone()), outcome(compiled, x.clone())
-                try:
-                    compare([a, mine.root], [b, theirs.root], "")
-                except Different as difference:
-                    raise AssertionError(
-                        f"seed {seed}, step {step}, changes {done[-4:]}: {difference}\n{mine.text}\n"
-                        f"{saker._C.compiled_reports(compiled)[-1:]}"
-                    ) from None
-                # A version limit would end the test: what was recorded is forgotten from time to time.
-                if step % 8 == 7:
-                    saker._C.compiled_forget(compiled)
-                if step % 2:
-                    continue
-                done.append(mine.change(eager))
-                theirs.change(program)
-                done.append(mine.change(eager))
-                theirs.change(program)
-        replays += saker.stats()["replays"] - before
-    assert replays > 100
+        follow(seed, lambda fn: saker.compile(fn, backend="eager", dynamic=False), (3,), argument=False)
+    assert saker.stats()["replays"] - before > 100
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_changes_of_sizes_are_noticed(part: int) -> None:
+    before = saker.stats()["replays"]
+    for seed in range(part, SEEDS, 2):
+        follow(seed, lambda fn: saker.compile(fn, backend="eager"), (3, 2, 4, 5), argument=True)
+    assert saker.stats()["replays"] - before > 100

@@ -319,3 +319,78 @@ def test_errors_leave_nothing_changed() -> None:
         box.other = None
         same(compiled(box, False), total(box.tensor))
         assert box.other == "set"
+
+
+# --- what a call that is followed without running it must not do, whatever it catches ---
+
+
+def tries_and_goes_on(x: torch.Tensor, log: list) -> torch.Tensor:
+    try:
+        log.append("tried")
+    except Exception:
+        log.append("caught")
+    log.append("after")
+    return x * x.shape[0]
+
+
+def catches_everything(x: torch.Tensor, log: list) -> torch.Tensor:
+    try:
+        log.append("tried")
+    except:  # noqa: E722
+        log.append("caught")
+    finally:
+        log.append("finally")
+    return x * x.shape[0]
+
+
+def tries_again(x: torch.Tensor, log: list) -> torch.Tensor:
+    while True:
+        try:
+            log.append("tried")
+            break
+        except:  # noqa: E722
+            continue
+    return x * x.shape[0]
+
+
+def under_another_mode(x: torch.Tensor, log: list) -> torch.Tensor:
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        log.append(torch.is_grad_enabled())
+        y = x * x.shape[0]
+    log.append(torch.is_grad_enabled())
+    return y
+
+
+def through_a_callback(x: torch.Tensor, log: list) -> torch.Tensor:
+    order = sorted([3, 1, 2], key=lambda v: log.append(v) or -v)
+    return x * x.shape[0] + order[0]
+
+
+def by_a_generator(x: torch.Tensor, log: list) -> torch.Tensor:
+    def steps() -> Any:
+        try:
+            yield 1
+            log.append("step")
+            yield 2
+        finally:
+            log.append("closed")
+
+    for step in steps():
+        x = x * step
+    return x * x.shape[0]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [tries_and_goes_on, catches_everything, tries_again, under_another_mode, through_a_callback, by_a_generator],
+)
+def test_nothing_happens_twice(function: Callable) -> None:
+    given: list[Any] = []
+    expected: list[Any] = []
+    compiled = saker.compile(lambda x: function(x, given))
+    for size in range(2, 7):
+        x = torch.randn(size, requires_grad=size % 2 == 0)
+        same(compiled(x), function(x, expected))
+        assert given == expected
+        assert torch.is_grad_enabled()
+        assert not torch.is_autocast_enabled("cpu")
