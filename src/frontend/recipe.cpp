@@ -1,8 +1,10 @@
 #include "frontend/recipe.h"
 
+#include <ATen/ops/full.h>
 #include <Python.h>
 #include <structmember.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
@@ -118,7 +120,12 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   }
   PyTypeObject* type = Py_TYPE(object);
   std::string_view name = type->tp_name;
-  if (name == "SymInt" || name == "SymFloat" || name == "SymBool") {
+  if (name == "SymInt") {  // a tensor of no dimensions brings it here
+    auto number = static_cast<uint32_t>(outputs.size());
+    outputs.push_back(at::full({}, pybind11::cast<c10::SymInt>(pybind11::handle(object)), at::kLong));
+    return add(object, {Kind::Int, {}, number, {}, {}});
+  }
+  if (name == "SymFloat" || name == "SymBool") {
     return refuse("a size that is a symbol leaves the call");
   }
   PyTypeObject* base = nativeBase(type);
@@ -354,6 +361,9 @@ PyObject* Kitchen::make(uint32_t number) {
         Ref plain = Ref::steal(made);
         made = PyObject_CallMethod(plain.get(), "as_subclass", "O", recipe.object.get());
       }
+      return keep();
+    case Kind::Int:
+      made = PyLong_FromLongLong(outputs_[recipe.index].item<int64_t>());
       return keep();
     case Kind::Float:
       made = PyFloat_FromDouble(outputs_[recipe.index].item<double>());

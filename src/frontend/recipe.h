@@ -33,6 +33,7 @@ struct Recipe {
     Array,      // of numpy's: over the memory of a result of the graph; `object`: it cannot be written
     Scalar,     // of numpy's: the number in a result of the graph
     Float,      // the number in a result of the graph
+    Int,        // the same
     Generator,  // of random numbers: made where the numbers are drawn, at a place
     Called,     // a callable, its arguments, and keywords
     Exception,  // of the class `object`: its arguments

@@ -66,7 +66,7 @@ def replayed(function: Callable, make: Callable[[int], tuple], *, sizes: range =
 def state(tree: Any, seen: set[int] | None = None) -> Any:
     """All that can be reached, as lists."""
     seen = set() if seen is None else seen
-    if isinstance(tree, torch.Tensor | int | float | str | None):
+    if isinstance(tree, torch.Tensor | torch.Size | int | float | str | None):
         return tree
     if id(tree) in seen:
         return "seen before"
@@ -394,3 +394,12 @@ def test_nothing_happens_twice(function: Callable) -> None:
         assert given == expected
         assert torch.is_grad_enabled()
         assert not torch.is_autocast_enabled("cpu")
+
+
+def test_sizes_that_leave_the_call() -> None:
+    def function(x: torch.Tensor, box: Box) -> tuple:
+        box.count = x.shape[0]
+        box.other = (x.shape[0] - 10, x.shape)
+        return x * 2, x.shape[0] * 3 - 20, x.shape, [x.numel()]
+
+    replayed(function, lambda n: (torch.randn(n, 3), Box(torch.randn(2))))

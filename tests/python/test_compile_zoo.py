@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import saker
-from zoo import MODELS, Case, causal_language_model
+from zoo import MODELS, Case, causal_language_model, tokens
 
 torch.set_num_threads(1)
 
@@ -104,3 +104,20 @@ def test_what_reads_data_runs_eagerly(name: str) -> None:
     expected = steps(case, case.module, lambda *inputs: case.loss_of(case.module, *inputs), True)
     got = steps(case, module, saker.compile(lambda *inputs: case.loss_of(module, *inputs)), True)
     torch.testing.assert_close(got, expected, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "qwen2", "mistral"])
+def test_text_is_generated_with_a_cache_that_grows(name: str) -> None:
+    """One token after the other: the cache among the arguments grows, and each call writes to it."""
+    model = case_of(name, training=False).module
+    prompt = tokens(2, 5)
+    settings = {"max_new_tokens": 16, "do_sample": False, "pad_token_id": 0}
+    with torch.no_grad():
+        expected = model.generate(prompt, **settings)
+        before = saker.stats()
+        model.forward = saker.compile(model.forward)
+        for _ in range(2):
+            assert torch.equal(model.generate(prompt, **settings), expected)
+    after = saker.stats()
+    assert after["graphs"] - before["graphs"] <= 5
+    assert after["replays"] - before["replays"] > 20
