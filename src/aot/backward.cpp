@@ -1,6 +1,7 @@
 #include "aot/backward.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
@@ -44,6 +45,7 @@ variable_list Backward::apply(variable_list&& tangents) {
   for (const at::Tensor& tangent : tangents) given.push_back(tangent.defined());
   if (std::find(given.begin(), given.end(), true) == given.end()) return variable_list(num_outputs());
   for (size_t i = 0; i < num_outputs(); ++i) wanted.push_back(task_should_compute_output(i));
+  for (const Joint::Sparse& sparse : plan_->joint.sparse) wanted[sparse.indices] = wanted[sparse.values];
   saved_.versions.check(plan_->joint, saved_.symbols, *this, given, wanted);
   bool strange = std::any_of(tangents.begin(), tangents.end(), isStrange);
   // What a Function of the user's makes of a gradient that is missing need not be linear.
@@ -114,7 +116,19 @@ variable_list Backward::compiled(variable_list tangents, const std::vector<bool>
     for (size_t k = 0; k < given.size(); ++k) reached |= given[k] && joint.reaches[k][i];
     if (!reached) gradients[i].reset();
   }
+  makeSparse(gradients);
   return gradients;
+}
+
+void Backward::makeSparse(variable_list& gradients) const {
+  const std::vector<Joint::Sparse>& sparse = plan_->joint.sparse;
+  for (size_t i = 0; i < sparse.size(); ++i) {
+    at::Tensor values = gradients[sparse[i].values], indices = std::move(gradients[sparse[i].indices]);
+    gradients[sparse[i].indices].reset();
+    if (!values.defined() || !indices.defined()) continue;
+    gradients[sparse[i].values] = at::_sparse_coo_tensor_unsafe(
+        indices, values, saved_.sparseSizes[i], values.options().layout(c10::kSparse), sparse[i].coalesced);
+  }
 }
 
 // What the function's own backward writes to the caller's tensors.

@@ -24,6 +24,7 @@ class Backward final : public torch::autograd::Node {
     Versions versions;
     std::vector<at::Tensor> written;  // by backwardWrites of the joint graph: the caller's tensors
     bool writesDifferentiable = false;
+    std::vector<std::vector<int64_t>> sparseSizes;  // by sparse gradient
   };
   void save(Saved saved) { saved_ = std::move(saved); }
   void expect(Versions versions) { saved_.versions = std::move(versions); }
@@ -37,6 +38,7 @@ class Backward final : public torch::autograd::Node {
                                           const std::vector<bool>& wanted);
   torch::autograd::variable_list followed(const torch::autograd::variable_list& tangents);
   void write(const torch::autograd::variable_list& contents) const;
+  void makeSparse(torch::autograd::variable_list& gradients) const;
   at::Tensor asTold(size_t index, at::Tensor tangent) const;
   void free();
 

@@ -164,8 +164,12 @@ class Call {
     node_ = aten::makeNode<Backward>(plan_);
     torch::autograd::edge_list edges;
     edges.reserve(joint_.gradientOf.size());
-    for (size_t caller : joint_.gradientOf) {
-      const at::Tensor& tensor = tensors_[caller];
+    for (size_t i = 0; i < joint_.gradientOf.size(); ++i) {
+      const at::Tensor& tensor = tensors_[joint_.gradientOf[i]];
+      if (joint_.isIndices(i)) {
+        edges.emplace_back();
+        continue;
+      }
       edges.push_back(tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor) : torch::autograd::Edge());
     }
     node_->set_next_edges(std::move(edges));
@@ -180,6 +184,9 @@ class Call {
     for (const Joint::BackwardWrite& write : joint_.backwardWrites) {
       saved_.written.push_back(tensors_[write.caller].detach());
       saved_.writesDifferentiable |= tensors_[write.caller].requires_grad();
+    }
+    for (const Joint::Sparse& sparse : joint_.sparse) {
+      saved_.sparseSizes.push_back(tensors_[joint_.gradientOf[sparse.values]].sizes().vec());
     }
     saved_.symbols = symbols_;
     node_->save(std::move(saved_));

@@ -379,11 +379,27 @@ class JointCapture {
     Paths paths(roots, wanted);
     for (const Edge& root : roots) joint_.reaches.push_back(paths.gradients(root.function.get()));
     joint_.checks = reads_->checks(paths);
+    takeSparseApart();
     for (const at::Tensor& gradient : gradients_) {
       // A plain tensor beside a subclass may get a gradient of that class.
       if (gradient.defined() && gradient.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) {
         throw NotAheadOfTime("the gradient of a plain tensor is a tensor subclass");
       }
+    }
+  }
+
+  void takeSparseApart() {
+    aten::RunForReal below;  // asks for parts only
+    size_t count = gradients_.size();
+    for (size_t i = 0; i < count; ++i) {
+      at::Tensor gradient = gradients_[i];
+      if (!gradient.defined() || gradient.layout() != c10::kSparse) continue;
+      joint_.sparse.push_back({i, gradients_.size(), gradient.is_coalesced()});
+      gradients_[i] = gradient._values();
+      gradients_.push_back(gradient._indices());
+      joint_.gradientOf.push_back(joint_.gradientOf[i]);
+      for (std::vector<bool>& reached : joint_.reaches) reached.push_back(reached[i]);
+      for (VersionCheck& check : joint_.checks) check.gradients.push_back(check.gradients[i]);
     }
   }
 

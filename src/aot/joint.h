@@ -114,6 +114,13 @@ struct Joint {
 
   std::vector<size_t> gradientOf;          // by gradient: the tensor of the caller it is for
   std::vector<std::vector<bool>> reaches;  // by tangent, by gradient: does one lead to the other?
+  // Gradients that are sparse are given as two, of which the second ones come last.
+  struct Sparse {
+    size_t values, indices;  // among gradients
+    bool coalesced;
+  };
+  std::vector<Sparse> sparse;
+  bool isIndices(size_t gradient) const { return gradient >= gradientOf.size() - sparse.size(); }
   // Tensors of the caller's that the backward writes; it gives their new contents behind the gradients.
   struct BackwardWrite {
     size_t caller;

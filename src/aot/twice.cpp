@@ -156,7 +156,9 @@ variable_list gradientsByAutograd(const Plan& plan, const std::vector<at::Tensor
       roots.push_back(torch::autograd::impl::gradient_edge(results[i]));
       given.push_back(tangents[i]);
     }
-    for (size_t caller : joint.gradientOf) wanted.push_back(edges[caller]);
+    for (size_t i = 0; i < joint.gradientOf.size(); ++i) {
+      wanted.push_back(joint.isIndices(i) ? Edge() : edges[joint.gradientOf[i]]);
+    }
   }
   variable_list gradients(wanted.size());
   std::vector<Edge> asked;

@@ -384,6 +384,22 @@ bool isPythons(const Call& call) {
   return found;
 }
 
+// In a backward: what makes a sparse gradient of dense tensors runs as it is, and these are tensors of the trace. The
+// operators that such a formula is made of are recorded; the last one only puts them together.
+bool makeSparseGradient(const Call& call) {
+  constexpr size_t kSparse = 9;
+  if (!torch::autograd::get_current_node()) return false;
+  const std::string& name = call.op.operator_name().name;
+  bool last = name == "aten::_sparse_coo_tensor_with_dims_and_tensors";
+  bool formula =
+      name == "aten::_embedding_bag_backward" && call.values[kSparse].isBool() && call.values[kSparse].toBool();
+  if (!last && !formula) return false;
+  std::optional<RunForReal> real;
+  if (last) real.emplace();
+  call.op.redispatchBoxed(call.keys & aten::kBelowTrace, call.stack);
+  return true;
+}
+
 }  // namespace
 
 void record(Trace& trace, const Call& call) {
@@ -405,6 +421,7 @@ void recordCall(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::
   }
   std::shared_ptr<Trace> trace = traceFor(call.values);
   if (!trace) return runOrdinary(call);
+  if (trace->mode() == Mode::Capture && makeSparseGradient(call)) return;
   {
     auto held = trace->lock();
     // A trace tensor used where no trace is on: on another thread, or after the block was left.
