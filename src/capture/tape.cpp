@@ -6,6 +6,8 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+
 #include "aten/convert.h"
 #include "aten/enums.h"
 #include "aten/trace_key.h"
@@ -23,7 +25,7 @@ bool isPlain(const at::Tensor& tensor) {
   static const c10::DispatchKeySet known =
       c10::DispatchKeySet({c10::DispatchKey::Dense, c10::DispatchKey::ADInplaceOrView,
                            c10::DispatchKey::AutogradFunctionality, c10::DispatchKey::Conjugate,
-                           c10::DispatchKey::Negative}) |
+                           c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor}) |
       c10::autocast_dispatch_keyset;
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   c10::DispatchKeySet others = impl.key_set() - known;
@@ -139,7 +141,8 @@ void Tape::know(const at::Tensor& tensor, ir::Value* value) {
   known_.insert_or_assign(impl.get(), Known{value, storage, c10::weak_intrusive_ptr<c10::TensorImpl>(impl)});
   if (storages_.contains(storage)) return;
   auto owned = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage);
-  storages_.emplace(storage, Memory{!value->isParameter(), c10::weak_intrusive_ptr<c10::StorageImpl>(owned)});
+  bool made = !value->isParameter();
+  storages_.emplace(storage, Memory{made, made ? recorded_ : 0, 0, c10::weak_intrusive_ptr<c10::StorageImpl>(owned)});
 }
 
 bool Tape::made(const at::Tensor& tensor) const { return known_.contains(tensor.unsafeGetTensorImpl()); }
@@ -221,12 +224,55 @@ bool Tape::readsLiteral(const Call& call) const {
   const at::Tensor& tensor = call.values[0].toTensor();
   auto known = known_.find(tensor.unsafeGetTensorImpl());
   if (known == known_.end() || tensor._version() != 0) return false;
-  const ir::Node* made = known->second.value->def();
-  if (!made || made->op() != ops::find("aten::clone")) return false;
-  for (const Input& input : inputs_) {
-    if (input.literal && input.value == made->operand(0)) return true;
+  std::unordered_set<const ir::Value*> cone;
+  return followsFromLiterals(known->second.value, cone) && !isWritten(cone);
+}
+
+bool Tape::followsFromLiterals(const ir::Value* value, std::unordered_set<const ir::Value*>& cone) const {
+  if (!cone.insert(value).second) return true;
+  if (value->isParameter()) {
+    return std::any_of(inputs_.begin(), inputs_.end(),
+                       [&](const Input& input) { return input.literal && input.value == value; });
+  }
+  const ir::Node* node = value->def();
+  const ops::Operator* op = ops::of(node);
+  bool empty = op && op->qualified.find("empty") != std::string_view::npos;  // holds what is in the memory
+  if (!op || !op->isRemovable() || empty) return false;
+  for (const ir::Use& use : node->operands()) {
+    if (!followsFromLiterals(use.value, cone)) return false;
+  }
+  return true;
+}
+
+// Does an operator write to one of these values, or to what was made of one?
+bool Tape::isWritten(const std::unordered_set<const ir::Value*>& values) const {
+  std::unordered_set<const ir::Value*> reached(values);
+  for (const ir::Node* node = graph_->top()->first(); node; node = node->next()) {
+    bool touches = std::any_of(node->operands().begin(), node->operands().end(),
+                               [&](const ir::Use& use) { return reached.contains(use.value); });
+    if (!touches) continue;
+    const ops::Operator* op = ops::of(node);
+    if (!op || op->writes) return true;
+    for (size_t i = 0; i < node->resultCount(); ++i) reached.insert(node->result(i));
   }
   return false;
+}
+
+bool Tape::wroteOlder(size_t mark) const {
+  return std::any_of(storages_.begin(), storages_.end(),
+                     [&](const auto& each) { return each.second.born <= mark && each.second.written > mark; });
+}
+
+void Tape::noteWrites(const Call& call, const aten::Inference::Entry* entry) {
+  const std::vector<c10::Argument>& arguments = call.op.schema().arguments();
+  for (size_t i = 0; i < call.values.size(); ++i) {
+    const c10::AliasInfo* alias = i < arguments.size() ? arguments[i].alias_info() : nullptr;
+    if (!(entry && entry->op->writes >> i & 1) && !(alias && alias->isWrite())) continue;
+    eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& tensor) {
+      auto found = tensor.has_storage() ? storages_.find(tensor.storage().unsafeGetStorageImpl()) : storages_.end();
+      if (found != storages_.end()) found->second.written = recorded_;
+    });
+  }
 }
 
 // The state of PyTorch's generator: its operators give nothing, but others draw after them.
@@ -267,10 +313,17 @@ static bool isQuery(const c10::OperatorHandle& op, const aten::Inference::Entry*
          !returnsTensors(op.schema());
 }
 
+// Tensors without memory tell sizes, which are guarded where they come from.
+static bool isWithoutData(const Call& call) {
+  bool meta = false;
+  eachTensor(call.values, [&](const at::Tensor& tensor) { meta |= tensor.is_meta(); });
+  return meta;
+}
+
 // Otherwise it only runs.
 bool Tape::isRecorded(const Call& call, const aten::Inference::Entry* entry) {
   return !spoiled_ && !call.op.operator_name().name.starts_with("profiler::") && !isQuery(call.op, entry) &&
-         !readsLiteral(call) && replayable(call, entry);
+         !isWithoutData(call) && !readsLiteral(call) && replayable(call, entry);
 }
 
 bool Tape::call(const Call& call) {
@@ -314,6 +367,7 @@ void Tape::perform(const Call& call, const aten::Inference::Entry* entry, void (
   }
   run(*this, call);
   if (!spoiled_) note(def, args, call, location, gradMode);
+  if (!spoiled_) noteWrites(call, entry);
 }
 
 void Tape::literal(const Call& call) {
@@ -338,7 +392,10 @@ void Tape::note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call&
   std::vector<at::Tensor> tensors;
   std::vector<const ir::Type*> types;
   size_t count = call.op.schema().returns().size();
+  bool meta = false;
   auto add = [&](const at::Tensor& tensor) {
+    meta |= tensor.defined() && tensor.is_meta();
+    if (meta) return;
     if (tensor.defined() && !isPlain(tensor) && !isWrapper(tensor))
       return spoil("a result is no plain dense tensor", nameOf(call.op));
     tensors.push_back(tensor);
@@ -353,7 +410,7 @@ void Tape::note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call&
       for (const c10::IValue& item : result.toListRef()) add(item.toTensor());
     }
   }
-  if (spoiled_) return;
+  if (spoiled_ || meta) return;
   ir::Node* node = graph_->append(graph_->top(), def, args, types, location);
   if (gradModes_.size() <= node->id()) gradModes_.resize(2 * node->id() + 64);
   gradModes_[node->id()] = gradMode;

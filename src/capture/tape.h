@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "aten/infer.h"
@@ -46,6 +47,8 @@ class Tape {
   const ir::Location* spoiledAt() const { return spoiledAt_; }
 
   size_t operators() const { return recorded_; }
+  // Has an operator behind the first `mark` ones written to memory that was there before them?
+  bool wroteOlder(size_t mark) const;
   const std::vector<Input>& inputs() const { return inputs_; }
   // Has this tensor been made here, or is it a view of such a one or of an input?
   bool made(const at::Tensor& tensor) const;
@@ -87,6 +90,9 @@ class Tape {
   bool isWrapper(const at::Tensor& tensor) const;
   void perform(const Call& call, const aten::Inference::Entry* entry, void (*run)(Tape& tape, const Call& call));
   bool readsLiteral(const Call& call) const;
+  bool followsFromLiterals(const ir::Value* value, std::unordered_set<const ir::Value*>& cone) const;
+  bool isWritten(const std::unordered_set<const ir::Value*>& values) const;
+  void noteWrites(const Call& call, const aten::Inference::Entry* entry);
   const ir::TensorType* typeOf(const at::Tensor& tensor);
   void know(const at::Tensor& tensor, ir::Value* value);
   bool replayable(const Call& call, const aten::Inference::Entry* entry);
@@ -105,6 +111,7 @@ class Tape {
   // A tensor over memory made here that no operator made came by another door.
   struct Memory {
     bool made;
+    size_t born, written;  // when, by number of operators
     c10::weak_intrusive_ptr<c10::StorageImpl> impl;
   };
   std::unordered_map<const c10::StorageImpl*, Memory> storages_;

@@ -53,8 +53,7 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
   Stance stands = stance();
   if (stands == Stance::ForceEager) return plain(args, nargsf, names);
   Ambient now = Ambient::now();
-  // A mode is an object with a state of its own, which is none of the function's.
-  if (now.functorch || now.dispatchModes > 0 || now.functionModes > 0) return plain(args, nargsf, names);
+  if (now.seesOperators()) return plain(args, nargsf, names);
   CallArguments call{args, static_cast<size_t>(PyVectorcall_NARGS(nargsf)), names};
   // The memory is used again, unless a call inside of the call has it.
   std::vector<PyObject*> found = std::exchange(found_, {});
@@ -80,7 +79,10 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
       version->verified = true;
       return runVerified(*version, found, function_.get(), call);
     }
+    std::optional<Flags> flags;
+    if (version->sets) flags.emplace();
     if (PyObject* result = version->run(found)) return result;
+    if (flags) flags->restore();
     if (!std::exchange(version->inGraph, false) || version->writes || version->random) return nullptr;
     // An operator failed on what these tensors hold. The program may catch that, and has done other things before.
     PyErr_Clear();
@@ -280,6 +282,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   }
   HostCalls hosts = hostCallsOf(version.program->objects);
   version.random |= !hosts.repeatable || !version.draws.empty();
+  version.sets = hosts.sets;
   version.memory = sharedMemory(inputs);
   bool changed = false;
   std::vector<PyObject*> objects = recorder.objects();

@@ -112,9 +112,13 @@ std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& befor
     }
     tracing::Tape unused(host);
     CallArguments given{values.data(), call.positional, call.names};
+    std::vector<Ref> modes = functionModes();
     Recorder recorder(unused, function, given, /*raising=*/true, arguments, /*scalarsAreData=*/false, &doubles);
     Ref result = Ref::steal(watch::run(recorder, function, values.data(), call.positional, call.names));
-    if (!result || recorder.abandoned() || refused || !(Ambient::now() == before) || !recorder.balanced()) {
+    bool leavesModes = recorder.leftModes().has_value();
+    if (leavesModes) setFunctionModes(modes);
+    if (!result || leavesModes || recorder.abandoned() || refused || !(Ambient::now() == before) ||
+        !recorder.balanced()) {
       why = recorder.abandoned() ? recorder.abandoned()->why : pendingError();
       PyErr_Clear();
       return nullptr;

@@ -11,6 +11,7 @@
 #include "aten/enums.h"
 #include "capture/errors.h"
 #include "frontend/compiled.h"
+#include "frontend/host_call.h"
 #include "frontend/wrapped.h"
 #include "python/host.h"
 
@@ -87,6 +88,7 @@ Executor backend(const std::shared_ptr<runtime::Program>& program, const std::ve
   return [made, types = resultTypes(*program)](const std::vector<at::Tensor>& given) {
     NoAutocast casts;
     c10::AutoGradMode kept(c10::GradMode::is_enabled());  // also where it raises in the middle
+    NumbersOfPython numbers;
     py::list list;
     for (const at::Tensor& tensor : given) list.append(py::cast(tensor));
     std::vector<at::Tensor> out;

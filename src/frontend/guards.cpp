@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "frontend/ambient.h"
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
 #include "watch/once.h"
@@ -164,7 +165,8 @@ std::string TensorShape::difference(const at::Tensor& tensor) const {
 
 PyObject* instanceDict(PyObject* object) {
   PyObject** slot = _PyObject_GetDictPtr(object);
-  return slot ? *slot : nullptr;
+  if (slot) return *slot;
+  return isThreadLocal(object) ? dictOfThread(object) : nullptr;
 }
 
 Ref registeredClasses() {
@@ -263,6 +265,8 @@ bool Guards::step(const Instruction& at, const CallArguments& call, std::vector<
       return load(call.values[at.number]);
     case Op::Keyword:
       return load(call.values[call.positional + static_cast<size_t>(at.number)]);
+    case Op::FunctionMode:
+      return load(functionModeAt(at.number));
     case Op::Fixed:
       return load(at.object.get());
     case Op::Attribute: {
@@ -421,6 +425,8 @@ std::string Guards::expression(uint32_t place) const {
         return "args[" + std::to_string(at.number) + "]";
       case Op::Keyword:
         return name();
+      case Op::FunctionMode:
+        return "function mode " + std::to_string(at.number);
       case Op::Fixed:
         if (PyModule_Check(at.object.get())) return PyModule_GetName(at.object.get());
         if (PyFunction_Check(at.object.get())) {

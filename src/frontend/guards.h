@@ -37,6 +37,7 @@ enum class Op : uint8_t {
   // Loads: what is found at a place that the object of another place leads to.
   Positional,      // argument `number` of the call
   Keyword,         // the keyword argument named `object`
+  FunctionMode,    // entry `number` of PyTorch's stack of function modes
   Fixed,           // `object` itself
   Attribute,       // `object` in the dict of an instance
   Slot,            // the member at offset `number`

@@ -37,8 +37,11 @@ Ref made(const HostPart& part, const std::vector<at::Tensor>& tensors) {
       return Ref::steal(PyFloat_FromDouble(tensors[part.index].item<double>()));
     }
     case Kind::Array:
-    case Kind::Scalar:
-      return numpy::fromTensor(tensors[part.index], part.kind == Kind::Scalar);
+      return numpy::fromTensor(tensors[part.index], false);
+    case Kind::Scalar: {
+      aten::RunForReal real;
+      return numpy::fromTensor(part.dtype ? tensors[part.index].to(*part.dtype) : tensors[part.index], true);
+    }
     case Kind::Slice: {
       Ref ends[3];
       for (size_t i = 0; i < 3; ++i) ends[i] = made(part.parts[i], tensors);
@@ -56,8 +59,28 @@ Ref made(const HostPart& part, const std::vector<at::Tensor>& tensors) {
   return {};
 }
 
+thread_local bool numbersOfPython = false;
+
+// PyTorch makes Python numbers of these types only.
+at::Tensor asPythonNumber(const at::Tensor& number) {
+  at::ScalarType type = number.scalar_type();
+  at::ScalarType known = type == at::kBool           ? type
+                         : c10::isComplexType(type)  ? at::kComplexDouble
+                         : c10::isFloatingType(type) ? at::kDouble
+                                                     : at::kLong;
+  if (type == known) return number;
+  aten::RunForReal real;
+  at::Tensor made = number.to(known);
+  made.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return made;
+}
+
 std::vector<at::Tensor> runHost(c10::intrusive_ptr<HostCall> call, std::vector<at::Tensor> tensors) {
-  return call->run(tensors);
+  std::vector<at::Tensor> out = call->run(tensors);
+  for (at::Tensor& each : out) {
+    if (numbersOfPython && each.unsafeGetTensorImpl()->is_wrapped_number()) each = asPythonNumber(each);
+  }
+  return out;
 }
 
 // A tape writes it down; a trace sees what the call asks of stand-ins.
@@ -71,6 +94,10 @@ void runWrap(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit
 }
 
 }  // namespace
+
+NumbersOfPython::NumbersOfPython() : before_(std::exchange(numbersOfPython, true)) {}
+
+NumbersOfPython::~NumbersOfPython() { numbersOfPython = before_; }
 
 bool eachLeaf(PyObject* result, const std::function<bool(PyObject*)>& visit) {
   if (result == Py_None) return true;
@@ -119,6 +146,7 @@ std::vector<at::Tensor> HostCall::run(const std::vector<at::Tensor>& tensors) {
   size_t named = names ? static_cast<size_t>(PyTuple_GET_SIZE(names.get())) : 0;
   Ref result = Ref::steal(PyObject_Vectorcall(callable.get(), values.data(), values.size() - named, names.get()));
   if (!result) raised();
+  if (sets) return {};
   std::vector<at::Tensor> out;
   bool known = eachLeaf(result.get(), [&](PyObject* leaf) {
     std::optional<at::Tensor> tensor = leafTensor(leaf);
@@ -166,6 +194,7 @@ HostCalls hostCallsOf(const std::vector<c10::IValue>& objects) {
     if (object.type() != type) continue;
     auto call = object.toCustomClass<HostCall>();
     (call->wraps ? out.wraps : out.any) = true;
+    out.sets |= call->sets;
     out.repeatable &= call->repeatable;
   }
   return out;

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/custom_class.h>
 
+#include <optional>
 #include <vector>
 
 #include "frontend/guards.h"
@@ -18,6 +19,19 @@ struct HostPart {
   Ref object;          // of Constant
   uint32_t index = 0;  // among the tensors
   std::vector<HostPart> parts;
+  std::optional<at::ScalarType> dtype = std::nullopt;  // of Scalar
+};
+
+// While one lives, results pass through Python, where a number is a Python number: it has no other type.
+class NumbersOfPython {
+ public:
+  NumbersOfPython();
+  ~NumbersOfPython();
+  NumbersOfPython(const NumbersOfPython&) = delete;
+  NumbersOfPython& operator=(const NumbersOfPython&) = delete;
+
+ private:
+  bool before_;
 };
 
 class HostCall final : public torch::CustomClassHolder {
@@ -28,6 +42,7 @@ class HostCall final : public torch::CustomClassHolder {
   std::vector<HostPart> arguments;  // those of keywords last
   Ref names;
   bool repeatable = false;
+  bool sets = false;                // changes what surrounds operators: never ahead of time
   bool wraps = false;               // makes a tensor of others, or takes one out: no data is looked at
   std::vector<TensorShape> shapes;  // of what it gives
 
@@ -52,6 +67,7 @@ std::vector<at::Tensor> callHost(const c10::intrusive_ptr<HostCall>& call, const
 // Are there calls of the host in a program, and may all of them be made twice?
 struct HostCalls {
   bool any = false;
+  bool sets = false;
   bool wraps = false;  // such as only make tensors of others do not count as `any`
   bool repeatable = true;
 };

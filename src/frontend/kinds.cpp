@@ -30,6 +30,20 @@ PyObject* argumentOf(const std::vector<PyObject*>& args, PyObject* names, size_t
   return nullptr;
 }
 
+bool isThreadLocal(PyObject* object) {
+  static auto* const type = [] {
+    Ref module = Ref::steal(PyImport_ImportModule("_thread"));
+    return module ? reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module.get(), "_local")) : nullptr;
+  }();
+  return Py_IS_TYPE(object, type);
+}
+
+PyObject* dictOfThread(PyObject* local) {
+  Ref dict = Ref::steal(PyObject_GetAttrString(local, "__dict__"));
+  if (!dict) PyErr_Clear();
+  return dict.get();
+}
+
 const uint64_t* versionOf(PyObject* dict) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"

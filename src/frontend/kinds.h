@@ -30,6 +30,9 @@ inline std::string nameOf(PyObject* callable) { return textAttribute(callable, "
 inline std::string moduleOf(PyObject* callable) { return textAttribute(callable, "__module__"); }
 // One of a call's arguments, those of keywords last: by position or by name. nullptr: it is not given.
 PyObject* argumentOf(const std::vector<PyObject*>& args, PyObject* names, size_t index, const char* name);
+// A threading.local, and its dict of this thread, which it holds.
+bool isThreadLocal(PyObject* object);
+PyObject* dictOfThread(PyObject* local);
 // A number that moves with every change of a dict.
 const uint64_t* versionOf(PyObject* dict);
 // Is this the function of that name in a file whose path ends like this?

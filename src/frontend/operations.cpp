@@ -120,16 +120,31 @@ const Row rows[] = {
      "get_default_dtype "
      "_len_torch_function_stack _len_torch_dispatch_stack _is_torch_function_mode_enabled "
      "_is_torch_function_all_disabled "
-     "_log_api_usage_once _is_tracing _get_cudnn_enabled _get_mkldnn_enabled _get_mkldnn_deterministic "
+     "_log_api_usage_once _is_tracing _get_mkldnn_enabled is_anomaly_enabled "
      "_get_privateuse1_backend_name _get_nested_int _are_functorch_transforms_active _is_alias_of "
      "_get_deterministic_algorithms "
-     "_get_deterministic_algorithms_warn_only _get_accelerator _is_multithreading_enabled _get_grad_enabled "
+     "_get_deterministic_algorithms_warn_only _get_accelerator _get_grad_enabled "
      "_get_flash_sdp_enabled _get_math_sdp_enabled "
-     "_get_mem_efficient_sdp_enabled _get_cudnn_sdp_enabled _get_overrideable_sdp_enabled _get_sdp_priority_order "
+     "_get_mem_efficient_sdp_enabled _get_cudnn_sdp_enabled _get_sdp_priority_order "
      "is_autocast_ipu_enabled is_autocast_xla_enabled _to_dlpack_is_none "
      "_dispatch_tls_is_dispatch_key_excluded "
-     "_get_cublas_allow_tf32 _get_cudnn_allow_tf32 _get_cudnn_benchmark _get_cudnn_deterministic _get_default_device "
-     "get_num_threads _get_float32_matmul_precision _jit_is_script_object"},
+     "_jit_is_script_object"},
+    {Asks, "torch._C",
+     "_get_cudnn_enabled _get_mkldnn_deterministic _is_multithreading_enabled _get_overrideable_sdp_enabled "
+     "_get_cublas_allow_tf32 _get_cudnn_allow_tf32 _get_cudnn_benchmark "
+     "_get_cudnn_deterministic _get_cudnn_depthwise_kernel _get_default_device get_num_threads get_num_interop_threads "
+     "_get_float32_matmul_precision _get_fp32_precision_getter _get_deterministic_fill_uninitialized_memory "
+     "_get_nnpack_enabled _get_warnAlways is_anomaly_check_nan_enabled"},
+    {Asks, "torch._C._autograd", "_profiler_enabled"},
+    {Sets, "torch._C",
+     "_set_deterministic_algorithms _set_deterministic_fill_uninitialized_memory _set_default_dtype "
+     "_set_float32_matmul_precision _set_fp32_precision_setter _set_cudnn_enabled _set_cudnn_benchmark "
+     "_set_cudnn_deterministic _set_cudnn_depthwise_kernel _set_cudnn_allow_tf32 _set_cublas_allow_tf32 "
+
+     "_set_mkldnn_enabled _set_mkldnn_deterministic set_num_threads _set_nnpack_enabled "
+     "_set_warnAlways"},
+    {Sets, "torch._C._autograd", "_pop_saved_tensors_default_hooks"},
+    {ReadsAttribute, "types.ModuleType", "__getattribute__"},
     {Shallow, "torch._C._functorch",
      "unwrap_if_dead maybe_get_level peek_interpreter_stack is_functorch_wrapped_tensor is_batchedtensor "
      "is_gradtrackingtensor "

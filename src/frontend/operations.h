@@ -30,6 +30,8 @@ enum class Behaviour : uint8_t {
   Warns,      // it tells a warning, which is done again
   Gradients,  // it takes gradients
   Ambient,    // state around operators, which is compared at the end
+  Asks,       // it tells a flag of PyTorch's, which is asked again
+  Sets,       // it sets one, between operators
   ContextGet,
   ContextSet,
 };

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/full.h>
 #include <Python.h>
+#include <frameobject.h>
 #include <structmember.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
@@ -281,16 +282,39 @@ std::optional<uint32_t> Cookbook::calledWith(PyObject* object, PyObject* callabl
   return add(object, {Recipe::Kind::Called, {}, 0, std::move(parts), {}});
 }
 
-// One that was raised shows the frames that it passed.
 std::optional<uint32_t> Cookbook::exception(PyObject* object) {
   auto* made = reinterpret_cast<PyBaseExceptionObject*>(object);
   bool plain = nativeBase(Py_TYPE(object))->tp_basicsize == static_cast<Py_ssize_t>(sizeof(PyBaseExceptionObject));
-  if (!plain || made->traceback || made->cause || made->context) {
-    return refuse(std::string("a ") + Py_TYPE(object)->tp_name + " that was raised leaves the call");
-  }
+  if (!plain) return refuse(std::string("a new ") + Py_TYPE(object)->tp_name + " leaves the call");
   std::optional<uint32_t> number =
       add(object, {Recipe::Kind::Exception, Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object))), 0, {}, {}});
-  return part(*number, made->args) && attributesOf(*number, object) ? number : std::nullopt;
+  bool fine = part(*number, made->args) && part(*number, made->cause ? made->cause : Py_None) &&
+              part(*number, made->context ? made->context : Py_None);
+  std::optional<uint32_t> frames = fine ? traceback(made->traceback) : std::nullopt;
+  if (!frames) return std::nullopt;
+  recipes[*number].parts.push_back(*frames);
+  fine = part(*number, made->suppress_context ? Py_True : Py_False) && attributesOf(*number, object);
+  return fine ? number : std::nullopt;
+}
+
+// One that was raised shows the frames that it passed.
+std::optional<uint32_t> Cookbook::traceback(PyObject* object) {
+  if (!object) return write(Py_None);
+  Ref entries = Ref::steal(PyList_New(0));
+  for (PyObject* each = object; each;
+       each = reinterpret_cast<PyObject*>(reinterpret_cast<PyTracebackObject*>(each)->tb_next)) {
+    auto* frame = reinterpret_cast<PyTracebackObject*>(each)->tb_frame;
+    Ref code = Ref::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+    Ref globals = Ref::steal(PyFrame_GetGlobals(frame));
+    Ref line = Ref::steal(PyObject_GetAttrString(each, "tb_lineno"));
+    Ref entry = Ref::steal(Py_BuildValue("(OOiO)", code.get(), globals.get(),
+                                         reinterpret_cast<PyTracebackObject*>(each)->tb_lasti, line.get()));
+    if (!entry || PyList_Append(entries.get(), entry.get()) < 0) {
+      PyErr_Clear();
+      return refuse("an exception whose frames cannot be told leaves the call");
+    }
+  }
+  return add(object, {Recipe::Kind::Traceback, entries, 0, {}, {}});
 }
 
 std::optional<uint32_t> Cookbook::instance(PyObject* object) {
@@ -333,6 +357,36 @@ std::optional<uint32_t> Cookbook::function(PyObject* object) {
   }
   return number;
 }
+
+namespace {
+
+// Frames that ran nothing, at the lines of those that did.
+PyObject* makeTraceback(PyObject* entries) {
+  Ref next = Ref::borrow(Py_None);
+  for (Py_ssize_t i = PyList_GET_SIZE(entries); i-- > 0;) {
+    PyObject* entry = PyList_GET_ITEM(entries, i);
+    auto* code = reinterpret_cast<PyCodeObject*>(PyTuple_GET_ITEM(entry, 0));
+    Ref frame = Ref::steal(
+        reinterpret_cast<PyObject*>(PyFrame_New(PyThreadState_Get(), code, PyTuple_GET_ITEM(entry, 1), nullptr)));
+    if (!frame) return nullptr;
+    next =
+        Ref::steal(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PyTraceBack_Type), next.get(), frame.get(),
+                                                PyTuple_GET_ITEM(entry, 2), PyTuple_GET_ITEM(entry, 3), nullptr));
+    if (!next) return nullptr;
+  }
+  return next.release();
+}
+
+void fillException(PyBaseExceptionObject* made, const std::vector<PyObject*>& parts) {
+  auto held = [](PyObject* object) { return object == Py_None ? nullptr : Py_NewRef(object); };
+  Py_SETREF(made->args, Py_NewRef(parts[0]));
+  Py_XSETREF(made->cause, held(parts[1]));
+  Py_XSETREF(made->context, held(parts[2]));
+  Py_XSETREF(made->traceback, held(parts[3]));
+  made->suppress_context = parts[4] == Py_True;
+}
+
+}  // namespace
 
 PyObject* Kitchen::make(uint32_t number) {
   if (made_[number]) return made_[number].get();
@@ -433,6 +487,9 @@ PyObject* Kitchen::make(uint32_t number) {
       }
       return keep();
     }
+    case Kind::Traceback:
+      made = makeTraceback(recipe.object.get());
+      return keep();
     case Kind::Exception:
       made = nativeBase(type)->tp_new(type, nothing, nullptr);
       break;
@@ -527,7 +584,7 @@ bool Kitchen::fill(const Recipe& recipe, PyObject* object) {
       }
       return true;
     case Kind::Exception:
-      Py_SETREF(reinterpret_cast<PyBaseExceptionObject*>(object)->args, Py_NewRef(parts[0]));
+      fillException(reinterpret_cast<PyBaseExceptionObject*>(object), parts);
       return true;
     case Kind::Cell:
       return parts.empty() || PyCell_Set(object, parts[0]) == 0;

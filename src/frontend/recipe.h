@@ -36,7 +36,8 @@ struct Recipe {
     Int,        // the same
     Generator,  // of random numbers: made where the numbers are drawn, at a place
     Called,     // a callable, its arguments, and keywords
-    Exception,  // of the class `object`: its arguments
+    Exception,  // of the class `object`: its arguments, cause, context, traceback, and whether the context is hidden
+    Traceback,  // `object`: code, globals, instruction and line of each frame, from the outside
   };
   Kind kind;
   Ref object;
@@ -68,6 +69,7 @@ class Cookbook {
   std::optional<uint32_t> partial(PyObject* object);
   std::optional<uint32_t> calledWith(PyObject* object, PyObject* callable, const Ref& args, const Ref& keywords);
   std::optional<uint32_t> exception(PyObject* object);
+  std::optional<uint32_t> traceback(PyObject* object);
   bool attributesOf(uint32_t recipe, PyObject* object);
   std::optional<uint32_t> refuse(std::string why);
 

@@ -109,6 +109,11 @@ Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments&
     guards_.keywords.push_back(Ref::borrow(name));
     read(Op::Keyword, kInside, name, static_cast<int64_t>(i), call.values[call.positional + i]);
   }
+  modes_ = functionModes();
+  for (size_t i = 0; i < modes_.size(); ++i) {
+    read(Op::FunctionMode, kInside, nullptr, static_cast<int64_t>(i), modes_[i].get());
+    meetsMode(modes_[i].get());
+  }
   // Tensors that were two stay two: sets and `is` tell them apart, and in-place writes.
   constexpr size_t kMost = 16;
   if (call.positional + named > kMost) return;
@@ -439,11 +444,32 @@ std::string Recorder::seal() {
   return "";
 }
 
+bool Recorder::meetsMode(PyObject* mode) {
+  static PyObject* const name = PyUnicode_InternFromString("__torch_function__");
+  return attribute(mode, name);
+}
+
+std::optional<std::vector<Ref>> Recorder::leftModes() const {
+  std::vector<Ref> now = functionModes();
+  bool same = now.size() == modes_.size();
+  for (size_t i = 0; same && i < now.size(); ++i) same = now[i].get() == modes_[i].get();
+  if (same) return std::nullopt;
+  return now;
+}
+
 bool Recorder::leavesGradMode(const Ambient& before) {
   static constinit watch::Once<PyObject*> found;
   PyObject* set = found.get([] { return watch::importedAttribute("torch._C", "_set_grad_enabled"); });
   Ambient now = Ambient::now();
   bool mode = std::exchange(now.gradMode, before.gradMode);
+  now.functionModes = before.functionModes;  // see leftModes()
+  if (!setFlags_.empty()) {                  // operators of the graph set them
+    now.deterministic = before.deterministic;
+    now.deterministicWarnOnly = before.deterministicWarnOnly;
+    now.mkldnn = before.mkldnn;
+    now.defaultType = before.defaultType;
+  }
+  if (mode == before.gradMode) return now == before;
   return set && now == before && effect(set, {mode ? Py_True : Py_False});
 }
 
@@ -460,8 +486,9 @@ bool Recorder::skips(PyCodeObject* code) {
                  file.ends_with("saker/_tape_mode.py") ||
                  (file.ends_with("torch/_dynamo/mutation_guard.py") && name == "GenerationTracker.tag") ||
                  (file.ends_with("torch/_dynamo/utils.py") && name.starts_with("ExactWeakKeyDictionary."));
+    bool keeping = file.ends_with("torch/utils/checkpoint.py") && name.ends_with(".pack_hook");
     bool symbols = file.ends_with("torch/__init__.py") && name.starts_with("Sym");
-    found->second = file.starts_with("<frozen importlib") || symbols || hints ||
+    found->second = file.starts_with("<frozen importlib") || symbols || hints || keeping ||
                     file.find("torch/_library/") != std::string::npos || file.ends_with("fx/experimental/sym_node.py");
   }
   return found->second;

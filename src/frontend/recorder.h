@@ -70,6 +70,11 @@ struct Draw {
   uint32_t place = ~0u;        // of a float, or of the generator that is made
 };
 
+// A flag of PyTorch's that the call asked for, and what it was.
+struct Asked {
+  Ref function, arguments, answer;
+};
+
 class Recorder final : public watch::Observer {
  public:
   // With `raising`, what stops the recording raises: a CaptureError, or, with stand-ins, whatever unwinds the call.
@@ -90,6 +95,7 @@ class Recorder final : public watch::Observer {
   Guards& guards() { return guards_; }
   const std::vector<Effect>& effects() const { return effects_; }
   const std::vector<Draw>& draws() const { return draws_; }
+  const std::vector<Asked>& asked() const { return asked_; }
   // kInside: made during the call.
   uint32_t placeOf(PyObject* object) const;
   uint32_t placeOfTensor(const at::Tensor& tensor) const;
@@ -116,12 +122,21 @@ class Recorder final : public watch::Observer {
   // Were there arguments that are numbers of numpy's, as data?
   bool metScalars() const { return metScalars_; }
   bool balanced() const { return contextSets_ == 0; }
+  // The call is over: the function modes that it leaves, where they are others than it was called with.
+  std::optional<std::vector<Ref>> leftModes() const;
   // Was a class made by the call?
   bool madeClass(PyObject* type) const { return madeClasses_.contains(type); }
   // The call is over, and has changed the grad mode, and nothing else around it: that is done again.
   bool leavesGradMode(const Ambient& before);
   // The call is over: guards that only the whole of it tells. Nothing, or why it cannot be done again.
   std::string seal();
+  // How far the call has come, and what may not have happened in a part of it that is done again elsewhere.
+  struct Mark {
+    size_t effects, draws, flags, operators;
+  };
+  Mark mark() const { return {effects_.size(), draws_.size(), flagSets_, tape_.operators()}; }
+  bool changedSince(const Mark& mark) const;
+  tracing::Tape& tape() { return tape_; }
   // No event comes any more; why, if it is for a reason. With stand-ins, events go on to come, and are refused.
   bool stop(std::string why, bool quiet = false);
 
@@ -235,6 +250,19 @@ class Recorder final : public watch::Observer {
   bool callsMethod(PyObject* caller, PyObject* object);
   void gave(PyObject* callable, PyObject* result, size_t arguments);
   bool callsKnown(PyObject* callable, const watch::Arguments& arguments);
+  // A function mode is asked by every operator from now on.
+  bool meetsMode(PyObject* mode);
+  // --- what surrounds operators ---
+  bool asksFlag(PyObject* callable, const std::vector<PyObject*>& args);
+  bool setsFlag(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
+  bool packsSaved(const std::vector<PyObject*>& hooks);
+  // In place of functions of PyTorch's that call the program's from below; nullptr: as it is.
+  PyObject* insteadOf(PyObject* callable);
+  // A getset descriptor is called by its __get__ or __set__. No answer: this is no such call.
+  std::optional<bool> callsDescriptor(PyObject* callable, const std::vector<PyObject*>& args);
+  // An attribute of a threading.local, which lies in a dict of the thread's.
+  bool localAttribute(PyObject* local, PyObject* name);
+  bool localWrite(PyObject* local, PyObject* name, PyObject* valueOrNull);
   bool takesGradients(const std::vector<PyObject*>& args, PyObject* names);
   bool mutates(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
   // `plain`: by object.__getattribute__ itself, whatever the class says.
@@ -362,6 +390,10 @@ class Recorder final : public watch::Observer {
   std::unordered_set<PyObject*> handles_;
   std::vector<Ref> lasting_;  // hooks that the call made, and that serve other calls as well
   Ref caller_;                // the frame that made the call
+  std::vector<Ref> modes_;    // of functions, around the call
+  std::vector<Asked> asked_;
+  std::set<std::string> setFlags_;
+  size_t flagSets_ = 0;
   std::optional<Draw> drawing_;
   std::vector<Draw> draws_;
   std::vector<std::vector<Ref>> making_;  // classes of generators that are called, and their arguments

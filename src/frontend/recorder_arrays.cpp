@@ -98,7 +98,10 @@ std::optional<HostPart> Recorder::hostPart(PyObject* object, std::vector<at::Ten
   if (auto found = arrays_.find(object); found != arrays_.end()) {
     const Array& array = found->second;
     tensors.push_back(array.tensor);
-    return HostPart{array.isFloat ? Kind::Float : array.scalar ? Kind::Scalar : Kind::Array, {}, number, {}};
+    Kind kind = array.isFloat ? Kind::Float : array.scalar ? Kind::Scalar : Kind::Array;
+    HostPart part{kind, {}, number, {}};
+    if (kind == Kind::Scalar) part.dtype = array.tensor.scalar_type();
+    return part;
   }
   if (isTensor(object)) {
     tensors.push_back(THPVariable_Unpack(object));
@@ -170,6 +173,12 @@ std::optional<bool> Recorder::callsNumpy(PyObject* callable, const Values& given
   bool isNumpy = numpy::isFunction(callable) || (holds && isArithmetic(callable));
   bool converting = converts(callable, args, holds);
   if (!isNumpy && !holds && !converting) return std::nullopt;
+  if (reinterpret_cast<PyObject*>(&PyFloat_Type) == callable && args.size() == 1 && arrayOf(args[0]) &&
+      !arrayOf(args[0])->isFloat) {
+    if (!hosts(callable, args, names)) return false;
+    hosted_->call->repeatable = true;
+    return true;
+  }
   if (!isNumpy && !converting) {
     Behaviour behaviour = operations_.ofCall(callable);
     auto number = std::find_if(args.begin(), args.end(), [&](PyObject* arg) { return arrayOf(arg); });
@@ -208,14 +217,14 @@ void Recorder::hosted(PyObject* result) {
   Hosted done = std::move(*hosted_);
   hosted_.reset();
   std::vector<PyObject*> leaves;
-  bool known = eachLeaf(result, [&](PyObject* leaf) {
-    std::optional<at::Tensor> tensor = leafTensor(leaf);
-    if (!tensor) return false;
-    leaves.push_back(leaf);
-    done.call->given.push_back(*tensor);
-    done.call->shapes.emplace_back(*tensor);
-    return true;
-  });
+  bool known = done.call->sets || eachLeaf(result, [&](PyObject* leaf) {
+                 std::optional<at::Tensor> tensor = leafTensor(leaf);
+                 if (!tensor) return false;
+                 leaves.push_back(leaf);
+                 done.call->given.push_back(*tensor);
+                 done.call->shapes.emplace_back(*tensor);
+                 return true;
+               });
   if (!known) {
     tape_.spoil("numpy gives a " + std::string(Py_TYPE(result)->tp_name) + ", which depends on data");
     return check();

@@ -175,6 +175,7 @@ bool Recorder::attribute(PyObject* owner, PyObject* name, bool plain) {
     return classAttribute(asType, name);
   }
   if (type == &PySuper_Type) return superAttribute(owner, name);
+  if (isThreadLocal(owner)) return localAttribute(owner, name);
   uint32_t place = placeOf(owner);
   if (PyModule_Check(owner)) {
     PyObject* dict = PyModule_GetDict(owner);
@@ -294,6 +295,7 @@ bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
   static PyObject* const setItem = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__setitem__");
   PyTypeObject* type = Py_TYPE(owner);
   if (PyType_Check(owner)) return classWrite(owner, name, value);
+  if (isThreadLocal(owner)) return localWrite(owner, name, value);
   if (PyModule_Check(owner)) {
     if (!value) return stop("deletes an attribute of a module");
     PyObject* dict = PyModule_GetDict(owner);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "frontend/around.h"
 #include "frontend/compiled.h"
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
@@ -218,12 +219,19 @@ bool Recorder::callsSpread(PyObject* callable, PyObject* args, PyObject* kwargs)
 
 // PyTorch keeps torch.compile out of some of its own functions by a wrapper, which would load torch.compile.
 PyObject* Recorder::instead(PyObject* callable) {
+  if (stopped_) return callable;
+  if (PyObject* other = insteadOf(callable)) return other;
   if (!PyFunction_Check(callable)) return callable;
   auto* function = reinterpret_cast<PyFunctionObject*>(callable);
-  if (!function->func_dict || !isPartOf(callable, "inner", "torch/_compile.py")) return callable;
-  static PyObject* const wrapped = PyUnicode_InternFromString("__wrapped__");
-  PyObject* inner = PyDict_GetItemWithError(function->func_dict, wrapped);
-  return inner && PyFunction_Check(inner) ? inner : callable;
+  if (!function->func_closure || !isPartOf(callable, "inner", "torch/_compile.py")) return callable;
+  // Not its __wrapped__, which other wrappers may have set.
+  Ref names = Ref::steal(PyCode_GetFreevars(reinterpret_cast<PyCodeObject*>(function->func_code)));
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names.get()); ++i) {
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), i), "fn") != 0) continue;
+    PyObject* inner = PyCell_GET(PyTuple_GET_ITEM(function->func_closure, i));
+    if (inner && PyFunction_Check(inner)) return inner;
+  }
+  return callable;
 }
 
 bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
@@ -232,6 +240,13 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
   if (stopped_) return false;
   if (PyFunction_Check(callable)) {
     if (initialises(callable, arguments) && speculative_) return stop("initialises a lazy module");
+    if (around::isFlagSetter(callable)) {
+      size_t named = arguments.names ? static_cast<size_t>(PyTuple_GET_SIZE(arguments.names)) : 0;
+      Values args(arguments.values, arguments.values + arguments.positional + named);
+      if (!setsFlag(callable, args, arguments.names)) return false;
+      hiding_ = callable;
+      return true;
+    }
     return changesSeed(callable, arguments) || setsHooks(callable, arguments) || registersHook(callable, arguments) ||
            !stopped_;
   }
@@ -254,6 +269,9 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
     return callsKnown(function, all);
   }
   if (isCompiled(callable)) return true;  // it calls its function here
+  if (around::isCheckpoint(callable)) return around::checkpoints(*this, callable, arguments);
+  if (around::isPush(callable)) return packsSaved(args);
+  if (std::optional<bool> known = callsDescriptor(callable, args)) return *known;
   if (std::optional<bool> known = callsRandom(callable, args)) return *known;
   if (std::optional<bool> known = wraps(callable, args, arguments.names)) return *known;
   if (std::optional<bool> known = callsNumpy(callable, args, arguments.names)) return *known;
@@ -405,7 +423,12 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
       if (nameOf(callable).starts_with("_abc_")) guards_.registrations = registeredClasses();
       return true;
     case Behaviour::Ambient:
+      if (!args.empty() && nameOf(callable) == "_push_on_torch_function_stack") return meetsMode(args[0]);
       return true;
+    case Behaviour::Asks:
+      return asksFlag(callable, args);
+    case Behaviour::Sets:
+      return setsFlag(callable, args, names);
     case Behaviour::Length:
       return args.empty() || length(args[0]);
     case Behaviour::Lookup:

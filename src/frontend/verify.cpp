@@ -7,7 +7,8 @@ namespace saker::frontend {
 namespace py = pybind11;
 
 bool canVerify(const Version& version, PyObject* function) {
-  if (!version.effects.empty() || !version.draws.empty()) return false;
+  if (version.ambient.functionModes > 0) return false;  // comparing would ask them
+  if (!version.effects.empty() || !version.draws.empty() || version.sets) return false;
   if (version.program && !hostCallsOf(version.program->objects).repeatable) return false;
   for (const c10::IValue& object : version.program ? version.program->objects : std::vector<c10::IValue>()) {
     if (object.isGenerator()) return false;  // both runs would draw from it
@@ -19,6 +20,8 @@ bool canVerify(const Version& version, PyObject* function) {
       case Op::Positional:
       case Op::Keyword:
         copied[at.place] = true;
+        break;
+      case Op::FunctionMode:
         break;
       case Op::Fixed:
         copied[at.place] = at.object.get() == self;

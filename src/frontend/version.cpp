@@ -89,6 +89,15 @@ bool Version::addEffects(const Recorder& recorder, Cookbook& book) {
     }
     effects.push_back(std::move(again));
   }
+  asked = recorder.asked();
+  std::optional<std::vector<Ref>> left = recorder.leftModes();
+  if (!left) return true;
+  modes.emplace();
+  for (const Ref& mode : *left) {
+    std::optional<uint32_t> number = book.write(mode.get());
+    if (!number) return false;
+    modes->push_back(*number);
+  }
   return true;
 }
 
@@ -110,6 +119,13 @@ bool Version::fits(const Ambient& now, const CallArguments& call, std::vector<Py
     for (uint32_t place : inputs) tensors.push_back(drawnPlace(place) ? at::Tensor() : tensorAt(found[place]));
     if (writes && !memory.empty() && sharedMemory(tensors) != memory) return false;
     if (dynamic && !sizesFit(tensors)) return false;
+  }
+  for (const Asked& each : asked) {
+    Ref answer = Ref::steal(PyObject_CallObject(each.function.get(), each.arguments.get()));
+    if (answer && sameValue(answer.get(), each.answer.get())) continue;
+    PyErr_Clear();
+    guards.failFor(Operations::name(each.function.get()) + "() gives something else");
+    return false;
   }
   // The last, since it changes something.
   if (!draws.empty() && !draw(found)) {
@@ -191,6 +207,7 @@ bool Version::redo(const DoneAgain& effect, Kitchen& kitchen) const {
 
 PyObject* Version::run(const std::vector<PyObject*>& found) {
   HANDLE_TH_ERRORS
+  NoFunctionModes unasked;
   std::vector<at::Tensor> tensors, outputs;
   tensors.reserve(inputs.size());
   for (uint32_t place : inputs) tensors.push_back(tensorAt(found[place]));
@@ -224,6 +241,15 @@ PyObject* Version::run(const std::vector<PyObject*>& found) {
   if (!made) return nullptr;
   for (const DoneAgain& effect : effects) {
     if (!effect.early && !redo(effect, kitchen)) return nullptr;
+  }
+  unasked.putBack();
+  if (modes) {
+    std::vector<Ref> left;
+    for (uint32_t mode : *modes) {
+      left.push_back(Ref::borrow(kitchen.make(mode)));
+      if (!left.back()) return nullptr;
+    }
+    setFunctionModes(left);
   }
   return Py_NewRef(made);
   END_HANDLE_TH_ERRORS

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,10 @@ class Version {
   std::vector<Recipe> recipes;
   uint32_t result = 0;
   std::vector<DoneAgain> effects;
+  std::optional<std::vector<uint32_t>> modes;  // of functions: those that the call leaves, where it changes them
   std::vector<Draw> draws;
+  std::vector<Asked> asked;
+  bool sets = false;      // flags change while it runs
   bool random = false;    // the program draws numbers
   bool inGraph = false;   // the tensor program runs, or has failed
   bool verified = false;  // compared with eager mode, where that was asked for

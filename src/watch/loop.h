@@ -29,6 +29,19 @@ class Pause {
   Pause& operator=(const Pause&) = delete;
 
  private:
+  friend class Resume;
+  void* before_;
+};
+
+// While one lives, the call that was paused goes on being watched.
+class Resume {
+ public:
+  explicit Resume(const Pause& pause);
+  ~Resume();
+  Resume(const Resume&) = delete;
+  Resume& operator=(const Resume&) = delete;
+
+ private:
   void* before_;
 };
 

@@ -134,6 +134,12 @@ Pause::Pause() : before_(currentSession()) { currentSession() = nullptr; }
 
 Pause::~Pause() { currentSession() = static_cast<Session*>(before_); }
 
+Resume::Resume(const Pause& pause) : before_(currentSession()) {
+  currentSession() = static_cast<Session*>(pause.before_);
+}
+
+Resume::~Resume() { currentSession() = static_cast<Session*>(before_); }
+
 namespace {
 
 Place placeOf(const Machine& machine) {

@@ -8,6 +8,7 @@ import dataclasses
 import io
 import subprocess
 import sys
+import threading
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -405,12 +406,60 @@ def test_a_number_leaves_through_a_back_end() -> None:
     def fn(x: torch.Tensor, n: Any) -> Any:
         return x + 1, n / np.float32(2)
 
-    compiled = saker.compile(fn, backend=lambda graph, examples: graph.forward)
-    for n in (np.float32(3), np.float32(5), np.float32(7)):
+    ran = []
+
+    def backend(graph: Any, examples: Any) -> Any:
+        return lambda *inputs: ran.append(1) or graph.forward(*inputs)
+
+    compiled = saker.compile(fn, backend=backend)
+    for calls, n in enumerate((np.float32(3), np.float32(5), np.float32(7))):
         (got, half), (expected, wanted) = compiled(torch.ones(2), n), fn(torch.ones(2), n)
+        assert len(ran) == calls
         assert torch.equal(got, expected)
         assert (type(half), half) == (type(wanted), wanted)
         assert torch.is_grad_enabled()
+
+
+def test_numbers_that_meet_in_a_back_end() -> None:
+    import numpy as np
+
+    def fn(x: torch.Tensor, n: Any) -> Any:
+        half = n / np.float32(2)
+        return x * (half + n), half * half, (x * half).dtype
+
+    compiled = saker.compile(fn, backend=lambda graph, examples: graph.forward)
+    for x in (torch.ones(2, dtype=torch.bfloat16), torch.ones(2, dtype=torch.int32), torch.tensor(2, dtype=torch.int8)):
+        before = saker.stats()["replays"]
+        for n in (np.float32(3), np.float32(5), np.float32(0.1)):
+            (got, square, dtype), (expected, wanted, kind) = compiled(x, n), fn(x, n)
+            assert torch.equal(got, expected)
+            assert (type(square), square, dtype) == (type(wanted), wanted, kind)
+        assert saker.stats()["replays"] == before + 2
+
+
+def test_attributes_of_threads() -> None:
+    local = threading.local()
+    local.k = 2
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        local.last = x.shape[0]
+        return x * getattr(local, "k", 7)
+
+    compiled = saker.compile(fn)
+    x, out, last = torch.ones(2), [], []
+
+    def elsewhere() -> None:
+        out.append(compiled(x))
+        last.append(getattr(local, "last", None))
+
+    for k in (2, 2, 5):
+        local.k = k
+        assert torch.equal(compiled(x), x * k)
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+    assert all(torch.equal(each, x * 7) for each in out)
+    assert last == [2, 2, 2]
 
 
 # What programs tell torch.compile. In a process of its own, since setting a stance loads torch.compile.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
+import traceback
 import types
 from typing import Any
 
@@ -16,6 +17,11 @@ _VALUES = (int, float, complex, bool, str, bytes, type(None), range, slice, torc
 
 class Different(AssertionError):
     pass
+
+
+def _frames(error: BaseException) -> list[Any]:
+    frames = traceback.walk_tb(error.__traceback__)
+    return [(frame.f_code.co_qualname, line, frame.f_globals["__name__"]) for frame, line in frames]
 
 
 class _Comparison:
@@ -75,6 +81,9 @@ class _Comparison:
             self.same(a.__self__, b.__self__, f"{path}.__self__")
         elif isinstance(a, BaseException):
             self.same(a.args, b.args, f"{path}.args")
+            self.same(_frames(a), _frames(b), f"{path}.__traceback__")
+            self.same([a.__cause__, a.__context__], [b.__cause__, b.__context__], path)
+            self.check(a.__suppress_context__ == b.__suppress_context__, a, b, path)
         elif hasattr(a, "func") and hasattr(a, "keywords"):
             self.same([a.func, a.args, a.keywords], [b.func, b.args, b.keywords], path)
         elif hasattr(a, "__next__"):

@@ -477,6 +477,12 @@ def cached_function_with_effects():
     return world(lambda x: x * scale(3), vec(), state=lambda: seen)
 
 
+def wrapped_more_than_once():
+    import torch._refs
+
+    return world(lambda x: torch._refs.mul(torch.tensor([2, 3, 4]), x), vec())
+
+
 def single_dispatch():
     @functools.singledispatch
     def shown(v):

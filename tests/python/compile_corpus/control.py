@@ -355,6 +355,52 @@ def exception_is_returned():
     return world(fn, vec())
 
 
+def exception_from_a_callee_is_returned():
+    def deep(x):
+        raise KeyError(x.shape[0], "k")
+
+    def fn(x):
+        try:
+            deep(x)
+        except KeyError as error:
+            return x * 2, error
+
+    return world(fn, vec())
+
+
+def exception_with_a_cause_is_returned():
+    class Own(ValueError):
+        pass
+
+    def fn(x):
+        try:
+            try:
+                x = x + {}["a"]
+            except KeyError as error:
+                raise Own("own", 3) from error
+        except Own as error:
+            error.k = x * 2
+            return error
+
+    return world(fn, vec())
+
+
+def exception_with_a_context_is_kept():
+    kept = []
+
+    def fn(x):
+        try:
+            try:
+                raise ValueError(1)
+            finally:
+                raise TypeError(2)
+        except TypeError as error:
+            kept[:] = [error]
+        return x + 1
+
+    return world(fn, vec(), state=lambda: kept)
+
+
 def exception_classes_change():
     kinds = [ValueError]
 
@@ -708,6 +754,29 @@ def deletion():
 
 def bool_of_a_tensor_of_constants():
     return world(lambda x: x + 1 if bool(torch.tensor(3) > 2) else x, vec())
+
+
+def bool_of_constants_that_were_computed():
+    def fn(x):
+        sizes = torch.tensor([3, 4]) * torch.arange(2) + torch.ones(2, dtype=torch.long)
+        return x + 1 if bool((sizes > 4).any()) else x
+
+    return world(fn, vec())
+
+
+def bool_of_constants_that_were_written():
+    def fn(x):
+        limit = torch.tensor([1.0, 2.0])
+        part = limit[1:]
+        part.add_(x[0].abs() * 0 + 5)
+        return x + 1 if bool(limit.sum() > 7) else x
+
+    return world(fn, vec())
+
+
+def bool_of_constants_and_data():
+    w = world(lambda x: x + 1 if bool((torch.tensor(0.0) + x.sum()) > 0) else x - 1, torch.ones(3))
+    return changed(w, [lambda: setattr(w, "args", (-torch.ones(3),))])
 
 
 def data_dependent_branch():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import torch
 import torch.nn.functional as F
+from torch.autograd import forward_ad
 
-from .world import changed, vec, world
+from .world import changed, surrounded, vec, world
 
 grad = torch.autograd.grad
 
@@ -174,6 +177,56 @@ def a_hook_in_the_middle():
 
 def jacobian_vector_product():
     return _both(lambda x, w: torch.func.jvp(lambda v: (v @ w).sin(), (x,), (x * 2,)))
+
+
+def jacobian_vector_product_with_more():
+    def fn(x, w):
+        out, tangent, more = torch.func.jvp(lambda v: ((v @ w).sin(), v.sum()), (x,), (x * 2,), has_aux=True)
+        return out, tangent.cos(), more
+
+    return _both(fn)
+
+
+def jacobian_vector_product_of_constants():
+    return _both(lambda x, w: torch.func.jvp(lambda v: (torch.ones(3), v * 0 + w.sum(), v[0]), (x,), (x * 2,)))
+
+
+def linearized():
+    def fn(x, w):
+        out, push = torch.func.linearize(lambda v: (v @ w).sin(), x)
+        return out, push(x * 2)
+
+    return _both(fn)
+
+
+def dual_numbers():
+    def fn(x, w):
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(x, x * 2)
+            out = (dual @ w).sin() * dual.sum()
+            return tuple(forward_ad.unpack_dual(out))
+
+    return _both(fn)
+
+
+def dual_numbers_around():
+    def fn(dual):
+        return tuple(forward_ad.unpack_dual(dual.sin() * 2))
+
+    w = world(fn, vec())
+
+    @contextlib.contextmanager
+    def around():
+        with forward_ad.dual_level():
+            w.args = (forward_ad.make_dual(vec(), vec(seed=2)),)
+            yield
+            w.args = (vec(),)
+
+    return surrounded(w, around)
+
+
+def jacobian_forward_of_many():
+    return _both(lambda x, w: torch.func.jacfwd(lambda v: (v.exp(), v.sum()))(x[0]))
 
 
 def jacobian_forward():

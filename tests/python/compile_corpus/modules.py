@@ -363,6 +363,124 @@ def checkpointed():
     return world(lambda x: checkpoint(m, x, use_reentrant=False), vec(2, 3, grad=True), state=_params(m))
 
 
+def checkpointed_with_dropout():
+    from torch.utils.checkpoint import checkpoint
+
+    m = _seeded(lambda: nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5), nn.ReLU(inplace=True), nn.Linear(3, 3)))
+
+    def fn(x):
+        y = nn.functional.dropout(x * 2, 0.5)
+        return checkpoint(m, y, use_reentrant=False) + torch.rand(3)
+
+    return world(fn, vec(2, 3, grad=True), state=_params(m))
+
+
+def checkpointed_function_with_keywords():
+    from torch.utils.checkpoint import checkpoint
+
+    def block(x, other, scale=1, *, shift):
+        return torch.sin(x * other) * scale + shift, {"k": scale}
+
+    def fn(x, y):
+        out, more = checkpoint(block, x, y, 3, use_reentrant=False, shift=2.0, determinism_check="none")
+        return out.sum(), more["k"]
+
+    return world(fn, vec(grad=True), vec(seed=2))
+
+
+def checkpointed_by_a_partial():
+    import functools
+
+    from torch.utils.checkpoint import checkpoint
+
+    run = functools.partial(checkpoint, use_reentrant=False, preserve_rng_state=True)
+    m = _seeded(lambda: nn.Linear(3, 3))
+    return world(lambda x: run(m.__call__, x).relu(), vec(2, 3, grad=True), state=_params(m))
+
+
+def checkpoint_inside_of_a_checkpoint():
+    from torch.utils.checkpoint import checkpoint
+
+    a, b = _seeded(lambda: nn.Linear(3, 3)), _seeded(lambda: nn.Linear(3, 3))
+
+    def outer(x):
+        return checkpoint(b, torch.tanh(a(x)), use_reentrant=False) * 2
+
+    return world(lambda x: checkpoint(outer, x, use_reentrant=False), vec(2, 3, grad=True), state=_params(a))
+
+
+def checkpointed_layers():
+    from torch.utils.checkpoint import checkpoint
+
+    m = _seeded(lambda: nn.ModuleList(nn.Sequential(nn.Linear(3, 3), nn.GELU()) for _ in range(3)))
+
+    def fn(x):
+        for layer in m:
+            x = checkpoint(layer, x, use_reentrant=False)
+        return x.sum()
+
+    return world(fn, vec(2, 3, grad=True), state=_params(m), changes=[lambda: m[1][0].weight.data.mul_(2)])
+
+
+def checkpointed_sequence():
+    from torch.utils.checkpoint import checkpoint_sequential
+
+    m = _seeded(lambda: nn.Sequential(*[nn.Linear(3, 3) for _ in range(4)]))
+    return world(lambda x: checkpoint_sequential(m, 2, x, use_reentrant=False), vec(2, 3, grad=True), state=_params(m))
+
+
+def checkpointed_without_gradients():
+    from torch.utils.checkpoint import checkpoint
+
+    m = _seeded(lambda: nn.Linear(3, 3))
+
+    def fn(x):
+        with torch.no_grad():
+            y = checkpoint(m, x, use_reentrant=False)
+        return y
+
+    return world(fn, vec(2, 3, grad=True), state=_params(m))
+
+
+def checkpointed_function_changes_something():
+    from torch.utils.checkpoint import checkpoint
+
+    m = _seeded(lambda: nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)))
+    return world(lambda x: checkpoint(m, x, use_reentrant=False), vec(4, 3, grad=True), state=_params(m))
+
+
+def checkpointed_function_writes_to_its_argument():
+    from torch.utils.checkpoint import checkpoint
+
+    def fn(x):
+        y = x * 2
+        return checkpoint(lambda t: t.view(-1).add_(1).sin(), y, use_reentrant=False), y
+
+    return world(fn, vec(grad=True))
+
+
+def checkpointed_function_fails():
+    from torch.utils.checkpoint import checkpoint
+
+    def block(x):
+        raise ValueError("no")
+
+    def fn(x):
+        try:
+            return checkpoint(block, x, use_reentrant=False)
+        except ValueError:
+            return x * 3
+
+    return world(fn, vec(grad=True))
+
+
+def checkpointed_in_the_other_way():
+    from torch.utils.checkpoint import checkpoint
+
+    m = _seeded(lambda: nn.Linear(3, 3))
+    return world(lambda x: checkpoint(m, x, use_reentrant=True), vec(2, 3, grad=True), state=_params(m))
+
+
 def shared_block_is_called_twice():
     m = _seeded(lambda: nn.Linear(3, 3))
     return world(lambda x: m(m(x)), vec(2, 3), state=_params(m))

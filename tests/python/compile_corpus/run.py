@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.overrides import _get_current_function_mode_stack
 
 import saker
 
@@ -39,6 +40,37 @@ def _chain(error: BaseException | None, depth: int = 0) -> Any:
     ]
 
 
+def _set_modes(modes: list[Any]) -> None:
+    for _ in _get_current_function_mode_stack():
+        torch._C._pop_torch_function_stack()
+    for mode in modes:
+        torch._C._push_on_torch_function_stack(mode)
+
+
+def _modes() -> list[Any]:
+    """The state around operators."""
+    backends = torch.backends
+    return [
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.is_autocast_enabled("cpu"),
+        torch.get_autocast_dtype("cpu"),
+        torch.is_autocast_cache_enabled(),
+        torch.get_default_dtype(),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        torch.get_float32_matmul_precision(),
+        torch.get_num_threads(),
+        torch.is_anomaly_enabled(),
+        torch.autograd._profiler_enabled(),
+        backends.mkldnn.enabled,
+        backends.cuda.flash_sdp_enabled(),
+        backends.cuda.math_sdp_enabled(),
+        str(torch._C._get_torch_function_state()),
+        torch._C._autograd._saved_tensors_hooks_get_disabled_error_message(),
+    ]
+
+
 def observe(fn: Callable, world: World, seed: int) -> dict[str, Any]:
     """One call: what it gives, raises, prints, draws and leaves behind, and gradients through its result."""
     torch.manual_seed(seed)
@@ -46,15 +78,19 @@ def observe(fn: Callable, world: World, seed: int) -> dict[str, Any]:
     torch.set_grad_enabled(True)
     out = io.StringIO()
     seen: dict[str, Any] = {"result": None, "raised": None}
-    with contextlib.redirect_stdout(out), warnings.catch_warnings(record=True) as told:
+    with contextlib.redirect_stdout(out), warnings.catch_warnings(record=True) as told, world.around():
+        modes = _get_current_function_mode_stack()
         try:
             seen["result"] = fn(*world.args, **world.kwargs)
         except Exception as error:
             seen["raised"] = _chain(error)
+        left = _get_current_function_mode_stack()
+        seen["function modes"] = [modes.index(m) if m in modes else m for m in left]
+        _set_modes(modes)
+        seen["modes"] = _modes()
     seen["printed"] = out.getvalue()
     seen["warned"] = [(str(w.message), w.category, os.path.basename(w.filename), w.lineno) for w in told]
     seen["generator"] = torch.get_rng_state()
-    seen["modes"] = (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu"))
     reached = tensors_in([world.fn, world.args, world.kwargs, world.state()])
     results = [t for t in tensors_in(seen["result"]) if t.requires_grad and not t.is_leaf]
     leaves = [t for t in reached if t.is_leaf and t.requires_grad and t.is_floating_point()]

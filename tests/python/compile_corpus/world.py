@@ -3,6 +3,7 @@ one live through the same calls and changes side by side."""
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import textwrap
 import types
@@ -22,12 +23,21 @@ class World:
     changes: list[Callable[[], Any]] = field(default_factory=list)
     # What the function may have changed, compared after every call.
     state: Callable[[], Any] = lambda: None
+    # What surrounds each call.
+    around: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
 
 
 def world(fn: Callable, *args: Any, changes: Any = (), state: Any = None, **kwargs: Any) -> World:
     """`state`: a function that gives it, or the object itself."""
     asked = isinstance(state, (types.FunctionType, types.BuiltinMethodType))
     return World(fn, args, kwargs, list(changes), state if asked else lambda: state)
+
+
+def surrounded(made: World, around: Callable[[], contextlib.AbstractContextManager], *changes: Any) -> World:
+    """Every call is made below a context of its own."""
+    made.around = around
+    made.changes += changes
+    return made
 
 
 def changed(made: World, changes: list[Callable[[], Any]]) -> World:
