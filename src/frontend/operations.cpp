@@ -131,7 +131,7 @@ const Row rows[] = {
      "_jit_is_script_object"},
     {Asks, "torch._C",
      "_get_cudnn_enabled _get_mkldnn_deterministic _is_multithreading_enabled _get_overrideable_sdp_enabled "
-     "_get_cublas_allow_tf32 _get_cudnn_allow_tf32 _get_cudnn_benchmark "
+     "_get_cublas_allow_tf32 _get_cudnn_allow_tf32 _get_cudnn_benchmark _cuda_get_cudnn_benchmark_limit "
      "_get_cudnn_deterministic _get_cudnn_depthwise_kernel _get_default_device get_num_threads get_num_interop_threads "
      "_get_float32_matmul_precision _get_fp32_precision_getter _get_deterministic_fill_uninitialized_memory "
      "_get_nnpack_enabled _get_warnAlways is_anomaly_check_nan_enabled"},
@@ -140,6 +140,7 @@ const Row rows[] = {
      "_set_deterministic_algorithms _set_deterministic_fill_uninitialized_memory _set_default_dtype "
      "_set_float32_matmul_precision _set_fp32_precision_setter _set_cudnn_enabled _set_cudnn_benchmark "
      "_set_cudnn_deterministic _set_cudnn_depthwise_kernel _set_cudnn_allow_tf32 _set_cublas_allow_tf32 "
+     "_cuda_set_cudnn_benchmark_limit "
 
      "_set_mkldnn_enabled _set_mkldnn_deterministic set_num_threads _set_nnpack_enabled "
      "_set_warnAlways"},

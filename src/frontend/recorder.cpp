@@ -49,6 +49,18 @@ bool isOperator(PyObject* object) {
          name == "builtin_function_or_method" || name == "torch._C.Generator";
 }
 
+// An exception that is on its way stays so, whatever is looked up in between.
+class KeptError {
+ public:
+  KeptError() { PyErr_Fetch(&type_, &value_, &trace_); }
+  ~KeptError() { PyErr_Restore(type_, value_, trace_); }
+  KeptError(const KeptError&) = delete;
+  KeptError& operator=(const KeptError&) = delete;
+
+ private:
+  PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
+};
+
 // Python code of PyTorch's or of Python's own library: the user's line is the one that led there.
 const std::string& folderOfTorch() {
   static constinit watch::Once<std::string> folder;
@@ -123,6 +135,7 @@ Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments&
 }
 
 Stop Recorder::stopAt(std::string why) const {
+  const KeptError kept;
   Stop at{std::move(why), "", 0};
   std::vector<watch::Place> places = watch::places();
   for (const watch::Place& place : places) {
@@ -519,7 +532,11 @@ bool Recorder::enters(PyObject* function, PyCodeObject*) {
   return true;
 }
 
-void Recorder::left(PyCodeObject*, PyObject*) { check(); }
+void Recorder::left(PyCodeObject*, PyObject* value) {
+  std::optional<KeptError> kept;
+  if (!value) kept.emplace();
+  check();
+}
 
 void Recorder::madeFunction(PyObject* function) {
   kept_.push_back(Ref::borrow(function));

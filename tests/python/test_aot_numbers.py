@@ -88,6 +88,7 @@ def test_a_size_stays_a_size() -> None:
         assert shape == torch.Size([rows, 2])
 
 
+@pytest.mark.skipif(torch.__version__ < "2.13", reason="captures go through subclasses from torch 2.13 on")
 def test_numbers_of_the_tensors_inside_of_a_subclass() -> None:
     def program(x: torch.Tensor) -> Any:
         return x.sin(), x.a.size(0) * 2, x.size(0)
