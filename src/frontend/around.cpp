@@ -1,20 +1,15 @@
 #include "frontend/around.h"
 
 #include "capture/tape.h"
+#include "frontend/kept_error.h"
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
 #include "watch/loop.h"
+#include "watch/once.h"
 
 namespace saker::frontend::around {
 
 namespace {
-
-PyObject* attributeOf(const char* module, const char* name) {
-  Ref found = Ref::steal(PyImport_ImportModule(module));
-  PyObject* attribute = found ? PyObject_GetAttrString(found.get(), name) : nullptr;
-  if (!attribute) PyErr_Clear();
-  return attribute;
-}
 
 // --- hooks on what is saved ---
 
@@ -60,10 +55,8 @@ PyObject* runInside(PyObject* function, PyObject* args, PyObject* kwargs) {
 
 // Finding out where the program is runs Python.
 void spoil(Recorder& recorder, const char* why) {
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
+  const KeptError kept;
   recorder.tape().spoil(why);
-  PyErr_Restore(type, value, traceback);
 }
 
 bool isTrue(PyObject* kwargs, const char* name, bool otherwise) {
@@ -82,17 +75,18 @@ const char* refusal(PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* wrapped() {
-  static PyObject* const function = [] {
-    Ref outer = Ref::steal(attributeOf("torch.utils.checkpoint", "checkpoint"));
+  static constinit watch::Once<PyObject*> function;
+  return function.get([] {
+    Ref outer = Ref::steal(watch::importedAttribute("torch.utils.checkpoint", "checkpoint"));
     PyObject* inner = outer ? PyObject_GetAttrString(outer.get(), "__wrapped__") : nullptr;
     PyErr_Clear();
     return inner;
-  }();
-  return function;
+  });
 }
 
 PyObject* outerFunction() {
-  static PyObject* const function = attributeOf("torch.utils.checkpoint", "checkpoint");
+  static constinit watch::Once<PyObject*> found;
+  PyObject* function = found.get([] { return watch::importedAttribute("torch.utils.checkpoint", "checkpoint"); });
   return function;
 }
 
@@ -155,7 +149,9 @@ PyMethodDef checkpointMethod = {"checkpoint", reinterpret_cast<PyCFunction>(rein
 }  // namespace
 
 PyObject* push() {
-  static PyObject* const function = attributeOf("torch._C._autograd", "_push_saved_tensors_default_hooks");
+  static constinit watch::Once<PyObject*> found;
+  PyObject* function =
+      found.get([] { return watch::importedAttribute("torch._C._autograd", "_push_saved_tensors_default_hooks"); });
   return function;
 }
 
@@ -168,7 +164,8 @@ PyObject* hiddenPush() {
 bool isFlagSetter(PyObject* function) {
   PyObject* name = reinterpret_cast<PyFunctionObject*>(function)->func_name;
   if (PyUnicode_CompareWithASCIIString(name, "use_deterministic_algorithms") != 0) return false;
-  static PyObject* const known = attributeOf("torch", "use_deterministic_algorithms");
+  static constinit watch::Once<PyObject*> found;
+  PyObject* known = found.get([] { return watch::importedAttribute("torch", "use_deterministic_algorithms"); });
   return function == known;
 }
 

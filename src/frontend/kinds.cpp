@@ -31,11 +31,9 @@ PyObject* argumentOf(const std::vector<PyObject*>& args, PyObject* names, size_t
 }
 
 bool isThreadLocal(PyObject* object) {
-  static auto* const type = [] {
-    Ref module = Ref::steal(PyImport_ImportModule("_thread"));
-    return module ? reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module.get(), "_local")) : nullptr;
-  }();
-  return Py_IS_TYPE(object, type);
+  static constinit watch::Once<PyObject*> found;
+  PyObject* type = found.get([] { return watch::importedAttribute("_thread", "_local"); });
+  return Py_IS_TYPE(object, reinterpret_cast<PyTypeObject*>(type));
 }
 
 PyObject* dictOfThread(PyObject* local) {

@@ -8,6 +8,7 @@
 #include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "frontend/kept_error.h"
 #include "frontend/kinds.h"
 #include "frontend/log.h"
 #include "frontend/numpy.h"
@@ -48,18 +49,6 @@ bool isOperator(PyObject* object) {
          name == "OpOverloadPacket" || name == "_OpNamespace" || name == "_Ops" ||
          name == "builtin_function_or_method" || name == "torch._C.Generator";
 }
-
-// An exception that is on its way stays so, whatever is looked up in between.
-class KeptError {
- public:
-  KeptError() { PyErr_Fetch(&type_, &value_, &trace_); }
-  ~KeptError() { PyErr_Restore(type_, value_, trace_); }
-  KeptError(const KeptError&) = delete;
-  KeptError& operator=(const KeptError&) = delete;
-
- private:
-  PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
-};
 
 // Python code of PyTorch's or of Python's own library: the user's line is the one that led there.
 const std::string& folderOfTorch() {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "frontend/compiled.h"
+#include "frontend/kept_error.h"
 #include "frontend/log.h"
 #include "ir/print.h"
 
@@ -16,18 +17,6 @@ std::string& failure() {
   static std::string& text = *new std::string;  // set by failNext
   return text;
 }
-
-// The error of a call that raised stays as it is.
-class KeepError {
- public:
-  KeepError() { PyErr_Fetch(&type_, &value_, &traceback_); }
-  ~KeepError() { PyErr_Restore(type_, value_, traceback_); }
-  KeepError(const KeepError&) = delete;
-  KeepError& operator=(const KeepError&) = delete;
-
- private:
-  PyObject *type_ = nullptr, *value_ = nullptr, *traceback_ = nullptr;
-};
 
 py::list versionsOf(const py::object& object) {
   py::list out;
@@ -82,7 +71,7 @@ double timeGuards(const py::object& object, const py::tuple& args, size_t repeat
 }  // namespace
 
 void Compiled::note(const Report& report, const Version& version) {
-  KeepError kept;
+  KeptError kept;  // of a call that raised
   constexpr size_t kKept = 64;
   if (reports_.size() == kKept) reports_.erase(reports_.begin());
   reports_.push_back(report);

@@ -30,7 +30,7 @@ inline PyObject* importedAttribute(const char* module, const char* name) {
   PyObject* found = PyImport_ImportModule(module);
   PyObject* attribute = found ? PyObject_GetAttrString(found, name) : nullptr;
   Py_XDECREF(found);
-  PyErr_Clear();
+  if (!attribute) PyErr_Clear();
   return attribute;
 }
 
