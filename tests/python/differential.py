@@ -94,6 +94,32 @@ def same(got: Any, expected: Any) -> None:
     assert shared_memory(got_tensors) == shared_memory(expected_tensors)
 
 
+class Halved(torch.autograd.Function):
+    """Gives its argument, with half the gradient."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 0.5
+
+
+def later_writes(tensors: list[torch.Tensor], look: Callable[[torch.Tensor], Any]) -> list[Any]:
+    """What each of two writes to each tensor raises, and what all of them look like afterwards."""
+    found: list[Any] = []
+    for tensor in tensors:
+        try:
+            with torch.no_grad():
+                tensor.add_(1)
+            tensor.mul_(2)
+        except RuntimeError as error:
+            found.append(type(error))
+        found.append([look(other) for other in tensors])
+    return found
+
+
 def dispatch_state() -> tuple[str, str]:
     return str(torch._C._dispatch_tls_local_include_set()), str(torch._C._dispatch_tls_local_exclude_set())
 

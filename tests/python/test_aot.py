@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import saker
+from differential import Halved
 
 PROGRAMS: dict[str, Callable[..., Any]] = {}
 
@@ -257,15 +258,6 @@ def test_a_gradient_of_a_size_that_is_data():
 
 
 def test_a_function_that_gives_its_argument_has_its_own_gradient():
-    class Halved(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x
-
-        @staticmethod
-        def backward(ctx, gradient):
-            return gradient * 0.5
-
     x = torch.ones(2, 2, requires_grad=True)
     saker.aot_function(Halved.apply)(x).sum().backward()
     assert torch.equal(x.grad, torch.full((2, 2), 0.5))

@@ -13,6 +13,7 @@ from torch import nn
 from torch.testing._internal.two_tensor import TwoTensor
 
 import saker
+from differential import Halved as Same
 from test_aot_subclass import OLD, compare
 
 BACKENDS = ["native", "eager"]
@@ -219,16 +220,6 @@ class Halved(torch.autograd.Function):
         CALLS.append("backward")
         (x,) = ctx.saved_tensors
         return first * x.cos() * ctx.factor * 0.5 + second, None
-
-
-class Same(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient * 0.5
 
 
 class Writes(torch.autograd.Function):
