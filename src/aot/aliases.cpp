@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "aot/sharing.h"
-#include "aot/user_code.h"
 #include "ops/operator.h"
 #include "ops/view_inverse.h"
 
@@ -130,34 +129,12 @@ size_t Aliases::numberOf(const at::Tensor& tensor) {
   } else {
     number = numberOfFresh(tensor);
   }
-  if (number >= kMade && hasOwnHistory(tensor)) {
-    giveHistory(tensor, number);
-  } else if (number >= kMade && tensor.requires_grad() && !isLeafWithGrad(tensor) && !tensor.is_view()) {
+  if (number >= kMade && tensor.requires_grad() && !isLeafWithGrad(tensor) && !tensor.is_view()) {
     throw NotAheadOfTime("an output shares memory with another one, but not its history");
   }
   if (!objectOf(tensor)) remember(tensor, number).values.push_back(trace_.valueOf(tensor));
   if (isStale(tensor)) makeEarly(number);
   return number;
-}
-
-// A Function of the user's stands between the tensor and what it is a view of.
-bool Aliases::hasOwnHistory(const at::Tensor& tensor) const {
-  const torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(tensor);
-  if (!meta || !meta->grad_fn_) return false;
-  at::Tensor base = autogradBase(tensor);
-  bool connected = tensor.is_view() && base.requires_grad();
-  return passesFunction({meta->grad_fn_, 0},
-                        connected ? torch::autograd::impl::gradient_edge(base).function.get() : nullptr);
-}
-
-// Its memory is that of the view which is made again, its gradient that of a result.
-void Aliases::giveHistory(const at::Tensor& tensor, size_t number) {
-  if (isStale(tensor)) throw NotAheadOfTime("a Function of the user's gives a view, which is written afterwards");
-  Step step{Step::Kind::History, nullptr, kResults + results.size(), number};
-  const auto* meta = torch::autograd::impl::get_view_autograd_meta(tensor);
-  if (meta && meta->has_bw_view()) step.creation = static_cast<uint8_t>(meta->get_creation_meta());
-  results.push_back(tensor);
-  histories_.push_back(step);
 }
 
 size_t Aliases::addResult(const at::Tensor& tensor) {
@@ -275,12 +252,6 @@ void Aliases::finish(Joint& joint) const {
   }
   for (const Moved& moved : moved_) {
     joint.late.push_back({Step::Kind::Memory, nullptr, numbered(moved.number), moved.caller});
-  }
-  for (Step step : histories_) {
-    joint.results[step.source - kResults].onlyHistory = true;
-    step.source = numbered(step.source);
-    step.target = numbered(step.target);
-    joint.late.push_back(step);
   }
   for (size_t leaf : leaves_) joint.late.push_back({Step::Kind::Leaf, nullptr, numbered(leaf), numbered(leaf)});
   for (const std::optional<size_t>& output : outputs_) {

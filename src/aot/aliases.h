@@ -46,8 +46,6 @@ class Aliases {
   size_t numberOfFresh(const at::Tensor& tensor);
   size_t follow(const at::Tensor& tensor, const std::vector<Object*>& from);
   size_t makeStep(const ir::Node* node, size_t result, size_t source);
-  bool hasOwnHistory(const at::Tensor& tensor) const;
-  void giveHistory(const at::Tensor& tensor, size_t number);
   void makeEarly(size_t number);
   bool isStale(const at::Tensor& tensor) const;
   Object* objectOf(const at::Tensor& tensor);
@@ -70,7 +68,6 @@ class Aliases {
   std::vector<Moved> moved_;
   std::vector<const c10::StorageImpl*> left_;  // the memory they saw before
   std::vector<size_t> leaves_;
-  std::vector<Step> histories_;
 };
 
 }  // namespace saker::aot

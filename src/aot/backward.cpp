@@ -48,9 +48,7 @@ variable_list Backward::apply(variable_list&& tangents) {
   for (const Joint::Sparse& sparse : plan_->joint.sparse) wanted[sparse.indices] = wanted[sparse.values];
   saved_.versions.check(plan_->joint, saved_.symbols, *this, given, wanted);
   bool strange = std::any_of(tangents.begin(), tangents.end(), isStrange);
-  // What a Function of the user's makes of a gradient that is missing need not be linear.
-  bool partly = plan_->joint.functions && std::find(given.begin(), given.end(), false) != given.end();
-  if (c10::GradMode::is_enabled() || strange || partly) return followed(tangents);
+  if (c10::GradMode::is_enabled() || strange) return followed(tangents);
   return compiled(std::move(tangents), given, wanted);
 }
 

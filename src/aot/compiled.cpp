@@ -138,8 +138,7 @@ class Call {
       }
       returned = plan_->forward(std::move(inputs), {});
       for (size_t i = 0; i < joint_.results.size(); ++i) {
-        const Result& result = joint_.results[i];
-        if (result.isInput) returned[i] = result.onlyHistory ? returned[i].detach() : returned[i].clone();
+        if (joint_.results[i].isInput) returned[i] = returned[i].clone();
       }
     }
     size_t results = joint_.results.size();

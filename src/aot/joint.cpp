@@ -35,7 +35,7 @@ bool hasHooks(const at::Tensor& tensor) {
   return meta && (!meta->hooks_.empty() || meta->retains_grad_);
 }
 
-constexpr const char* kUserCode = "the backward runs code of the user (hooks, or a Function written in C++)";
+constexpr const char* kUserCode = "the backward runs code of the user (hooks, or a Function that the user wrote)";
 
 class JointCapture {
  public:
@@ -365,9 +365,7 @@ class JointCapture {
       return;
     }
     if (reachesUserCode(roots)) throw NotAheadOfTime(kUserCode);
-    Functions functions = reachedFunctions(roots);
-    joint_.functions = functions.users;
-    if (functions.users || functions.ours) noteRoots(outputs);
+    if (reachesSubclasses(roots)) noteRoots(outputs);
     observeReads();
     for (const ir::TensorType* type : types) {
       c10::InferenceMode normal(false);
@@ -412,11 +410,7 @@ class JointCapture {
       if (root) joint_.roots.push_back(*root);
       found = root.has_value();
     }
-    if (found) return;
-    joint_.roots.clear();
-    if (joint_.functions) {
-      throw NotAheadOfTime("the backward runs a Function that the user wrote, and arguments or results share memory");
-    }
+    if (!found) joint_.roots.clear();
   }
 
   std::optional<Joint::Root> rootOf(const at::Tensor& result, const std::vector<at::Tensor>& outputs) const {

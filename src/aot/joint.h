@@ -44,14 +44,12 @@ struct Step {
     Data,      // `target` is `source` without history and with a version counter of its own, as x.data is
     Memory,    // `target`, which the caller has, comes to see the memory of `source`, as by set_
     Leaf,      // `source` is a leaf that requires grad
-    History,   // `target` gets the history of `source`, a result: a Function of the user's gave it one
   };
   Kind kind;
   const ir::Node* node = nullptr;
   size_t source = 0;
   size_t target = 0;
   bool gradMode = true;
-  uint8_t creation = 0;  // of History: how autograd is told that a view was made
 };
 
 // New contents of a tensor of the caller's.
@@ -66,7 +64,6 @@ struct Write {
 struct Result {
   bool differentiable = false;  // has a tangent
   bool isInput = false;         // the graph gives memory of an input: it is copied
-  bool onlyHistory = false;     // another tensor gets its history; it is not needed itself
   uint32_t versions = 0;        // where its version counter stands
 };
 
@@ -146,10 +143,8 @@ struct Joint {
   std::vector<bool> historyOf;                 // by caller: autograd follows what is done to it
   size_t tensors = 0;
 
-  // The backward runs Functions that the user wrote, or there are subclasses around. What they do where autograd is to
-  // follow, and Functions where tangents are missing, only they know: then the function itself is called again, and
-  // these are what is differentiated.
-  bool functions = false;
+  // There are subclasses around. What they do where autograd is to follow only they know: then the function itself is
+  // called again, and these are what is differentiated.
   struct Root {
     enum class Kind : uint8_t { Output, BaseOfOutput, Argument } kind;
     size_t number;

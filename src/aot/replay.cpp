@@ -47,13 +47,6 @@ void giveMemory(const at::Tensor& source, const at::Tensor& target) {
   impl.set_sizes_and_strides(source.sizes(), source.strides(), source.storage_offset());
 }
 
-void giveHistory(const at::Tensor& source, const at::Tensor& target, uint8_t creation) {
-  if (!source.requires_grad()) return;
-  torch::autograd::impl::set_gradient_edge(target, torch::autograd::impl::gradient_edge(source));
-  auto* meta = torch::autograd::impl::get_view_autograd_meta(target);
-  if (meta && meta->has_bw_view()) meta->set_creation_meta(static_cast<torch::autograd::CreationMeta>(creation));
-}
-
 }  // namespace
 
 Replay::Replay(const std::vector<Step>& steps, const std::vector<c10::IValue>& objects) : objects_(objects) {
@@ -92,7 +85,6 @@ void Replay::call(const Call& call, std::vector<at::Tensor>& tensors, const sym:
     source.set_requires_grad(true);
     return;
   }
-  if (step.kind == Step::Kind::History) return giveHistory(source, tensors[step.target], step.creation);
   torch::jit::Stack stack(call.arguments.begin(), call.arguments.end());
   if (call.constant) {
     stack[0] = source;

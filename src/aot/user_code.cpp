@@ -20,10 +20,8 @@ bool isOf(const Node& node, std::string_view type) {
   return std::string_view(typeid(node).name()).find(type) != std::string_view::npos;
 }
 
-bool isFunction(const Node& node) { return isOf(node, "PyNode") && !isFormula(node); }
-
 bool runsUserCode(Node& node) {
-  if (isOf(node, "CppNode") && !isFormula(node)) return true;
+  if ((isOf(node, "PyNode") || isOf(node, "CppNode")) && !isFormula(node)) return true;
   return !node.pre_hooks().empty() || !node.tensor_pre_hooks().empty() || !node.post_hooks().empty() ||
          !node.retains_grad_hooks().empty();
 }
@@ -56,21 +54,10 @@ bool reachesUserCode(const std::vector<Edge>& roots) {
   return found;
 }
 
-Functions reachedFunctions(const std::vector<Edge>& roots) {
-  Functions found;
-  walk(roots, [&](Node& node) {
-    found.users |= isFunction(node);
-    found.ours |= isOurs(node);
-    return !found.users;
-  });
-  return found;
-}
-
-bool passesFunction(const Edge& from, const Node* until) {
+bool reachesSubclasses(const std::vector<Edge>& roots) {
   bool found = false;
-  walk({from}, [&](Node& node) {
-    if (&node == until) return false;
-    found = found || isFunction(node);
+  walk(roots, [&](Node& node) {
+    found = found || isOurs(node);
     return !found;
   });
   return found;

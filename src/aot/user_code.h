@@ -7,16 +7,10 @@
 
 namespace saker::aot {
 
-// Would a backward from here run hooks, or Functions written in C++? Run ahead of time, they would run once too often.
+// Would a backward from here run code of the user: hooks, Functions? Run ahead of time, it would run once too often.
 bool reachesUserCode(const std::vector<torch::autograd::Edge>& roots);
 
-// Functions written in Python: what their backward asks of tensors can be recorded.
-struct Functions {
-  bool users = false;  // by the user
-  bool ours = false;   // by us, around tensor subclasses
-};
-Functions reachedFunctions(const std::vector<torch::autograd::Edge>& roots);
-// Is there one of the user's between a node and another one behind it?
-bool passesFunction(const torch::autograd::Edge& from, const torch::autograd::Node* until);
+// Does it pass Functions of ours, which are around tensor subclasses?
+bool reachesSubclasses(const std::vector<torch::autograd::Edge>& roots);
 
 }  // namespace saker::aot
