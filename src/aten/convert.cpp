@@ -113,7 +113,7 @@ ir::Arg Converter::argument(const c10::IValue& value, IntMeaning meaning) {
     c10::complex<double> number = value.toComplexDouble();
     return ir::Arg::complex(arena_.make<std::complex<double>>(number.real(), number.imag()));
   }
-  if (value.isString()) return ir::Arg::string(value.toStringView());
+  if (value.isString()) return ir::Arg::string(arena_.copy(value.toStringView()));
   if (value.isDevice()) return ir::Arg::device(resolveDevice(value.toDevice()));
   if (value.isGenerator()) return opaqueArg("Generator", value);
   if (value.isStorage()) return opaqueArg("Storage", value);

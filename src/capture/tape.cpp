@@ -263,16 +263,18 @@ bool Tape::wroteOlder(size_t mark) const {
                      [&](const auto& each) { return each.second.born <= mark && each.second.written > mark; });
 }
 
-void Tape::noteWrites(const Call& call, const aten::Inference::Entry* entry) {
+c10::SmallVector<Tape::Memory*, 2> Tape::memoriesWritten(const Call& call, const aten::Inference::Entry* entry) {
+  c10::SmallVector<Memory*, 2> written;
   const std::vector<c10::Argument>& arguments = call.op.schema().arguments();
   for (size_t i = 0; i < call.values.size(); ++i) {
     const c10::AliasInfo* alias = i < arguments.size() ? arguments[i].alias_info() : nullptr;
     if (!(entry && entry->op->writes >> i & 1) && !(alias && alias->isWrite())) continue;
     eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& tensor) {
       auto found = tensor.has_storage() ? storages_.find(tensor.storage().unsafeGetStorageImpl()) : storages_.end();
-      if (found != storages_.end()) found->second.written = recorded_;
+      if (found != storages_.end()) written.push_back(&found->second);
     });
   }
+  return written;
 }
 
 // The state of PyTorch's generator: its operators give nothing, but others draw after them.
@@ -365,9 +367,10 @@ void Tape::perform(const Call& call, const aten::Inference::Entry* entry, void (
   } catch (const ops::RefusalException& refused) {
     spoil(refused.refusal.message, nameOf(call.op));
   }
+  c10::SmallVector<Memory*, 2> written = memoriesWritten(call, entry);  // the run takes the arguments off the stack
   run(*this, call);
   if (!spoiled_) note(def, args, call, location, gradMode);
-  if (!spoiled_) noteWrites(call, entry);
+  for (Memory* memory : written) memory->written = recorded_;
 }
 
 void Tape::literal(const Call& call) {

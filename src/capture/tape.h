@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/SmallVector.h>
 
 #include <memory>
 #include <optional>
@@ -83,6 +84,13 @@ class Tape {
     c10::weak_intrusive_ptr<c10::TensorImpl> impl;  // keeps the address from being used again
   };
 
+  // A tensor over memory made here that no operator made came by another door.
+  struct Memory {
+    bool made;
+    size_t born, written;  // when, by number of operators
+    c10::weak_intrusive_ptr<c10::StorageImpl> impl;
+  };
+
   ir::Value* valueOf(const at::Tensor& tensor);
   // The value that another tensor over the same memory, of the same geometry, has: autograd keeps such ones.
   ir::Value* valueSaved(const at::Tensor& tensor);
@@ -92,7 +100,7 @@ class Tape {
   bool readsLiteral(const Call& call) const;
   bool followsFromLiterals(const ir::Value* value, std::unordered_set<const ir::Value*>& cone) const;
   bool isWritten(const std::unordered_set<const ir::Value*>& values) const;
-  void noteWrites(const Call& call, const aten::Inference::Entry* entry);
+  c10::SmallVector<Memory*, 2> memoriesWritten(const Call& call, const aten::Inference::Entry* entry);
   const ir::TensorType* typeOf(const at::Tensor& tensor);
   void know(const at::Tensor& tensor, ir::Value* value);
   bool replayable(const Call& call, const aten::Inference::Entry* entry);
@@ -108,12 +116,6 @@ class Tape {
   Arena scratch_;
   std::vector<Input> inputs_;
   std::unordered_map<const c10::TensorImpl*, Known> known_;
-  // A tensor over memory made here that no operator made came by another door.
-  struct Memory {
-    bool made;
-    size_t born, written;  // when, by number of operators
-    c10::weak_intrusive_ptr<c10::StorageImpl> impl;
-  };
   std::unordered_map<const c10::StorageImpl*, Memory> storages_;
   std::unordered_map<const c10::TensorImpl*, at::Tensor> aliases_;  // made by sharesData: what they share memory with
   std::vector<at::Tensor> unseen_;

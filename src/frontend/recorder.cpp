@@ -188,6 +188,7 @@ void Recorder::check() {
 }
 
 void raiseStop(const Stop& stop) {
+  watch::Pause pause;  // the exception's class is written in Python
   Ref module = Ref::steal(PyImport_ImportModule("saker.errors"));
   Ref type = module ? Ref::steal(PyObject_GetAttrString(module.get(), "CaptureError")) : Ref();
   if (!type) return;

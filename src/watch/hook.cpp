@@ -21,9 +21,10 @@ Hook& hook() {
 PyObject* unseen(Session& session, const char* why, PyThreadState* thread, struct _PyInterpreterFrame* raw,
                  bool throwing) {
   session.observer->unseen(why);
+  const bool raises = throwing || PyErr_Occurred() != nullptr;  // the observer's exception, in place of the frame
   const Unwatched unwatched;
   const Unhooked unhooked;
-  return saker_frame_pass(thread, raw, throwing, nextHook());
+  return saker_frame_pass(thread, raw, raises ? 1 : 0, nextHook());
 }
 
 PyObject* onFrame(PyThreadState* thread, struct _PyInterpreterFrame* raw, int throwing) {
@@ -36,10 +37,11 @@ PyObject* onFrame(PyThreadState* thread, struct _PyInterpreterFrame* raw, int th
   const int kind = session->stopped ? SAKER_IDLE : saker_raw_kind(thread, raw);
   if (kind == SAKER_WATCHED) {
     const char here = 0;
-    if (&here < session->stackLimit) return unseen(*session, "the C stack is nearly used up", thread, raw, throwing);
+    if (&here < session->stackLimit)
+      return unseen(*session, "it goes so deep that the C stack is nearly used up", thread, raw, throwing);
     return execute(*session, thread, raw, throwing != 0);
   }
-  if (kind == SAKER_TRACED) return unseen(*session, "tracing or monitoring is on", thread, raw, throwing);
+  if (kind == SAKER_TRACED) return unseen(*session, "it runs while tracing or monitoring is on", thread, raw, throwing);
   if (kind == SAKER_FINALIZER) {  // not the program's
     const Unwatched unwatched;
     return saker_frame_pass(thread, raw, throwing, nextHook());

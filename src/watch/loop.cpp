@@ -288,8 +288,8 @@ PyObject* handOver(Machine& m, Flow why) {
     session.innermost = m.outer;
     return saker_frame_hand_over(&m.frame, m.sp, m.at->index - m.at->proper);
   }
-  m.observer().unseen(why == Flow::Unknown ? "an instruction that the loop does not know"
-                                           : "tracing or monitoring is on");
+  m.observer().unseen(why == Flow::Unknown ? "it has an instruction that the loop does not know"
+                                           : "it runs while tracing or monitoring is on");
   if (PyErr_Occurred() != nullptr) {
     saker_frame_raised(&m.frame, m.index());
     m.drain(m.frame.bottom);
@@ -334,7 +334,8 @@ PyObject* execute(Session& session, PyThreadState* thread, struct _PyInterpreter
   const Instruction* code = decoded(saker_raw_code(raw));
   if (code == nullptr || !tellEntry(session, raw)) {
     session.stop();
-    return saker_frame_pass(thread, raw, throwing ? 1 : 0, nextHook());
+    const bool raises = throwing || PyErr_Occurred() != nullptr;
+    return saker_frame_pass(thread, raw, raises ? 1 : 0, nextHook());
   }
   Machine m(session);
   m.sp = saker_frame_enter(thread, raw, &m.frame);
