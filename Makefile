@@ -18,7 +18,7 @@ endef
 python_path = $(if $(findstring /,$(PYTHON)),$(abspath $(PYTHON)),$(shell command -v $(PYTHON)))
 python_flag = -DPython_EXECUTABLE=$(python_path)
 
-.PHONY: setup build demo test test-cpp test-example test-python test-sanitize test-clang test-all test-upstream bench lint tidy format clean
+.PHONY: setup build demo test test-cpp test-example test-python test-sanitize test-sanitize-extension test-clang test-all test-upstream bench lint tidy format clean
 
 build: setup
 	$(call configure,build,$(python_flag))
@@ -50,6 +50,17 @@ test-sanitize: setup
 	@SAKER_FUZZ_ITERATIONS=$${SAKER_FUZZ_ITERATIONS:-20} build-sanitize/tests/saker-tests --gtest_brief=1
 	@SAKER_OPT=build-sanitize/saker-opt $(PYTHON) -m pytest -q tests/python/test_text.py
 
+# The Python tests on an extension under AddressSanitizer, which a Python without it has to be given first. Frames must
+# be where the stack is: the watched loop looks how much of that is left.
+asan = build-asan/python/saker
+test-sanitize-extension: setup
+	$(call configure,build-asan,-DSAKER_SANITIZE=address -DSAKER_WERROR=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS=-DNDEBUG -DSAKER_EXTENSION_DIR=$(asan) $(python_flag))
+	@cmake --build build-asan -j $(JOBS) --target saker_python saker-opt
+	@cp python/saker/*.py $(asan)
+	@LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0,detect_stack_use_after_return=0,verify_asan_link_order=0 \
+	  SAKER_OPT=build-asan/saker-opt PYTHONPATH=build-asan/python $(PYTHON) -m pytest -q -n $(JOBS) tests/python
+
 # Everything once more with clang, warnings as errors.
 test-clang:
 	@scripts/setup.sh clang-19
@@ -58,7 +69,7 @@ test-clang:
 	@build-clang/tests/saker-tests --gtest_brief=1
 
 # What takes long: the whole OpInfo sweep and the whole matrix, sanitizers, the second compiler.
-test-all: test test-sanitize test-clang
+test-all: test test-sanitize test-sanitize-extension test-clang
 	@SAKER_SWEEP=full PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) tests/python/test_opinfo.py tests/python/test_aot_opinfo.py tests/python/test_aot_matrix.py
 
 # PyTorch's own tests of its compiler, against Saker. FILES names some of them, such as functorch/test_aotdispatch.py.
