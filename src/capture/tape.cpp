@@ -147,6 +147,11 @@ void Tape::know(const at::Tensor& tensor, ir::Value* value) {
 
 bool Tape::made(const at::Tensor& tensor) const { return known_.contains(tensor.unsafeGetTensorImpl()); }
 
+bool Tape::computed(const at::Tensor& tensor) const {
+  auto found = known_.find(tensor.unsafeGetTensorImpl());
+  return found != known_.end() && found->second.value->def() != nullptr;
+}
+
 ir::Value* Tape::valueOf(const at::Tensor& tensor) {
   auto found = known_.find(tensor.unsafeGetTensorImpl());
   if (found != known_.end()) {

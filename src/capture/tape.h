@@ -53,6 +53,8 @@ class Tape {
   const std::vector<Input>& inputs() const { return inputs_; }
   // Has this tensor been made here, or is it a view of such a one or of an input?
   bool made(const at::Tensor& tensor) const;
+  // Has an operator here given it?
+  bool computed(const at::Tensor& tensor) const;
 
   // `alias` is `tensor.data`: another tensor over its memory, which no operator made.
   void sharesData(const at::Tensor& alias, const at::Tensor& tensor);

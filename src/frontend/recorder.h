@@ -278,6 +278,7 @@ class Recorder final : public watch::Observer {
   void undo();
   // requires_grad of a tensor is set.
   bool setsRequiresGrad(PyObject* tensor, PyObject* flag);
+  bool makesLeaf(PyObject* tensor, PyObject* flag);
   // Forgets effects of calls that raised. False: one may have done a part of what it does.
   bool dropFailed();
   // Does the type define this operator in Python, or is it C code that is known?
@@ -360,6 +361,7 @@ class Recorder final : public watch::Observer {
   std::unordered_map<PyTypeObject*, size_t> types_;
   std::unordered_set<uint64_t> lookups_;
   std::unordered_map<PyCodeObject*, bool> skipped_;
+  std::unordered_set<PyObject*> leaves_;  // tensors that the call made leaves
   std::unordered_set<PyObject*> madeFunctions_, madeClasses_, realized_, entered_;
   // Calls of C code that change outside objects, until they have succeeded.
   struct Pending {

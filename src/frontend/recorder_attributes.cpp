@@ -263,13 +263,29 @@ bool Recorder::setsRequiresGrad(PyObject* tensor, PyObject* flag) {
   if (THPVariable_Unpack(tensor).unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::FuncTorchGradWrapper)) {
     return true;
   }
-  if (placeOf(tensor) == kInside || !PyBool_Check(flag)) return stop("sets requires_grad of a tensor that it made");
-  if (tape_.made(THPVariable_Unpack(tensor))) return stop("sets requires_grad of a tensor that it has used before");
   const at::Tensor& real = THPVariable_Unpack(tensor);
-  if (!real.is_leaf() || !(real.is_floating_point() || real.is_complex())) return stop("sets requires_grad");
+  if (flag == Py_True && real.requires_grad() && !real.is_leaf()) return true;  // it does
+  if (!PyBool_Check(flag) || !real.is_leaf() || !(real.is_floating_point() || real.is_complex())) {
+    return stop("sets requires_grad");
+  }
+  if (placeOf(tensor) == kInside) return makesLeaf(tensor, flag);
+  if (tape_.made(real)) return stop("sets requires_grad of a tensor that it has used before");
   if (!effect(set, {tensor, name, flag})) return false;
   effects_.back().early = true;
   return true;
+}
+
+// A tensor that the call made: the replay tells autograd at the same place.
+bool Recorder::makesLeaf(PyObject* tensor, PyObject* flag) {
+  static PyObject* const require =
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(THPVariableClass), "requires_grad_");
+  if (speculative_) return stop("sets requires_grad of a tensor that it made");
+  if (!tape_.computed(THPVariable_Unpack(tensor))) return stop("sets requires_grad of a tensor that no operator made");
+  if (leaves_.insert(tensor).second) kept_.push_back(Ref::borrow(tensor));
+  if (!hosts(require, {tensor, flag}, nullptr)) return false;
+  hosted_->call->sets = hosted_->call->repeatable = true;
+  hosted(Py_None);
+  return !stopped_;
 }
 
 bool Recorder::classWrite(PyObject* type, PyObject* name, PyObject* value) {

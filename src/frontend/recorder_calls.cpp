@@ -63,6 +63,8 @@ bool isTensorMethod(PyObject* callable, const char* name) {
   return nameOf(callable) == name;
 }
 
+bool isLeaf(const at::Tensor& tensor) { return tensor.requires_grad() && tensor.is_leaf(); }
+
 // Of an exception: it keeps its arguments.
 bool initialisesException(PyObject* callable) {
   if (Py_IS_TYPE(callable, &PyWrapperDescr_Type)) {
@@ -115,6 +117,12 @@ void Recorder::gave(PyObject* callable, PyObject* result, size_t arguments) {
   if (isCached(callable)) {
     if (isTensor(result) && tape_.made(THPVariable_Unpack(result))) return;
     return noteFixed(result);
+  }
+  // Functions that make tensors tell autograd themselves.
+  if (isTensor(result) && isLeaf(THPVariable_Unpack(result)) && !leaves_.contains(result) &&
+      placeOf(result) == kInside && tape_.computed(THPVariable_Unpack(result))) {
+    makesLeaf(result, Py_True);
+    return;
   }
   if (PyType_Check(result) && !(callable == reinterpret_cast<PyObject*>(&PyType_Type) && arguments == 1)) {
     bool makes = PyCFunction_Check(callable) ||
