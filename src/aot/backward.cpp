@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/_sparse_coo_tensor_unsafe.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
@@ -9,6 +10,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "aot/twice.h"
+#include "aten/enums.h"
 #include "aten/trace_key.h"
 #include "runtime/interpreter.h"
 
@@ -77,6 +79,19 @@ at::Tensor Backward::asTold(size_t index, at::Tensor tangent) const {
   return copy.copy_(tangent);
 }
 
+// A tensor of these sizes and strides, for what is not there or may have been written. It holds nothing; it has memory
+// only if an operator imitates it (`aten::zero` copies what it is given, and then clears it).
+at::Tensor Backward::layoutOf(size_t parameter) const {
+  const ir::Value* value = plan_->cut.backward->top()->parameters()[parameter];
+  const ir::TensorType& type = *value->tensor();
+  runtime::Geometry geometry = runtime::geometryOf(type, saved_.symbols);
+  auto options = at::TensorOptions().dtype(aten::fromDType(type.dtype)).device(aten::fromDevice(type.device));
+  if (value->hasUses()) return at::empty_strided(geometry.sizes, geometry.strides, options);
+  at::Tensor layout = at::empty({0}, options);
+  layout.unsafeGetTensorImpl()->set_sizes_and_strides(geometry.sizes, geometry.strides);
+  return layout;
+}
+
 variable_list Backward::compiled(variable_list tangents, const std::vector<bool>& given,
                                  const std::vector<bool>& wanted) {
   const Joint& joint = plan_->joint;
@@ -90,14 +105,17 @@ variable_list Backward::compiled(variable_list tangents, const std::vector<bool>
   const Plan::Backward& part = plan_->backward(given, wanted);
   for (size_t i = 0; i < plan_->savedTensors; ++i) {
     const std::optional<size_t>& primal = plan_->cut.saved[i].primal;
-    inputs.emplace_back();
+    inputs.push_back(part.imitates[i] ? layoutOf(i) : at::Tensor());
     if (!part.reads[i]) continue;
     inputs.back() = (primal ? saved_.primals[*primal] : saved_.tensors[i]).unpack(getptr());
     if (plan_->detaches) inputs.back() = inputs.back().detach();
   }
   inputs.resize(plan_->cut.saved.size());
   for (size_t i = 0; i < tangents.size(); ++i) {
-    inputs.push_back(given[i] ? asTold(i, std::move(tangents[i])) : at::Tensor());
+    size_t parameter = plan_->cut.saved.size() + i;
+    inputs.push_back(given[i]                   ? asTold(i, std::move(tangents[i]))
+                     : part.imitates[parameter] ? layoutOf(parameter)
+                                                : at::Tensor());
   }
   tangents.clear();
   // Nobody will come again: what was saved is let go when it has been used.

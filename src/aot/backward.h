@@ -39,6 +39,7 @@ class Backward final : public torch::autograd::Node {
   torch::autograd::variable_list followed(const torch::autograd::variable_list& tangents);
   void write(const torch::autograd::variable_list& contents) const;
   void makeSparse(torch::autograd::variable_list& gradients) const;
+  at::Tensor layoutOf(size_t parameter) const;
   at::Tensor asTold(size_t index, at::Tensor tangent) const;
   void free();
 

@@ -69,6 +69,7 @@ class JointCapture {
     }
     aliases.find(outputs);
     results_ = aliases.results;
+    visibleResults_ = results_.size();
     contents_ = aliases.results;
     for (const at::Tensor& result : results_) noteResult(result);
     noteVisibleWrites(aliases);
@@ -433,6 +434,12 @@ class JointCapture {
     reads_.emplace(trace(), trace().graph().top()->parameters().size(), joint_.forwardNodes);
     for (size_t i = 0; i < standIns_.size(); ++i) reads_->addVisible(standIns_[i], {false, i});
     for (size_t i = 0; i < results_.size(); ++i) reads_->addVisible(results_[i], {true, i});
+    for (size_t i = 0; i < standIns_.size(); ++i) {
+      bool counts = standIns_[i].defined() && standIns_[i].has_storage();
+      joint_.callerCounters.push_back(counts ? reads_->counterOf(standIns_[i]) : VersionCheck::Counter{false, i});
+    }
+    // Behind these are contents that are written into tensors of the caller's.
+    for (size_t i = 0; i < visibleResults_; ++i) joint_.resultCounters.push_back(reads_->counterOf(results_[i]));
     trace().observeReads([this](const at::Tensor& read) { reads_->note(read); });
   }
 
@@ -478,6 +485,7 @@ class JointCapture {
   std::vector<size_t> moved_;         // callers that see other memory after the call
   std::vector<Edge> leaves_;          // of leaves that the function makes and gives
   std::vector<at::Tensor> results_;   // whose history counts
+  size_t visibleResults_ = 0;         // of them: those that the caller gets
   std::vector<at::Tensor> contents_;  // what the graph returns for them
   std::vector<ir::Value*> tangents_;
   torch::autograd::variable_list gradients_;

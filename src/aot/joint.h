@@ -126,6 +126,8 @@ struct Joint {
   std::vector<BackwardWrite> backwardWrites;
 
   std::vector<VersionCheck> checks;  // in a backward, in the order in which eager mode makes them
+  // In training, by tensor of the caller and by result that the caller gets: the first one that counts writes with it.
+  std::vector<VersionCheck::Counter> callerCounters, resultCounters;
 
   // After a run, in this order: writes that autograd does not see, `early` steps, writes it sees, version counters,
   // `late` steps.

@@ -2,7 +2,9 @@
 
 #include <ATen/Context.h>
 
+#include "aot/version_checks.h"
 #include "aot/zero_tangents.h"
+#include "autograd/imitated.h"
 #include "ops/view_inverse.h"
 #include "passes/pass.h"
 
@@ -62,7 +64,8 @@ Plan::Plan(Joint given, const autograd::PartitionOptions& options)
   bool mayDropCopies = !joint.training || options.strategy == autograd::Strategy::MinCut;
   optimize(whole, mayDropCopies ? kPasses : kKeepingCopies);
   if (joint.training) {
-    autograd::Joint layout{joint.primals, whole.top()->parameters().size() - joint.primals, joint.results.size()};
+    autograd::Joint layout{joint.primals, whole.top()->parameters().size() - joint.primals, joint.results.size(),
+                           writableAfter(joint)};
     auto made = autograd::partition(whole, layout, options);
     if (const auto* why = std::get_if<std::string>(&made)) throw NotAheadOfTime(*why);
     cut = std::move(std::get<autograd::Cut>(made));
@@ -103,15 +106,20 @@ void Plan::setBackward(Executable whole, Maker maker) {
   if (whole) {
     std::vector<bool> given(cut.backward->top()->parameters().size() - cut.saved.size(), true);
     std::vector<bool> wanted(joint.gradientOf.size(), true);
-    backwards_.emplace(std::pair(given, wanted), Backward{nullptr, std::move(whole), readsOf(*cut.backward)});
+    Backward part{nullptr, std::move(whole), {}, {}};
+    noteReads(part, *cut.backward);
+    backwards_.emplace(std::pair(given, wanted), std::move(part));
   }
 }
 
-std::vector<bool> Plan::readsOf(const ir::Graph& backward) const {
-  std::vector<bool> reads(savedTensors, true);
-  if (symbolic) return reads;  // for their sizes too
-  for (size_t i = 0; i < savedTensors; ++i) reads[i] = backward.top()->parameters()[i]->hasUses();
-  return reads;
+void Plan::noteReads(Backward& part, const ir::Graph& graph) const {
+  for (const ir::Value* parameter : graph.top()->parameters()) {
+    bool reads = false;
+    for (const ir::Use* use = parameter->firstUse(); use; use = use->next)
+      reads |= autograd::readsData(*use->user, parameter);
+    part.reads.push_back(reads);
+    part.imitates.push_back(!reads && (symbolic || parameter->hasUses()));
+  }
 }
 
 const Plan::Backward& Plan::backward(const std::vector<bool>& given, const std::vector<bool>& wanted) const {
@@ -132,7 +140,7 @@ const Plan::Backward& Plan::backward(const std::vector<bool>& given, const std::
   if (some || !all(given)) made.graph = partOf(*cut.backward, cut.saved.size(), given, key.second);
   const ir::Graph& used = made.graph ? *made.graph : *cut.backward;
   made.run = maker_ ? maker_(used) : interpreted(used);
-  made.reads = readsOf(used);
+  noteReads(made, used);
   return backwards_.emplace(std::move(key), std::move(made)).first->second;
 }
 

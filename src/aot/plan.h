@@ -47,13 +47,14 @@ class Plan {
   struct Backward {
     std::shared_ptr<const ir::Graph> graph;  // if it is not the whole one
     Executable run;
-    std::vector<bool> reads;  // by saved tensor
+    // By parameter: is its data read? If not, is it needed for its layout?
+    std::vector<bool> reads, imitates;
   };
   const Backward& backward(const std::vector<bool>& given, const std::vector<bool>& wanted) const;
 
  private:
   Executable interpreted(const ir::Graph& graph) const;
-  std::vector<bool> readsOf(const ir::Graph& backward) const;
+  void noteReads(Backward& part, const ir::Graph& graph) const;
 
   Maker maker_;
   mutable std::mutex lock_;

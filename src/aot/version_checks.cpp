@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -77,6 +78,14 @@ void SavedReads::note(const at::Tensor& read) {
   reads_.push_back({torch::autograd::get_current_node().get(), std::move(check)});
 }
 
+VersionCheck::Counter SavedReads::counterOf(const at::Tensor& visible) const {
+  const auto& onMemory = visible_.at(visible.storage().unsafeGetStorageImpl());
+  return std::find_if(
+             onMemory.begin(), onMemory.end(),
+             [&](const auto& each) { return each.first.is_same(visible) || sharesVersion(each.first, visible); })
+      ->second;
+}
+
 std::vector<VersionCheck> SavedReads::checks(const Paths& paths) const {
   std::vector<VersionCheck> out;
   std::set<std::pair<const torch::autograd::Node*, VersionCheck::Counter>> done;
@@ -85,6 +94,35 @@ std::vector<VersionCheck> SavedReads::checks(const Paths& paths) const {
     out.push_back(read.check);
     out.back().tangents = paths.tangents(read.reader);
     out.back().gradients = paths.gradients(read.reader);
+  }
+  return out;
+}
+
+std::vector<autograd::Writable> writableAfter(const Joint& joint) {
+  std::map<VersionCheck::Counter, autograd::Writable> byCounter;
+  std::set<VersionCheck::Counter> written;
+  for (size_t i = 0; i < joint.callerCounters.size(); ++i) {
+    if (joint.versions[i] != 0) written.insert(joint.callerCounters[i]);
+  }
+  for (const Write& write : joint.writes) {
+    if (write.caller < joint.callerCounters.size()) written.insert(joint.callerCounters[write.caller]);
+  }
+  for (size_t i = 0; i < joint.primals; ++i) {
+    size_t caller = joint.sources[i].caller;
+    // What only the backward met is read as it is then, in eager mode too.
+    if (caller >= joint.callerCounters.size()) continue;
+    // Of what the function writes a copy is kept.
+    if (!written.contains(joint.callerCounters[caller])) byCounter[joint.callerCounters[caller]].primals.push_back(i);
+  }
+  for (size_t i = 0; i < joint.resultCounters.size(); ++i) {
+    if (!joint.results[i].isInput) byCounter[joint.resultCounters[i]].results.push_back(i);
+  }
+  std::vector<autograd::Writable> out;
+  for (auto& [counter, writable] : byCounter) {
+    for (const VersionCheck& check : joint.checks) {
+      if (check.counter == counter) writable.reads.push_back({check.tangents, check.gradients});
+    }
+    out.push_back(std::move(writable));
   }
   return out;
 }

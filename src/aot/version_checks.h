@@ -9,6 +9,7 @@
 
 #include "aot/joint.h"
 #include "aot/paths.h"
+#include "autograd/partition.h"
 
 namespace saker::aot {
 
@@ -22,6 +23,8 @@ class SavedReads {
   // A tensor that the caller sees after the call.
   void addVisible(const at::Tensor& tensor, VersionCheck::Counter counter);
   void note(const at::Tensor& read);
+  // The first visible tensor that counts writes with this one, which is visible too.
+  VersionCheck::Counter counterOf(const at::Tensor& visible) const;
   void clear() { reads_.clear(); }
   std::vector<VersionCheck> checks(const Paths& paths) const;
 
@@ -37,6 +40,9 @@ class SavedReads {
   std::unordered_map<const c10::StorageImpl*, std::vector<std::pair<at::Tensor, VersionCheck::Counter>>> visible_;
   std::vector<Read> reads_;
 };
+
+// What the caller can write to after a call, and where eager mode would notice it.
+std::vector<autograd::Writable> writableAfter(const Joint& joint);
 
 // Version counters as a call leaves them.
 class Versions {

@@ -1,5 +1,6 @@
 #include "aot/zero_tangents.h"
 
+#include "autograd/imitated.h"
 #include "ir/clone.h"
 #include "ops/builder.h"
 #include "passes/pass.h"
@@ -24,6 +25,10 @@ class ZeroPropagation {
       next = node->next();
       node->isReturn() ? finish(node) : visit(node);
     }
+    // Whatever they do or draw: eager mode does not run them.
+    for (; !idle_.empty(); idle_.pop_back()) {
+      if (!idle_.back()->hasUsedResults()) graph_.erase(idle_.back());
+    }
   }
 
  private:
@@ -32,7 +37,9 @@ class ZeroPropagation {
 
   void visit(ir::Node* node) {
     size_t linear = 0, zero = 0;
-    for (const ir::Use& use : node->operands()) {
+    // A tangent that is not there still has a layout.
+    size_t first = autograd::isFactory(*node) ? 1 : 0;
+    for (const ir::Use& use : node->operands().subspan(std::min(first, node->operandCount()))) {
       linear += isLinear(use.value);
       zero += isZero(use.value);
     }
@@ -40,10 +47,11 @@ class ZeroPropagation {
     if (!zero) return;
     if (zero == linear) {
       for (size_t i = 0; i < node->resultCount(); ++i) zero_[node->result(i)->id()] = true;
+      idle_.push_back(node);
       return;
     }
     if (becomesOperand(node)) return;
-    for (size_t i = 0; i < node->operandCount(); ++i) {
+    for (size_t i = first; i < node->operandCount(); ++i) {
       if (isZero(node->operand(i))) graph_.setOperand(node, i, zerosLike(node->operand(i), node));
     }
   }
@@ -81,6 +89,7 @@ class ZeroPropagation {
 
   ir::Graph& graph_;
   std::vector<bool> zero_, linear_;  // by value
+  std::vector<ir::Node*> idle_;      // that only missing tangents lead to
 };
 
 }  // namespace
@@ -94,7 +103,7 @@ std::unique_ptr<ir::Graph> partOf(const ir::Graph& backward, size_t firstTangent
   ZeroPropagation(*graph, firstTangent, given).run();
   passes::RunOptions options;
   options.verify = false;
-  passes::run(*graph, "dce", options);
+  passes::run(*graph, "dce-errors", options);  // in eager mode what nobody asks for does not run, and does not raise
   return graph;
 }
 

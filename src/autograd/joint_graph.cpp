@@ -59,6 +59,7 @@ JointGraph::JointGraph(ir::Graph& graph, const Joint& layout, std::optional<cons
       places_(graph.nodeLimit()),
       values_(graph.valueLimit()),
       memory_(graph.valueLimit()),
+      known_(graph.valueLimit()),
       holder_(graph.valueLimit()),
       forwardWrites_(graph.valueLimit()),
       backwardWrites_(graph.valueLimit()),
@@ -95,7 +96,7 @@ void JointGraph::eachWritten(const ir::Node* node, F&& f) const {
 
 // Values are numbered in their order, so the smallest of those that share memory is the one that was made first.
 void JointGraph::followMemory() {
-  for (uint32_t i = 0; i < memory_.size(); ++i) memory_[i] = holder_[i] = i;
+  for (uint32_t i = 0; i < memory_.size(); ++i) memory_[i] = known_[i] = holder_[i] = i;
   for (size_t place = 0; place < nodes_.size(); ++place) {
     const ir::Node* node = nodes_[place];
     const ops::Operator* op = ops::of(node);
@@ -105,7 +106,8 @@ void JointGraph::followMemory() {
       for (size_t i = 0; i < node->resultCount(); ++i) {
         const ir::Value* result = node->result(i);
         if (!result->tensor()) continue;
-        unite(input->id(), result->id());
+        unite(memory_, input->id(), result->id());
+        if (op) unite(known_, input->id(), result->id());
         if (surely) holder_[result->id()] = holder_[input->id()];
       }
     };
@@ -219,15 +221,15 @@ void JointGraph::checkOrder() {
   }
 }
 
-uint32_t JointGraph::find(uint32_t value) const {
-  while (memory_[value] != value) value = memory_[value] = memory_[memory_[value]];
+uint32_t JointGraph::find(Classes& classes, uint32_t value) {
+  while (classes[value] != value) value = classes[value] = classes[classes[value]];
   return value;
 }
 
-void JointGraph::unite(uint32_t a, uint32_t b) {
-  a = find(a);
-  b = find(b);
-  memory_[std::max(a, b)] = std::min(a, b);
+void JointGraph::unite(Classes& classes, uint32_t a, uint32_t b) {
+  a = find(classes, a);
+  b = find(classes, b);
+  classes[std::max(a, b)] = std::min(a, b);
 }
 
 std::vector<ir::Value*> JointGraph::returned(size_t from, size_t to) const {

@@ -52,6 +52,8 @@ class JointGraph {
 
   // The value whose memory this one lies in: itself, if it has memory of its own.
   const ir::Value* holderOf(const ir::Value* value) const { return values_[holder_[value->id()]]; }
+  // Equal for values that may share memory, as far as operators are known.
+  uint32_t knownMemory(const ir::Value* value) const { return find(known_, value->id()); }
   bool forwardWrites(const ir::Value* value) const { return forwardWrites_[find(value->id())]; }
   bool backwardWrites(const ir::Value* value) const { return backwardWrites_[find(value->id())]; }
 
@@ -97,8 +99,10 @@ class JointGraph {
   void findBackward();
   void checkOrder();
   std::vector<ir::Value*> returned(size_t from, size_t to) const;
-  uint32_t find(uint32_t value) const;
-  void unite(uint32_t a, uint32_t b);
+  using Classes = std::vector<uint32_t>;  // by value id: a smaller value of the same class, or itself
+  static uint32_t find(Classes& classes, uint32_t value);
+  static void unite(Classes& classes, uint32_t a, uint32_t b);
+  uint32_t find(uint32_t value) const { return find(memory_, value); }
   template <typename F>
   void eachWritten(const ir::Node* node, F&& f) const;
   uint64_t elementsOf(const ir::TensorType& type) const;
@@ -109,7 +113,8 @@ class JointGraph {
   std::vector<ir::Node*> nodes_;
   std::vector<uint32_t> places_;           // by node id
   std::vector<ir::Value*> values_;         // by value id
-  mutable std::vector<uint32_t> memory_;   // by value id: a smaller value that may share its memory, or itself
+  mutable Classes memory_;                 // values that may share memory
+  mutable Classes known_;                  // the same, if operators that are not known share none
   std::vector<uint32_t> holder_;           // by value id
   std::vector<bool> onTangents_, pinned_;  // by place
   std::vector<bool> inForward_, inBackward_;

@@ -10,16 +10,15 @@
 namespace saker::autograd {
 namespace {
 
-using Saved = std::vector<ir::Value*>;
-
 class Budget {
  public:
-  explicit Budget(const JointGraph& joint) : joint_(joint), bans_(findBans(joint)), costs_(savingCosts(joint)) {
+  Budget(const JointGraph& joint, const Exposure& exposure)
+      : joint_(joint), exposure_(exposure), bans_(findBans(joint)), costs_(savingCosts(joint)) {
     unsavable_ = findUnsavable(joint, bans_);
     forbid();
   }
 
-  std::variant<Saved, std::string> asAsked() {
+  std::variant<Choice, std::string> asAsked() {
     plainCosts();
     std::vector<bool> banned(bans_.size());
     for (size_t place = 0; place < bans_.size(); ++place) {
@@ -29,18 +28,18 @@ class Budget {
     return cut(banned);
   }
 
-  std::variant<Saved, std::string> within(double budget) {
+  std::variant<Choice, std::string> within(double budget) {
     if (budget >= 1) return cut(from(Ban::Soft));
-    std::variant<Saved, std::string> fastest = cut(from(Ban::Soft));
+    std::variant<Choice, std::string> fastest = cut(from(Ban::Soft));
     if (std::holds_alternative<std::string>(fastest)) return fastest;
     // Now bytes count, not time.
     plainCosts();
-    Saved smallest = std::get<Saved>(cut(from(Ban::Never)));
-    uint64_t least = joint_.bytesOf(smallest), most = joint_.bytesOf(std::get<Saved>(fastest));
+    Choice smallest = std::get<Choice>(cut(from(Ban::Never)));
+    uint64_t least = bytesOf(joint_, smallest), most = bytesOf(joint_, std::get<Choice>(fastest));
     if (budget <= 0 || most <= least) return most <= least ? fastest : smallest;
     uint64_t room = least + static_cast<uint64_t>(budget * static_cast<double>(most - least));
-    Saved light = std::get<Saved>(cut(from(Ban::Heavy)));
-    if (joint_.bytesOf(light) <= room) return light;
+    Choice light = std::get<Choice>(cut(from(Ban::Heavy)));
+    if (bytesOf(joint_, light) <= room) return light;
     return weigh(least, room, std::move(smallest));
   }
 
@@ -50,7 +49,9 @@ class Budget {
     for (size_t i = 0; i < bans_.size(); ++i) banned[i] = bans_[i] >= weakest;
     return banned;
   }
-  std::variant<Saved, std::string> cut(const std::vector<bool>& banned) const { return minCut(joint_, banned, costs_); }
+  std::variant<Choice, std::string> cut(const std::vector<bool>& banned) const {
+    return minCut(joint_, exposure_, banned, costs_);
+  }
 
   void forbid() {
     for (size_t i = 0; i < costs_.size(); ++i) {
@@ -72,7 +73,7 @@ class Budget {
 
   // Which heavy operators are kept. What the others need must be saved too, and they may share it, so what a choice
   // takes is seen only by cutting: the room for the choice shrinks until it fits.
-  Saved weigh(uint64_t least, uint64_t room, Saved smallest) {
+  Choice weigh(uint64_t least, uint64_t room, Choice smallest) {
     std::vector<size_t> places;
     std::vector<Item> items;
     for (size_t place = 0; place < bans_.size(); ++place) {
@@ -88,14 +89,15 @@ class Budget {
       std::vector<bool> kept = knapsack(items, choice);
       std::vector<bool> banned = from(Ban::Never);
       for (size_t i = 0; i < places.size(); ++i) banned[places[i]] = kept[i];
-      Saved saved = std::get<Saved>(cut(banned));
-      if (joint_.bytesOf(saved) <= room) return saved;
+      Choice saved = std::get<Choice>(cut(banned));
+      if (bytesOf(joint_, saved) <= room) return saved;
     }
     return smallest;
   }
 
   static constexpr int kAttempts = 8;
   const JointGraph& joint_;
+  const Exposure& exposure_;
   std::vector<Ban> bans_;
   std::vector<double> costs_;
   std::vector<bool> unsavable_;  // by value id
@@ -103,10 +105,12 @@ class Budget {
 
 }  // namespace
 
-std::variant<Saved, std::string> minCutAsAsked(const JointGraph& joint) { return Budget(joint).asAsked(); }
+std::variant<Choice, std::string> minCutAsAsked(const JointGraph& joint, const Exposure& exposure) {
+  return Budget(joint, exposure).asAsked();
+}
 
-std::variant<Saved, std::string> minCutWithin(const JointGraph& joint, double memoryBudget) {
-  return Budget(joint).within(memoryBudget);
+std::variant<Choice, std::string> minCutWithin(const JointGraph& joint, const Exposure& exposure, double memoryBudget) {
+  return Budget(joint, exposure).within(memoryBudget);
 }
 
 }  // namespace saker::autograd

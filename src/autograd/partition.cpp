@@ -6,30 +6,74 @@
 #include "autograd/min_cut.h"
 #include "autograd/split.h"
 #include "ir/clone.h"
+#include "ops/builder.h"
 #include "passes/pass.h"
 
 namespace saker::autograd {
 namespace {
 
 // Forward values that something outside of the forward reads.
-std::vector<ir::Value*> savedByDefault(const JointGraph& joint) {
-  std::vector<bool> seen(joint.graph().valueLimit());
-  std::vector<ir::Value*> saved;
-  auto read = [&](ir::Value* value) {
+Choice savedByDefault(const JointGraph& joint, const Exposure& exposure) {
+  std::vector<bool> isBanned(joint.nodes().size());
+  for (size_t place = 0; place < isBanned.size(); ++place) isBanned[place] = joint.inForward(place);
+  LateReads late = exposure.find(isBanned);
+  std::vector<bool> seen(joint.graph().valueLimit()), needed(isBanned.size());
+  std::vector<size_t> copies(seen.size(), SIZE_MAX);
+  Choice choice;
+  auto copy = [&](ir::Value* value, size_t reader) {
+    size_t& number = copies[value->id()];
+    if (number == SIZE_MAX) {
+      number = choice.copied.size();
+      choice.copied.push_back({value, {}});
+    }
+    choice.copied[number].readers.push_back(reader);
+  };
+  auto read = [&](ir::Value* value, size_t reader) {
+    if (late.needsCopy(value, reader)) return copy(value, reader);
     // A view of what is copied because the forward writes it is made anew, from the copy.
     while (!value->isParameter() && joint.mustCopy(value) && joint.isView(joint.definedAt(value))) {
       value = value->def()->operand(0);
     }
     bool ofForward = value->isParameter() ? joint.isPrimal(value) : joint.inForward(joint.definedAt(value));
+    if (!ofForward && !value->isParameter()) needed[joint.definedAt(value)] = true;
     if (!ofForward || seen[value->id()]) return;
     seen[value->id()] = true;
-    saved.push_back(value);
+    choice.saved.push_back(value);
   };
-  for (size_t place = 0; place < joint.nodes().size(); ++place) {
-    if (!joint.inForward(place)) joint.eachInput(joint.nodes()[place], read);
+  for (ir::Value* gradient : joint.gradients()) read(gradient, joint.nodes().size());
+  for (size_t place = joint.nodes().size(); place-- > 0;) {
+    if (joint.inForward(place) || !(needed[place] || joint.inBackward(place))) continue;
+    joint.eachInput(joint.nodes()[place], [&](ir::Value* value) { read(value, place); });
   }
-  for (ir::Value* gradient : joint.gradients()) read(gradient);
-  return saved;
+  return choice;
+}
+
+void readInstead(ir::Graph& graph, ir::Node* node, const ir::Value* value, ir::Value* copy) {
+  for (size_t i = 0; i < node->operandCount(); ++i) {
+    if (node->operand(i) == value) graph.setOperand(node, i, copy);
+  }
+  for (ir::Region* body : node->regions()) {
+    for (ir::Node* inner = body->first(); inner; inner = inner->next()) readInstead(graph, inner, value, copy);
+  }
+}
+
+// Writes the copies into the graph, where their readers read them: then they are values like others.
+void makeCopies(const JointGraph& joint, Choice& choice) {
+  ir::Graph& graph = joint.graph();
+  ir::Node* end = graph.top()->terminator();
+  for (const Choice::Copied& copied : choice.copied) {
+    ir::Value* value = copied.value;
+    ops::Builder build(graph, graph.top(), value->def() ? value->def()->next() : graph.top()->first());
+    ir::Value* copy = build.call("aten::clone", {ir::Arg::value(value), ir::Arg::none()});
+    if (!value->name().empty()) graph.setName(copy, std::string(value->name()) + "_copy");
+    for (size_t reader : copied.readers) {
+      for (size_t i = joint.layout().forwardResults; reader == joint.nodes().size() && i < end->args().size(); ++i) {
+        if (end->arg(i).isValue() && end->arg(i).toValue() == value) graph.setArg(end, i, ir::Arg::value(copy));
+      }
+      if (reader < joint.nodes().size()) readInstead(graph, joint.nodes()[reader], value, copy);
+    }
+    choice.saved.push_back(copy);
+  }
 }
 
 std::optional<std::string> badLayout(const ir::Graph& joint, const Joint& layout) {
@@ -67,16 +111,19 @@ std::variant<Cut, std::string> partition(const ir::Graph& joint, const Joint& la
   freeImitated(first);
   JointGraph analysed(*graph, layout, backwardStart);
   if (analysed.error()) return *analysed.error();
-  std::vector<ir::Value*> saved = savedByDefault(analysed);
+  Exposure exposure(analysed);
+  Choice choice = savedByDefault(analysed, exposure);
   if (options.strategy == Strategy::MinCut || checkpoints) {
-    auto chosen =
-        options.strategy == Strategy::MinCut ? minCutWithin(analysed, options.memoryBudget) : minCutAsAsked(analysed);
+    auto chosen = options.strategy == Strategy::MinCut ? minCutWithin(analysed, exposure, options.memoryBudget)
+                                                       : minCutAsAsked(analysed, exposure);
     if (std::string* error = std::get_if<std::string>(&chosen)) return *error;
     // Time counts in the choice too, so that it may save more bytes than the simple rule, which computes nothing again.
-    std::vector<ir::Value*>& cut = std::get<std::vector<ir::Value*>>(chosen);
-    if (checkpoints || analysed.bytesOf(cut) <= analysed.bytesOf(saved)) saved = std::move(cut);
+    Choice& cut = std::get<Choice>(chosen);
+    if (checkpoints || bytesOf(analysed, cut) <= bytesOf(analysed, choice)) choice = std::move(cut);
   }
-  return split(analysed, std::move(saved));
+  if (choice.copied.empty()) return split(analysed, std::move(choice.saved));
+  makeCopies(analysed, choice);
+  return split(JointGraph(*graph, layout, backwardStart), std::move(choice.saved));
 }
 
 }  // namespace saker::autograd

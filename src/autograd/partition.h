@@ -15,12 +15,23 @@
 
 namespace saker::autograd {
 
+// Memory that may be written between forward and backward by whoever has these tensors. The backward reads it as it is
+// only where these reads are: there it is noticed if it was written. Elsewhere it gets a copy, or what follows from it.
+struct Writable {
+  std::vector<size_t> primals, results;
+  struct Read {
+    std::vector<bool> tangents, gradients;  // for each of these tangents, in each of these gradients
+  };
+  std::vector<Read> reads;
+};
+
 // How a joint graph is laid out: its parameters are primals, then tangents; it returns forward results, then gradients
 // (None where there is none). It is functional but for copies into primals at its end, which belong to the forward.
 struct Joint {
   size_t primals = 0;
   size_t tangents = 0;
   size_t forwardResults = 0;
+  std::vector<Writable> writable = {};  // other memory stays as it is
 };
 
 enum class Strategy : uint8_t {

@@ -1,20 +1,16 @@
 // What the minimum cut saves and computes again; random joint graphs.
 #include "autograd/partition.h"
 
-#include <algorithm>
-
 #include "ir/print.h"
-#include "ops/builder.h"
 #include "partition_check.h"
-#include "random_graph.h"
+#include "random_joint.h"
 
 namespace saker::autograd {
 namespace {
 
-using ir::Arg;
-using ir::Value;
 using testing::count;
 using testing::cutAndCompare;
+using testing::RandomJoint;
 using testing::read;
 using testing::savedNames;
 
@@ -185,92 +181,6 @@ TEST(MinCut, BudgetsGoFromFastToSmall) {
   }
   EXPECT_EQ(last, 0u);
 }
-
-// A program of operators of all classes with symbolic sizes, then a backward that reads any of it.
-class RandomJoint {
- public:
-  explicit RandomJoint(uint64_t seed) : random_(seed) {}
-
-  std::unique_ptr<ir::Graph> make(Joint& layout) {
-    auto context = std::make_shared<ir::Context>(ops::lookup);
-    auto graph = std::make_unique<ir::Graph>(context);
-    ir::Int rows = random_.chance(50) ? context->symbols().symbol("s0", sym::Range::size(), 6) : ir::Int(6);
-    ir::TensorSpec spec;
-    spec.sizes = {rows, rows};
-    spec.strides = {rows, 1};
-    const ir::Type* type = context->types().tensor(spec);
-    layout.primals = 1 + random_.below(3);
-    layout.tangents = 1 + random_.below(2);
-    std::vector<Value*> primals, tangents, forward;
-    for (size_t i = 0; i < layout.primals; ++i) primals.push_back(graph->addParameter(graph->top(), type));
-    for (size_t i = 0; i < layout.tangents; ++i) tangents.push_back(graph->addParameter(graph->top(), type));
-    forward = primals;
-    ops::Builder build(*graph, graph->top(), nullptr);
-    for (size_t i = 2 + random_.below(20); i > 0; --i) step(build, forward, forward);
-    std::vector<Arg> returned;
-    layout.forwardResults = 1 + random_.below(3);
-    for (size_t i = 0; i < layout.forwardResults; ++i) returned.push_back(Arg::value(random_.pick(forward)));
-    std::vector<Value*> backward = tangents, all = forward;
-    all.insert(all.end(), tangents.begin(), tangents.end());
-    for (size_t i = 2 + random_.below(20); i > 0; --i) {
-      // Some of it needs no tangent.
-      if (random_.chance(25)) {
-        step(build, forward, all);
-      } else {
-        step(build, all, backward);
-        all.push_back(backward.back());
-      }
-    }
-    if (random_.chance(30)) {
-      Value* now =
-          random_.pick(std::vector<Value*>(forward.begin(), forward.begin() + 1 + random_.below(forward.size())));
-      build.call("aten::copy_", {Arg::value(random_.pick(primals)), Arg::value(now), Arg::boolean(false)});
-    } else if (Value* primal = random_.pick(primals); random_.chance(20) && !isReturned(primal, returned)) {
-      Arg now = Arg::value(random_.pick(backward));
-      build.call("aten::copy_", {Arg::value(primal), now, Arg::boolean(false)});
-    }
-    for (size_t i = 0; i < layout.primals; ++i) {
-      returned.push_back(random_.chance(10) ? Arg::none() : Arg::value(random_.pick(backward)));
-    }
-    graph->appendReturn(graph->top(), returned);
-    return graph;
-  }
-
- private:
-  static bool isReturned(const Value* value, const std::vector<Arg>& returned) {
-    return std::any_of(returned.begin(), returned.end(), [&](const Arg& arg) { return arg.toValue() == value; });
-  }
-
-  void step(ops::Builder& build, const std::vector<Value*>& from, std::vector<Value*>& to) {
-    Arg a = Arg::value(random_.pick(from)), b = Arg::value(random_.pick(from));
-    switch (random_.below(10)) {
-      case 0:
-        return to.push_back(build.call("aten::mm", {a, b}));
-      case 1:
-        return to.push_back(build.call("aten::t", {a}));
-      case 2: {
-        Arg dims[] = {Arg::integer(1)};
-        Value* sum = build.call("aten::sum.dim_IntList", {a, Arg::list(dims), Arg::boolean(true), Arg::none()});
-        return to.push_back(build.call("aten::mul.Tensor", {b, Arg::value(sum)}));
-      }
-      case 3:
-        if (random_.chance(30)) {
-          Value* dropped = build.call("aten::native_dropout", {a, Arg::number(0.5), Arg::boolean(true)});
-          Arg mask = Arg::value(dropped->def()->result(1));
-          to.push_back(dropped);
-          return to.push_back(build.call("aten::mul.Tensor", {b, mask}));
-        }
-        return to.push_back(build.call("aten::zeros_like", {a, Arg(), Arg(), Arg(), Arg(), Arg()}));
-      case 4:
-      case 5:
-        return to.push_back(build.call("aten::mul.Tensor", {a, b}));
-      default:
-        return to.push_back(build.call(random_.chance(50) ? "aten::sin" : "aten::exp", {a}));
-    }
-  }
-
-  ir::testing::Random random_;
-};
 
 TEST(MinCut, RandomJointGraphsMeanTheSame) {
   for (size_t seed = 0; seed < 1500 * ir::testing::fuzzFactor(); ++seed) {
