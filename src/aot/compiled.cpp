@@ -165,7 +165,7 @@ class Call {
     edges.reserve(joint_.gradientOf.size());
     for (size_t i = 0; i < joint_.gradientOf.size(); ++i) {
       const at::Tensor& tensor = tensors_[joint_.gradientOf[i]];
-      if (joint_.isIndices(i)) {
+      if (joint_.isIndices(i) || !isReached(i)) {
         edges.emplace_back();
         continue;
       }
@@ -189,6 +189,11 @@ class Call {
     }
     saved_.symbols = symbols_;
     node_->save(std::move(saved_));
+  }
+
+  // An edge to a leaf fixes the sizes that its gradient must have: there is none where no gradient goes.
+  bool isReached(size_t gradient) const {
+    return std::any_of(joint_.reaches.begin(), joint_.reaches.end(), [&](const auto& to) { return to[gradient]; });
   }
 
   // What is saved of a result is what it is in the end, and not yet: views from before a write come first.
@@ -242,7 +247,10 @@ class Call {
 
   // With the strides it has, and what lies around it in memory if the function reads that too.
   at::Tensor copyOf(size_t primal) const {
-    const at::Tensor& tensor = primals_[primal];
+    auto gradient = std::find(joint_.gradientOf.begin(), joint_.gradientOf.end(), joint_.sources[primal].caller);
+    bool unreached =
+        gradient != joint_.gradientOf.end() && !isReached(static_cast<size_t>(gradient - joint_.gradientOf.begin()));
+    at::Tensor tensor = unreached ? primals_[primal].detach() : primals_[primal];
     bool expanded = at::has_internal_overlap(tensor) != at::MemOverlap::No;
     if (plan_->exactOffset[primal]) {
       at::Tensor copy = flat(tensor).clone().as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());

@@ -153,6 +153,23 @@ def test_memory_that_autograd_is_not_told_of() -> None:
     assert run(saker.aot_function(fn)) == run(fn)
 
 
+@pytest.mark.parametrize("partition", PARTITIONS)
+def test_a_leaf_that_is_transposed_and_not_differentiated(partition: str) -> None:
+    """Its gradient has the sizes that it has in the end."""
+
+    def fn(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.no_grad():
+            x.t_()
+        return x[0], y * 2
+
+    def run(call: Callable[..., Any]) -> list:
+        x, y = torch.ones(2, 3, requires_grad=True), torch.ones(2, 3, requires_grad=True)
+        view, product = call(x, y)
+        return [g.tolist() for g in torch.autograd.grad(view.sum() + product.sum(), [x, y])]
+
+    assert run(saker.aot_function(fn, partition_fn=partition)) == run(fn)
+
+
 def test_a_copy_of_an_argument_stays_one() -> None:
     """It is a copy that eager mode saves: the argument may be written."""
     got, expected = both(lambda x, y: (x.clone().sin() * y,), write_x, sum_grad(0), "default")
