@@ -16,6 +16,7 @@
 #include "aot/check.h"
 #include "aot/sharing.h"
 #include "aten/autograd_node.h"
+#include "aten/on_copies.h"
 #include "aten/trace_key.h"
 #include "runtime/interpreter.h"
 
@@ -118,6 +119,38 @@ class Call {
     for (size_t i = 0; i < joint_.versions.size(); ++i) {
       if (isCounted(i)) until_.emplace_back(i, tensors_[i]._version() + joint_.versions[i]);
     }
+    resultVersions_.reserve(joint_.results.size());
+    for (const Result& result : joint_.results) resultVersions_.push_back(result.versions);
+    std::vector<bool> moving(joint_.userWrites.empty() ? 0 : joint_.callers());
+    eachUserWrite([&](const VersionCheck::Counter& counter, size_t, size_t) {
+      if (!counter.isResult) moving[counter.number] = true;
+    });
+    for (size_t i = 0; i < moving.size(); ++i) {
+      if (moving[i] && !isCounted(i) && !tensors_[i].is_inference()) until_.emplace_back(i, tensors_[i]._version());
+    }
+  }
+
+  template <typename Visit>
+  void eachUserWrite(const Visit& visit) const {
+    for (size_t i = 0; i < joint_.userWrites.size(); ++i) {
+      for (size_t k = 0; k < joint_.userWrites[i].counters.size(); ++k) {
+        for (const VersionCheck::Counter& counter : joint_.userWrites[i].counters[k]) visit(counter, i, k);
+      }
+    }
+  }
+
+  // What the user's operators have counted beyond what was known.
+  void addMeasured(const aten::WriteMeter& meter) {
+    eachUserWrite([&](const VersionCheck::Counter& counter, size_t call, size_t copy) {
+      if (call >= meter.calls().size()) return;  // a back end has done otherwise
+      uint32_t known = joint_.userWrites[call].counted, now = meter.calls()[call].at(copy);
+      if (now <= known) return;
+      if (counter.isResult) {
+        resultVersions_[counter.number] += now - known;
+      } else {
+        for (auto& [caller, version] : until_) version += caller == counter.number ? now - known : 0;
+      }
+    });
   }
 
   void runForward(bool training) {
@@ -136,7 +169,9 @@ class Call {
       if (plan_->detaches) {
         for (at::Tensor& input : inputs) input = input.detach();
       }
+      aten::WriteMeter meter;
       returned = plan_->forward(std::move(inputs), {});
+      addMeasured(meter);
       for (size_t i = 0; i < joint_.results.size(); ++i) {
         if (joint_.results[i].isInput) returned[i] = returned[i].clone();
       }
@@ -201,7 +236,7 @@ class Call {
    public:
     explicit ResultsCounted(const Call& call) {
       for (size_t i = 0; i < call.joint_.results.size(); ++i) {
-        uint32_t versions = call.joint_.results[i].versions;
+        uint32_t versions = call.resultVersions_[i];
         if (versions == 0 || call.result(i).is_inference()) continue;
         c10::VariableVersion counter = call.result(i).unsafeGetTensorImpl()->version_counter();
         if (counter.current_version() >= versions) continue;
@@ -336,7 +371,7 @@ class Call {
     };
     for (auto [caller, version] : until_) moveTo(tensors_[caller], version);
     for (size_t i = 0; i < joint_.results.size(); ++i) {
-      if (joint_.results[i].versions && !result(i).is_inference()) moveTo(result(i), joint_.results[i].versions);
+      if (resultVersions_[i] && !result(i).is_inference()) moveTo(result(i), resultVersions_[i]);
     }
   }
 
@@ -346,6 +381,7 @@ class Call {
   std::vector<at::Tensor> primals_;
   sym::Assignment symbols_;
   std::vector<std::pair<size_t, int64_t>> until_;  // tensors of the caller, and the version they get
+  std::vector<uint32_t> resultVersions_;
   Backward::Saved saved_;
   decltype(aten::makeNode<Backward>(std::shared_ptr<const Plan>())) node_;  // in training
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "aot/sharing.h"
+#include "aten/on_copies.h"
+#include "autograd/checkpoint.h"
 #include "ir/clone.h"
 #include "ops/operator.h"
 #include "ops/view_inverse.h"
@@ -99,6 +101,10 @@ class Functional {
 
   void noteRandom() {
     for (const ir::Node* node = joint_.recording->graph->top()->first(); node; node = node->next()) {
+      if (aten::isOnCopies(node->op()->qualified) &&
+          autograd::checkpointOf(*node).kind != autograd::Checkpoint::Kind::None) {
+        throw NotAheadOfTime("a checkpoint runs an operator of the user's that writes a second time");
+      }
       joint_.random |= node->id() < joint_.forwardNodes && ops::of(node) && ops::of(node)->isRandom();
     }
   }
@@ -121,7 +127,10 @@ class Functional {
           if (primal != kNone) inForward[primal] = true;
           continue;
         }
-        if (primal == kNone || inForward[primal] || !mayWriteLater(primal)) {
+        // How far the user's operators move a version counter is not measured in a backward.
+        const ir::Node* from = node->operandCount() > 1 ? node->operand(1)->def() : nullptr;
+        bool user = from && aten::isOnCopies(from->op()->qualified);
+        if (user || primal == kNone || inForward[primal] || !mayWriteLater(primal)) {
           throw NotAheadOfTime("the backward writes to a tensor of the caller");
         }
         if (op->cost == ops::Cost::View)

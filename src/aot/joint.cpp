@@ -47,6 +47,7 @@ class JointCapture {
         shared_(findShared(arguments)),
         captured_(captured()),
         capture_(host, captured_, dynamic, memories_) {
+    trace().allowEager();
     makeStandIns();
   }
 
@@ -58,6 +59,7 @@ class JointCapture {
     } catch (...) {
       throw CallFailed(std::current_exception(), anythingWritten());
     }
+    if (!trace().onlyEager().empty()) throw NotAheadOfTime(trace().onlyEager());
     const std::vector<at::Tensor>& outputs = given.tensors;
     for (const c10::IValue& number : given.numbers) noteNumber(number);
     addClosed();
@@ -74,7 +76,10 @@ class JointCapture {
     for (const at::Tensor& result : results_) noteResult(result);
     noteVisibleWrites(aliases);
     joint_.forwardNodes = trace().graph().nodeLimit();
+    noteUserWrites();
     differentiate(outputs);
+    if (!trace().onlyEager().empty()) throw NotAheadOfTime(trace().onlyEager());
+    checkUserWrites();
     std::vector<c10::IValue> returned(contents_.begin(), contents_.end());
     for (const at::Tensor& gradient : gradients_) returned.emplace_back(gradient);
     std::vector<const ir::Value*> tangents(tangents_.begin(), tangents_.end());
@@ -178,6 +183,7 @@ class JointCapture {
   }
 
   bool anythingWritten() {
+    if (!trace().userWrites().empty()) return true;
     for (const at::Tensor& standIn : standIns_) {
       if (standIn.defined() && (standIn.is_inference() || standIn._version() != 0)) return true;
     }
@@ -305,6 +311,33 @@ class JointCapture {
       contents_.push_back(contentsOf(standIn));
       noteResult(standIn);
       joint_.results.back().versions = 0;
+    }
+  }
+
+  // Which counters of the caller's move when the user's operators run.
+  void noteUserWrites() {
+    for (const tracing::UserWrite& write : trace().userWrites()) {
+      Joint::UserWrite noted{write.counted, {}};
+      for (const at::Tensor& target : write.targets) {
+        std::vector<VersionCheck::Counter>& counters = noted.counters.emplace_back();
+        for (size_t i = 0; i < standIns_.size(); ++i) {
+          if (standIns_[i].defined() && sharesVersion(target, standIns_[i])) counters.push_back({false, i});
+        }
+        for (size_t i = 0; i < results_.size(); ++i) {
+          if (sharesVersion(target, results_[i])) counters.push_back({true, i});
+        }
+      }
+      joint_.userWrites.push_back(std::move(noted));
+    }
+  }
+
+  // What is not counted when it is recorded may not be counted at all: then eager mode's backward reads what it saved
+  // as it was written since. And what a backward moves is not measured.
+  void checkUserWrites() {
+    for (const tracing::UserWrite& write : trace().userWrites()) {
+      if (joint_.training && write.counted == 0) {
+        throw NotAheadOfTime("an operator of the user's writes unknown to autograd");
+      }
     }
   }
 

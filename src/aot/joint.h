@@ -50,6 +50,7 @@ struct Step {
   size_t source = 0;
   size_t target = 0;
   bool gradMode = true;
+  bool ownNode = false;  // of View: the views get a node of the compiled function (view_node.h)
 };
 
 // New contents of a tensor of the caller's.
@@ -124,6 +125,14 @@ struct Joint {
     uint32_t versions;  // how far the version counter moves
   };
   std::vector<BackwardWrite> backwardWrites;
+
+  // Calls of operators of the user's that write (aten/on_copies.h): how far they move version counters is known when
+  // they have run. By tensor that is written, the tensors that the caller sees and that count with it.
+  struct UserWrite {
+    uint32_t counted;  // of it, in versions
+    std::vector<std::vector<VersionCheck::Counter>> counters;
+  };
+  std::vector<UserWrite> userWrites;
 
   std::vector<VersionCheck> checks;  // in a backward, in the order in which eager mode makes them
   // In training, by tensor of the caller and by result that the caller gets: the first one that counts writes with it.

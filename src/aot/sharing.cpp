@@ -67,17 +67,6 @@ bool sameStorage(const at::Tensor& a, const at::Tensor& b) {
 }
 
 // Version counters have no identity that can be asked for: one is moved and put back.
-bool sharesVersion(const at::Tensor& a, const at::Tensor& b) {
-  if (a.is_inference() || b.is_inference()) return false;
-  c10::VariableVersion counter = a.unsafeGetTensorImpl()->version_counter();
-  uint32_t before = counter.current_version();
-  if (b._version() != static_cast<int64_t>(before)) return false;
-  counter.bump();
-  bool shared = b._version() != static_cast<int64_t>(before);
-  counter.set_version(static_cast<int64_t>(before));
-  return shared;
-}
-
 bool refusesWrites(const at::Tensor& tensor) {
   using torch::autograd::CreationMeta;
   const auto* meta = torch::autograd::impl::get_view_autograd_meta(tensor);

@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "aten/version_counter.h"
+
 namespace saker::aot {
 
 struct SharedArguments {
@@ -27,8 +29,7 @@ bool sameStorage(const at::Tensor& a, const at::Tensor& b);
 // Does one end in memory before the other begins?
 bool liesApart(const at::Tensor& a, const at::Tensor& b);
 
-// Does a write to one move the version of the other? Not for inference tensors.
-bool sharesVersion(const at::Tensor& a, const at::Tensor& b);
+using aten::sharesVersion;
 
 // Would autograd refuse an in-place operator that it follows?
 bool refusesWrites(const at::Tensor& tensor);

@@ -9,6 +9,7 @@
 #include "aten/autograd_node.h"
 #include "aten/convert.h"
 #include "aten/enums.h"
+#include "aten/version_counter.h"
 #include "capture/undo.h"
 
 namespace saker::tracing {
@@ -264,6 +265,22 @@ void Capture::collectGradients(std::vector<ir::Arg>& returned) {
   }
 }
 
+void Capture::noteUserWrites() {
+  for (const UserWrite& write : trace_->userWrites()) {
+    runtime::Program::UserWrite noted{write.counted, {}};
+    for (const at::Tensor& target : write.targets) {
+      std::vector<size_t>& parameters = noted.parameters.emplace_back();
+      for (size_t i = 0; i < program_->sources.size(); ++i) {
+        const runtime::Source& source = program_->sources[i];
+        bool closed = source.kind == runtime::Source::Kind::Closed;
+        const at::Tensor& tensor = closed ? source.tensor : wrapped_[source.argument];
+        if (aten::sharesVersion(target, tensor)) parameters.push_back(i);
+      }
+    }
+    program_->userWrites.push_back(std::move(noted));
+  }
+}
+
 std::unique_ptr<runtime::Program> Capture::finish(std::span<const c10::IValue> outputs) {
   auto held = trace_->lock();
   runtime::Program& program = *program_;
@@ -290,6 +307,7 @@ std::unique_ptr<runtime::Program> Capture::finish(std::span<const c10::IValue> o
     program.sources[input.value->index()] = {runtime::Source::Kind::Closed, 0, input.tensor, input.literal};
     program.closedWrites[input.value->index()] = trace_->undo().writesTo(input.tensor);
   }
+  noteUserWrites();
   trace_->graph().appendReturn(trace_->graph().top(), returned);
   program.objects = trace_->kept();
   program.gradModes = trace_->gradModes();

@@ -52,6 +52,7 @@ class Capture {
   const ir::TensorType* argumentType(size_t index, const at::Tensor& argument, std::span<const DynamicSize> dynamic);
   sym::Int dynamicSize(const DynamicSize& dynamic, int64_t example);
   void addSource(const ir::Value* parameter, runtime::Source source);
+  void noteUserWrites();
   void collectGradients(std::vector<ir::Arg>& returned);
   void leave();
 

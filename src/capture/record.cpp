@@ -10,6 +10,7 @@
 
 #include "aten/convert.h"
 #include "aten/enums.h"
+#include "aten/on_copies.h"
 #include "aten/torch_version.h"
 #include "capture/call.h"
 #include "capture/run_now.h"
@@ -221,8 +222,10 @@ class Recorder {
     return false;
   }
 
-  // An operator that the table does not know, in a capture: by its meta kernel, if its schema says that it only reads.
+  // An operator that the table does not know, in a capture: by its meta kernel.
   void recordUnknown(ValueConverter& converter) {
+    if (std::optional<std::string> why = whyNotBelowAutograd(call_)) trace_.noteOnlyEager(qualified() + ": " + *why);
+    if (isUserWrite(call_)) return recordUserWrite(converter);
     for (const c10::Argument& argument : call_.op.schema().arguments()) {
       if (argument.alias_info()) {
         throw ops::RefusalException{{ops::Reason::Unsupported,
@@ -244,9 +247,108 @@ class Recorder {
     }
     std::vector<aten::IntMeaning> meanings = aten::intMeanings(call_.op.schema());
     std::span<const ir::Arg> args = converter.arguments(meanings, call_.values);
+    append(trace_.context()->op(qualified()), args, outcome.inferred.results);
+  }
+
+  std::string qualified() const {
     const c10::OperatorName& name = call_.op.operator_name();
-    append(trace_.context()->op(name.overload_name.empty() ? name.name : name.name + "." + name.overload_name), args,
-           outcome.inferred.results);
+    return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+  }
+
+  // One that writes is recorded as one on copies, which are then copied to where they come from.
+  void recordUserWrite(ValueConverter& converter) {
+    UserWrite write = userWrite(call_);
+    if (std::optional<std::string> why = whyNotOnCopies(trace_, call_, write)) {
+      if (!trace_.mayBeEager()) throw ops::RefusalException{{ops::Reason::Unsupported, *why}};
+      trace_.noteOnlyEager(qualified() + ": " + *why);
+    }
+    if (trace_.readObserver()) eachTensor(call_.values, trace_.readObserver());
+    std::vector<const ir::Type*> types = freshResults();
+    size_t fresh = types.size();
+    for (const at::Tensor& target : write.targets) {
+      ir::TensorSpec copy(*trace_.valueOf(target)->tensor());
+      copy.offset = 0;
+      types.push_back(trace_.context()->types().tensor(copy));
+    }
+    std::vector<aten::IntMeaning> meanings = aten::intMeanings(call_.op.schema());
+    const ir::OpDef* def = trace_.context()->op(aten::onCopies(call_.op).operator_name().name);
+    ir::Node* node = insert(def, converter.arguments(meanings, call_.values), types);
+    for (size_t i = 0; i < write.targets.size(); ++i) copyBack(write, i, node->result(fresh + i));
+    pushBesideTargets(*node);
+    trace_.noteUserWrite(std::move(write));
+  }
+
+  // Of results that are none of what is written.
+  std::vector<const ir::Type*> freshResults() {
+    const std::vector<c10::Argument>& returns = call_.op.schema().returns();
+    auto isFresh = [](const c10::Argument& result) { return !result.alias_info(); };
+    if (std::none_of(returns.begin(), returns.end(), isFresh)) return {};
+    aten::Inference::Outcome outcome = trace_.inference().infer(*trace_.context(), call_.op, call_.values);
+    if (outcome.inferred.refusal) throw ops::RefusalException{*outcome.inferred.refusal};
+    ++trace_.stats().fallbacks;
+    std::span<const ir::Type* const> all = outcome.inferred.results;
+    std::vector<const ir::Type*> types;
+    size_t next = 0;
+    for (size_t i = 0; i < returns.size(); ++i) {
+      bool list = returns[i].type()->kind() == c10::TypeKind::ListType;
+      size_t count = list ? all.size() - (returns.size() - 1) : 1;
+      for (size_t k = 0; k < count; ++k, ++next) {
+        if (isFresh(returns[i])) types.push_back(all[next]);
+      }
+    }
+    return types;
+  }
+
+  // Autograd sees no such write in eager mode either.
+  void copyBack(const UserWrite& write, size_t target, ir::Value* contents) {
+    static const ops::Operator* copy = ops::find("aten::copy_");
+    const at::Tensor& tensor = write.targets[target];
+    ir::Value* into = trace_.valueOf(tensor);
+    const ir::Arg args[] = {ir::Arg::value(into), ir::Arg::value(contents), ir::Arg::boolean(false)};
+    const ir::Type* types[] = {into->type()};
+    ir::Node* node = insert(copy, args, types);
+    trace_.gradModes()[node->id()] = false;
+    trace_.noteWrite(tensor, write.counted);
+  }
+
+  void pushBesideTargets(const ir::Node& node) {
+    const c10::FunctionSchema& schema = call_.op.schema();
+    torch::jit::Stack results;
+    size_t next = 0, fresh = node.resultCount();
+    eachWritten([&](const at::Tensor&) { --fresh; });
+    for (const c10::Argument& returned : schema.returns()) {
+      if (returned.alias_info()) {
+        results.emplace_back(writtenAs(*returned.alias_info()));
+      } else if (returned.type()->kind() == c10::TypeKind::ListType) {
+        size_t others = static_cast<size_t>(std::count_if(schema.returns().begin(), schema.returns().end(),
+                                                          [](const c10::Argument& r) { return !r.alias_info(); }));
+        c10::List<at::Tensor> list;
+        for (size_t count = fresh - (others - 1); count > 0; --count) list.push_back(result(node, next++, -1, false));
+        results.emplace_back(std::move(list));
+      } else {
+        results.emplace_back(result(node, next++, -1, false));
+      }
+    }
+    call_.replaceWith(std::move(results));
+  }
+
+  template <typename Visit>
+  void eachWritten(const Visit& visit) const {
+    const std::vector<c10::Argument>& formals = call_.op.schema().arguments();
+    for (size_t i = 0; i < formals.size(); ++i) {
+      if (aten::isWritten(formals[i])) eachTensor(call_.values.subspan(i, 1), visit);
+    }
+  }
+
+  // The argument that a result is.
+  at::Tensor writtenAs(const c10::AliasInfo& alias) const {
+    const std::vector<c10::Argument>& formals = call_.op.schema().arguments();
+    for (size_t i = 0; i < formals.size(); ++i) {
+      bool same = formals[i].alias_info() && formals[i].alias_info()->beforeSets() == alias.beforeSets();
+      if (same && call_.values[i].isTensor()) return call_.values[i].toTensor();
+    }
+    throw ops::RefusalException{
+        {ops::Reason::Unsupported, "its result is an argument, which its schema does not name"}};
   }
 
   // What a factory takes from the surroundings is written down: they may be others when it runs.
@@ -262,12 +364,17 @@ class Recorder {
     return {copied, args.size()};
   }
 
-  void append(const ir::OpDef* def, std::span<const ir::Arg> args, std::span<const ir::Type* const> types) {
+  ir::Node* insert(const ir::OpDef* def, std::span<const ir::Arg> args, std::span<const ir::Type* const> types) {
     ++trace_.stats().recorded;
     const ir::Location* location = trace_.whereAmI();
     ir::Graph& graph = trace_.graph();
     ir::Node* node = graph.append(graph.top(), def, args, types, location);
     noteAutograd(*node, location);
+    return node;
+  }
+
+  void append(const ir::OpDef* def, std::span<const ir::Arg> args, std::span<const ir::Type* const> types) {
+    ir::Node* node = insert(def, args, types);
     if (trace_.readObserver()) eachTensor(call_.values, trace_.readObserver());
     const ops::Operator* op = ops::of(def);
     if (op && op->writes) {

@@ -11,6 +11,7 @@
 #include "aten/convert.h"
 #include "aten/enums.h"
 #include "aten/trace_key.h"
+#include "capture/user_write.h"
 #include "ops/operator.h"
 #include "support/check.h"
 
@@ -288,6 +289,11 @@ static bool setsGenerator(const c10::OperatorHandle& op) {
   return name == "saker::manual_seed" || name == "saker::set_rng_state";
 }
 
+// An operator of the user's that gives nothing else.
+static bool onlyWrites(const Call& call, const aten::Inference::Entry* entry) {
+  return !entry && call.op.schema().returns().empty() && isUserWrite(call);
+}
+
 bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
   constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
   if (writesAlias(call, entry)) {
@@ -296,7 +302,7 @@ bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
     spoil("gradients are computed inside of the function", nameOf(call.op));
   } else if (entry ? (entry->op->traits & never) != 0 && !setsMemory(call) : dependsOnData(call.op)) {
     spoil("its result or its size depends on data", nameOf(call.op));
-  } else if (!returnsTensors(call.op.schema()) && !setsGenerator(call.op)) {
+  } else if (!returnsTensors(call.op.schema()) && !setsGenerator(call.op) && !onlyWrites(call, entry)) {
     spoil("its result is no tensor", nameOf(call.op));
   } else {
     bool plain = true;
@@ -373,6 +379,7 @@ void Tape::perform(const Call& call, const aten::Inference::Entry* entry, void (
     spoil(refused.refusal.message, nameOf(call.op));
   }
   c10::SmallVector<Memory*, 2> written = memoriesWritten(call, entry);  // the run takes the arguments off the stack
+  userWrote_ |= !entry && isUserWrite(call);
   run(*this, call);
   if (!spoiled_) note(def, args, call, location, gradMode);
   for (Memory* memory : written) memory->written = recorded_;
@@ -445,6 +452,7 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
   program->context = context_;
   program->results = outputs.size();
   program->asRecorded = true;
+  program->userWrote = userWrote_;
   program->closedWrites.resize(inputs_.size());
   for (const Input& input : inputs_) {
     if (input.literal) {

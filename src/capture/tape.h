@@ -131,6 +131,7 @@ class Tape {
   };
   std::optional<Expected> expected_;
   bool gradients_ = false;
+  bool userWrote_ = false;
   std::optional<std::string> spoiled_;
   const ir::Location* spoiledAt_ = nullptr;
   size_t recorded_ = 0;

@@ -228,11 +228,11 @@ void Trace::noteLiteral(const ir::Value* value) {
   }
 }
 
-void Trace::noteWrite(const at::Tensor& tensor) {
+void Trace::noteWrite(const at::Tensor& tensor, uint32_t counted) {
   if (!tensor.has_storage()) return;
   if (TraceStorage* storage = pendingStorage(*tensor.unsafeGetTensorImpl())) return storage->noteWrite();
   written_[tensor.storage().unsafeGetStorageImpl()] = true;
-  if (mode_ == Mode::Capture) undo_->noteWrite(tensor);
+  if (mode_ == Mode::Capture) undo_->noteWrite(tensor, counted);
 }
 
 void Trace::settleTensors(bool dropKeys) {
@@ -253,6 +253,7 @@ void Trace::settleTensors(bool dropKeys) {
 
 void Trace::reset(bool dropKeys) {
   settleTensors(dropKeys);
+  userWrites_.clear();
   inputs_.clear();
   inputsOf_.clear();
   written_.clear();

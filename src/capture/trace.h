@@ -16,6 +16,7 @@
 #include "aten/infer.h"
 #include "capture/host.h"
 #include "capture/trace_tensor.h"
+#include "capture/user_write.h"
 #include "ir/graph.h"
 #include "ops/infer.h"
 
@@ -72,7 +73,16 @@ class Trace : public std::enable_shared_from_this<Trace> {
   void setGeometry(const at::Tensor& tensor, ir::Value* value, const ir::TensorType& type);
 
   void noteLiteral(const ir::Value* value);
-  void noteWrite(const at::Tensor& tensor);
+  // `counted`: how far its version counter has been moved already.
+  void noteWrite(const at::Tensor& tensor, uint32_t counted = 0);
+  // Calls of operators of the user's that write, in their order.
+  void noteUserWrite(UserWrite write) { userWrites_.push_back(std::move(write)); }
+  const std::vector<UserWrite>& userWrites() const { return userWrites_; }
+  // Whoever captures can do without: then eager mode runs where something was recorded that no graph does as it does.
+  void allowEager() { mayBeEager_ = true; }
+  bool mayBeEager() const { return mayBeEager_; }
+  void noteOnlyEager(const std::string& why) { onlyEager_ = onlyEager_.empty() ? why : onlyEager_; }
+  const std::string& onlyEager() const { return onlyEager_; }
   // Does a pending operator write to this storage? Does one read it as an input?
   bool hasPendingWrite(const c10::StorageImpl* storage) const { return written_.count(storage) != 0; }
   bool isInput(const c10::StorageImpl* storage) const { return inputsOf_.count(storage) != 0; }
@@ -137,6 +147,9 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::unordered_map<uint64_t, const ir::Location*> sequences_;
   const ir::Location* lastLocation_ = nullptr;
   bool generatorSet_ = false;
+  std::vector<UserWrite> userWrites_;
+  bool mayBeEager_ = false;
+  std::string onlyEager_;
   std::unique_ptr<Undo> undo_;
   std::function<void(const at::Tensor& read)> readObserver_;
   TraceTensor* living_ = nullptr;

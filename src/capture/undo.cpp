@@ -2,10 +2,10 @@
 
 namespace saker::tracing {
 
-void Undo::noteWrite(const at::Tensor& tensor) {
+void Undo::noteWrite(const at::Tensor& tensor, uint32_t counted) {
   if (!seenWritten_.emplace(tensor.unsafeGetTensorImpl(), true).second) return;
   Written entry{tensor, 0, nullptr, 0, tensor.requires_grad()};
-  if (!tensor.is_inference()) entry.version = static_cast<int64_t>(tensor._version());
+  if (!tensor.is_inference()) entry.version = static_cast<int64_t>(tensor._version()) - counted;
   if (torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(tensor)) {
     entry.gradFn = meta->grad_fn_;
     entry.outputNumber = meta->output_nr_;

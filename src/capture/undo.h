@@ -12,8 +12,8 @@ namespace saker::tracing {
 
 class Undo {
  public:
-  // Before a real tensor is written for the first time.
-  void noteWrite(const at::Tensor& tensor);
+  // Before a real tensor is written for the first time; its version counter has been moved by `counted` already.
+  void noteWrite(const at::Tensor& tensor, uint32_t counted = 0);
   // When a real leaf is met that a backward may give a gradient.
   void noteLeaf(const at::Tensor& tensor);
 

@@ -1,5 +1,6 @@
 #include "runtime/program.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/variable.h>
@@ -7,7 +8,9 @@
 #include <algorithm>
 
 #include "aten/enums.h"
+#include "aten/on_copies.h"
 #include "aten/trace_key.h"
+#include "ops/operator.h"
 #include "runtime/interpreter.h"
 
 namespace saker::runtime {
@@ -30,6 +33,9 @@ class ProgramRun final : public Interpreter {
     if (!withAutograd_) return handle.callBoxed(&stack);
     bool on = node.id() >= program_.gradModes.size() || program_.gradModes[node.id()];
     c10::AutoGradMode mode(on);
+    // Bindings make tensors below what counts writes.
+    std::optional<at::AutoDispatchBelowADInplaceOrView> making;
+    if (node.operandCount() == 0 && ops::of(&node)) making.emplace();
     handle.callBoxed(&stack);
   }
 
@@ -140,16 +146,34 @@ void checkGuards(const Program& program, const sym::Assignment& symbols) {
   }
 }
 
-// Views share the counter of their base, so what counts is the number that each was seen to reach.
-void bumpVersions(const Program& program, std::span<const at::Tensor> arguments) {
+// By parameter: how far the user's operators have moved its version counter beyond what is counted.
+std::vector<uint32_t> movedByUser(const Program& program, const aten::WriteMeter& meter, bool counted) {
+  std::vector<uint32_t> moved(program.sources.size());
+  for (size_t i = 0; i < std::min(program.userWrites.size(), meter.calls().size()); ++i) {
+    const Program::UserWrite& write = program.userWrites[i];
+    for (size_t k = 0; k < write.parameters.size(); ++k) {
+      uint32_t known = counted ? write.counted : 1, now = meter.calls()[i][k];
+      for (size_t parameter : write.parameters[k]) moved[parameter] += now > known ? now - known : 0;
+    }
+  }
+  return moved;
+}
+
+// Views share the counter of their base, so what counts is the number that each was seen to reach. Where autograd
+// follows the run, it has counted all but what `moved` says.
+void bumpVersions(const Program& program, std::span<const at::Tensor> arguments, const std::vector<uint32_t>& moved,
+                  bool all) {
   std::vector<std::pair<at::Tensor, int64_t>> written;
   auto note = [&](const at::Tensor& tensor, uint32_t times) {
     if (times == 0 || !tensor.defined() || tensor.is_inference()) return;
     written.emplace_back(tensor, tensor._version() + times);
   };
-  for (size_t i = 0; i < arguments.size(); ++i) note(arguments[i], program.argumentWrites[i]);
+  for (size_t i = 0; all && i < arguments.size(); ++i) note(arguments[i], program.argumentWrites[i]);
   for (size_t i = 0; i < program.sources.size(); ++i) {
-    if (program.sources[i].kind == Source::Kind::Closed) note(program.sources[i].tensor, program.closedWrites[i]);
+    const Source& source = program.sources[i];
+    bool closed = source.kind == Source::Kind::Closed;
+    uint32_t known = !all ? 0 : closed ? program.closedWrites[i] : program.argumentWrites[source.argument];
+    if (closed || moved[i] != 0) note(closed ? source.tensor : arguments[source.argument], known + moved[i]);
   }
   for (const auto& [tensor, version] : written) {
     while (tensor._version() < version) torch::autograd::impl::bump_version(tensor);
@@ -184,9 +208,10 @@ std::vector<std::string> Program::guards() const {
 
 // Classes that answer operators themselves, and calls of the user's code, are to find all as in eager mode.
 static bool mayAskPython(const Program& program, const std::vector<at::Tensor>& inputs) {
-  return !program.objects.empty() || std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& tensor) {
-    return tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
-  });
+  return program.userWrote || !program.objects.empty() ||
+         std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& tensor) {
+           return tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
+         });
 }
 
 std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor> arguments) {
@@ -212,6 +237,7 @@ std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor>
   c10::AutoGradMode mode(true);  // kernels that keep something for a backward ask for it
   if (!grad) below.emplace();
   for (size_t i = 0; i < inputs.size(); ++i) execution.set(program.graph->top()->parameters()[i], inputs[i]);
+  aten::WriteMeter meter;
   execution.run();
   std::vector<c10::IValue> returned;
   for (const ir::Arg& arg : program.graph->top()->terminator()->args()) returned.push_back(execution.returned(arg));
@@ -222,8 +248,9 @@ std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor>
         returned[i] = returned[i].toTensor().detach();
       }
     }
-  } else {
-    bumpVersions(program, arguments);
+  }
+  if (!grad || !program.userWrites.empty()) {
+    bumpVersions(program, arguments, movedByUser(program, meter, !grad), !grad);
   }
   setGradients(program, inputs, returned);
   return returned;

@@ -36,9 +36,17 @@ struct Program {
   std::vector<uint32_t> argumentWrites;
   // The operators are the ones that ran, writes and all, so arguments may share memory in any way.
   bool asRecorded = false;
+  bool userWrote = false;  // one of them is the user's, and writes
   // Per argument the earlier one that it is, or itself.
   std::vector<size_t> sameAs;
   std::vector<uint32_t> closedWrites;  // by parameter
+  // Calls of operators of the user's that write (aten/on_copies.h): how far they move version counters is known when
+  // they have run. By tensor that is written, the parameters that count with it.
+  struct UserWrite {
+    uint32_t counted;  // of it, in argumentWrites and closedWrites
+    std::vector<std::vector<size_t>> parameters;
+  };
+  std::vector<UserWrite> userWrites;
 
   size_t results = 0;                    // arguments of `return` that the caller gets
   std::vector<bool> resultRequiresGrad;  // as in the run that was captured
