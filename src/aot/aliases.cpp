@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <map>
 
 #include "aot/sharing.h"
 #include "ops/operator.h"
@@ -108,6 +109,38 @@ void Aliases::find(const std::vector<at::Tensor>& outputs) {
     }
   }
   for (Moved& moved : moved_) moved.number = numberOf(moved.memory);
+  markOwnNodes();
+}
+
+// The tensor of the caller's, or the result, that views lead from to this one.
+size_t Aliases::rootOf(size_t number) const {
+  while (number >= kMade) number = made_[maker_[number - kMade]].step.source;
+  return number;
+}
+
+// Outputs on one memory that are all views of operators that make several, but for one at most where the function made
+// that memory.
+void Aliases::markOwnNodes() {
+  struct Group {
+    size_t several = 0, others = 0;
+    std::vector<size_t> makers;  // of all of them
+  };
+  std::map<size_t, Group> groups;
+  for (const std::optional<size_t>& output : outputs_) {
+    if (!output) continue;
+    Group& group = groups[rootOf(*output)];
+    const Made* made = *output >= kMade ? &made_[maker_[*output - kMade]] : nullptr;
+    bool view = made && made->step.kind == Step::Kind::View;
+    bool several =
+        view && !made->step.node->op()->schema->returns.empty() && made->step.node->op()->schema->returns[0].type.list;
+    ++(several ? group.several : group.others);
+    if (view) group.makers.push_back(maker_[*output - kMade]);
+  }
+  for (const auto& [root, group] : groups) {
+    size_t most = root >= kResults ? 1 : 0;
+    if (group.several == 0 || group.others > most) continue;
+    for (size_t maker : group.makers) made_[maker].step.ownNode = true;
+  }
 }
 
 size_t Aliases::numberOf(const at::Tensor& tensor) {

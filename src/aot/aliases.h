@@ -47,6 +47,8 @@ class Aliases {
   size_t follow(const at::Tensor& tensor, const std::vector<Object*>& from);
   size_t makeStep(const ir::Node* node, size_t result, size_t source);
   void makeEarly(size_t number);
+  void markOwnNodes();
+  size_t rootOf(size_t number) const;
   bool isStale(const at::Tensor& tensor) const;
   Object* objectOf(const at::Tensor& tensor);
   Object& remember(const at::Tensor& tensor, size_t number);

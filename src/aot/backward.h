@@ -11,6 +11,9 @@
 
 namespace saker::aot {
 
+// As PyTorch calls it, for programs that look.
+inline constexpr const char* kBackwardName = "CompiledFunctionBackward";
+
 class Backward final : public torch::autograd::Node {
  public:
   explicit Backward(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
@@ -31,7 +34,7 @@ class Backward final : public torch::autograd::Node {
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& tangents) override;
   void release_variables() override;
-  std::string name() const override { return "SakerBackward"; }
+  std::string name() const override { return kBackwardName; }
 
  private:
   torch::autograd::variable_list compiled(torch::autograd::variable_list tangents, const std::vector<bool>& given,

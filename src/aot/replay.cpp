@@ -3,6 +3,8 @@
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "aot/view_node.h"
+
 namespace saker::aot {
 
 namespace {
@@ -99,10 +101,12 @@ void Replay::call(const Call& call, std::vector<at::Tensor>& tensors, const sym:
   if (step.kind == Step::Kind::Geometry) return;
   if (stack[0].isTensor()) {
     tensors[step.target] = std::move(stack[0]).toTensor();
+    if (step.ownNode) giveOwnNode(std::span(tensors).subspan(step.target, 1));
     return;
   }
   c10::List<at::Tensor> list = std::move(stack[0]).toTensorList();
   for (size_t i = 0; i < list.size(); ++i) tensors[step.target + i] = list.extract(i);
+  if (step.ownNode) giveOwnNode(std::span(tensors).subspan(step.target, list.size()));
 }
 
 }  // namespace saker::aot

@@ -240,6 +240,7 @@ void bindAot(py::module_& module) {
   module.def("checkpoint_position", &aot::recordedSoFar);
   module.def("checkpoint_mark", &aot::markRecorded);
   bindAotCall(module);
+  nameAotNodes();
 }
 
 }  // namespace saker::python

@@ -6,5 +6,6 @@
 namespace saker::python {
 
 void bindAotCall(py::module_& module);
+void nameAotNodes();
 
 }  // namespace saker::python
