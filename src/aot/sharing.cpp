@@ -66,7 +66,6 @@ bool sameStorage(const at::Tensor& a, const at::Tensor& b) {
   return a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl();
 }
 
-// Version counters have no identity that can be asked for: one is moved and put back.
 bool refusesWrites(const at::Tensor& tensor) {
   using torch::autograd::CreationMeta;
   const auto* meta = torch::autograd::impl::get_view_autograd_meta(tensor);

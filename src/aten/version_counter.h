@@ -4,7 +4,8 @@
 
 namespace saker::aten {
 
-// Does a write to one move the version of the other? Not for inference tensors.
+// Does a write to one move the version of the other? Not for inference tensors. Counters have no identity that can be
+// asked for: one is moved and put back.
 inline bool sharesVersion(const at::Tensor& a, const at::Tensor& b) {
   if (a.is_inference() || b.is_inference()) return false;
   c10::VariableVersion counter = a.unsafeGetTensorImpl()->version_counter();
