@@ -2,6 +2,7 @@
 
 #include <ATen/core/jit_type.h>
 #include <ATen/ops/empty_strided.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
@@ -27,10 +28,11 @@ uint32_t versionOf(const at::Tensor& tensor) {
   return tensor.is_inference() ? 0 : static_cast<uint32_t>(tensor._version());
 }
 
-// The thread as a kernel finds it in eager mode, where version counters are kept.
-c10::impl::LocalDispatchKeySet counting() {
+// The thread as the operator finds it in eager mode: which of autograd's kernels keep version counters, and what they
+// keep from the kernels below, differs between versions of PyTorch.
+c10::impl::LocalDispatchKeySet asInEagerMode() {
   c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
-  keys.excluded_ = keys.excluded_.remove(c10::DispatchKey::ADInplaceOrView);
+  keys.excluded_ = keys.excluded_ - c10::autograd_dispatch_keyset_with_ADInplaceOrView;
   return keys;
 }
 
@@ -62,7 +64,9 @@ class OnCopies final : public c10::OperatorKernel {
     WriteMeter* meter = meterOfThread;
     {
       WriteMeter inner;  // what the kernel calls is not the program's
-      c10::impl::LocalDispatchKeySet keys = counting();
+      bool below = c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradCPU);
+      c10::AutoGradMode followed(c10::GradMode::is_enabled() && !below);
+      c10::impl::LocalDispatchKeySet keys = asInEagerMode();
       c10::impl::ForceDispatchKeyGuard guard(keys.included_, keys.excluded_);
       op.callBoxed(&call);
     }
