@@ -119,9 +119,9 @@ class Call {
     for (size_t i = 0; i < joint_.versions.size(); ++i) {
       if (isCounted(i)) until_.emplace_back(i, tensors_[i]._version() + joint_.versions[i]);
     }
-    resultVersions_.reserve(joint_.results.size());
-    for (const Result& result : joint_.results) resultVersions_.push_back(result.versions);
-    std::vector<bool> moving(joint_.userWrites.empty() ? 0 : joint_.callers());
+    if (joint_.userWrites.empty()) return;
+    measured_.resize(joint_.results.size());
+    std::vector<bool> moving(joint_.callers());
     eachUserWrite([&](const VersionCheck::Counter& counter, size_t, size_t) {
       if (!counter.isResult) moving[counter.number] = true;
     });
@@ -146,11 +146,16 @@ class Call {
       uint32_t known = joint_.userWrites[call].counted, now = meter.calls()[call].at(copy);
       if (now <= known) return;
       if (counter.isResult) {
-        resultVersions_[counter.number] += now - known;
+        measured_[counter.number] += now - known;
       } else {
         for (auto& [caller, version] : until_) version += caller == counter.number ? now - known : 0;
       }
     });
+  }
+
+  // Where the version counter of a result stands in the end.
+  uint32_t versionOf(size_t result) const {
+    return joint_.results[result].versions + (measured_.empty() ? 0 : measured_[result]);
   }
 
   void runForward(bool training) {
@@ -200,7 +205,8 @@ class Call {
     edges.reserve(joint_.gradientOf.size());
     for (size_t i = 0; i < joint_.gradientOf.size(); ++i) {
       const at::Tensor& tensor = tensors_[joint_.gradientOf[i]];
-      if (joint_.isIndices(i) || !isReached(i)) {
+      // An edge to a leaf fixes the sizes that its gradient must have: there is none where no gradient goes.
+      if (joint_.isIndices(i) || !plan_->isReached[i]) {
         edges.emplace_back();
         continue;
       }
@@ -226,17 +232,12 @@ class Call {
     node_->save(std::move(saved_));
   }
 
-  // An edge to a leaf fixes the sizes that its gradient must have: there is none where no gradient goes.
-  bool isReached(size_t gradient) const {
-    return std::any_of(joint_.reaches.begin(), joint_.reaches.end(), [&](const auto& to) { return to[gradient]; });
-  }
-
   // What is saved of a result is what it is in the end, and not yet: views from before a write come first.
   class ResultsCounted {
    public:
     explicit ResultsCounted(const Call& call) {
       for (size_t i = 0; i < call.joint_.results.size(); ++i) {
-        uint32_t versions = call.resultVersions_[i];
+        uint32_t versions = call.versionOf(i);
         if (versions == 0 || call.result(i).is_inference()) continue;
         c10::VariableVersion counter = call.result(i).unsafeGetTensorImpl()->version_counter();
         if (counter.current_version() >= versions) continue;
@@ -283,8 +284,8 @@ class Call {
   // With the strides it has, and what lies around it in memory if the function reads that too.
   at::Tensor copyOf(size_t primal) const {
     auto gradient = std::find(joint_.gradientOf.begin(), joint_.gradientOf.end(), joint_.sources[primal].caller);
-    bool unreached =
-        gradient != joint_.gradientOf.end() && !isReached(static_cast<size_t>(gradient - joint_.gradientOf.begin()));
+    bool unreached = gradient != joint_.gradientOf.end() &&
+                     !plan_->isReached[static_cast<size_t>(gradient - joint_.gradientOf.begin())];
     at::Tensor tensor = unreached ? primals_[primal].detach() : primals_[primal];
     bool expanded = at::has_internal_overlap(tensor) != at::MemOverlap::No;
     if (plan_->exactOffset[primal]) {
@@ -371,7 +372,7 @@ class Call {
     };
     for (auto [caller, version] : until_) moveTo(tensors_[caller], version);
     for (size_t i = 0; i < joint_.results.size(); ++i) {
-      if (resultVersions_[i] && !result(i).is_inference()) moveTo(result(i), resultVersions_[i]);
+      if (versionOf(i) && !result(i).is_inference()) moveTo(result(i), versionOf(i));
     }
   }
 
@@ -381,7 +382,7 @@ class Call {
   std::vector<at::Tensor> primals_;
   sym::Assignment symbols_;
   std::vector<std::pair<size_t, int64_t>> until_;  // tensors of the caller, and the version they get
-  std::vector<uint32_t> resultVersions_;
+  std::vector<uint32_t> measured_;  // by result: how far the user's operators moved its version, if there are any
   Backward::Saved saved_;
   decltype(aten::makeNode<Backward>(std::shared_ptr<const Plan>())) node_;  // in training
 };

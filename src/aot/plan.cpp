@@ -83,6 +83,10 @@ Plan::Plan(Joint given, const autograd::PartitionOptions& options)
   for (const ir::Node* node = whole.top()->first(); node; node = node->next()) {
     detaches |= node->op()->qualified == "aten::as_strided_scatter";
   }
+  isReached.resize(joint.gradientOf.size());
+  for (const std::vector<bool>& gradients : joint.reaches) {
+    for (size_t i = 0; i < gradients.size(); ++i) isReached[i] = isReached[i] || gradients[i];
+  }
   exactOffset.resize(joint.primals);
   noteOffsets(whole, exactOffset);
   std::vector<bool> recorded(joint.recording->graph->top()->parameters().size());

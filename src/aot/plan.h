@@ -35,6 +35,7 @@ class Plan {
   std::vector<const sym::Node*> savedNumbers;
   // What primals are checked against: their types; where the function reads memory by absolute places, the offset too.
   std::vector<bool> exactOffset;
+  std::vector<bool> isReached;  // by gradient: a tangent leads to it
   Replay early, late;
   bool deterministic = false;  // did the function ask for deterministic algorithms?
   bool foreign = false;        // does a back end run it that is not ours?

@@ -94,6 +94,17 @@ def same(got: Any, expected: Any) -> None:
     assert shared_memory(got_tensors) == shared_memory(expected_tensors)
 
 
+def assert_same(mine: Any, theirs: Any) -> None:
+    if isinstance(theirs, torch.Tensor):
+        torch.testing.assert_close(mine, theirs)
+    elif isinstance(theirs, (list, tuple)):
+        assert len(mine) == len(theirs), (mine, theirs)
+        for one, other in zip(mine, theirs, strict=True):
+            assert_same(one, other)
+    else:
+        assert mine == theirs
+
+
 class Halved(torch.autograd.Function):
     """Gives its argument, with half the gradient."""
 

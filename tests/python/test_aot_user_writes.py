@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import saker
+from differential import assert_same
 
 CALLS: list[str] = []  # what the kernels were given, in their order
 
@@ -356,17 +357,6 @@ def outcome(call: Callable, kind: str) -> list[Any]:
     except Exception as error:
         out += [type(error), str(error).partition("modified by an inplace operation")[0]]
     return [*out, list(CALLS)]
-
-
-def assert_same(mine: Any, theirs: Any) -> None:
-    if isinstance(theirs, Tensor):
-        torch.testing.assert_close(mine, theirs)
-    elif isinstance(theirs, (list, tuple)):
-        assert len(mine) == len(theirs), (mine, theirs)
-        for one, other in zip(mine, theirs, strict=True):
-            assert_same(one, other)
-    else:
-        assert mine == theirs
 
 
 @pytest.mark.parametrize("kind", GRADS)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import saker
+from differential import assert_same
 
 NODE = "CompiledFunctionBackward"
 
@@ -144,17 +145,6 @@ def outcome(call: Callable, leaf: bool, later: Callable) -> list[Any]:
     seen.append(attempt(lambda: torch.autograd.grad(results[0].sum(), results[0]._base, retain_graph=True)))
     seen.append(attempt(lambda: sum(r.sum() for r in results).backward()))
     return [*seen, hooked, source.grad, attempt(lambda: results[0].grad)]
-
-
-def assert_same(mine: Any, theirs: Any) -> None:
-    if isinstance(theirs, Tensor):
-        torch.testing.assert_close(mine, theirs)
-    elif isinstance(theirs, (list, tuple)):
-        assert len(mine) == len(theirs), (mine, theirs)
-        for one, other in zip(mine, theirs, strict=True):
-            assert_same(one, other)
-    else:
-        assert mine == theirs
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
