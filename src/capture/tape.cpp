@@ -59,6 +59,8 @@ bool sameNumber(const at::Scalar& left, const at::Scalar& right) {
   return left.isIntegral(true) && right.isIntegral(true) && left.toLong() == right.toLong();
 }
 
+constexpr const char* kUnfilled = "memory is read that no operator has written";
+
 std::string nameOf(const c10::OperatorHandle& op) {
   const c10::OperatorName& name = op.operator_name();
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
@@ -227,7 +229,10 @@ bool Tape::writesAlias(const Call& call, const aten::Inference::Entry* entry) {
 // The number in a tensor that was written in the program is a constant of it.
 bool Tape::readsLiteral(const Call& call) const {
   if (call.op.operator_name().name != "aten::_local_scalar_dense") return false;
-  const at::Tensor& tensor = call.values[0].toTensor();
+  return isLiteral(call.values[0].toTensor());
+}
+
+bool Tape::isLiteral(const at::Tensor& tensor) const {
   auto known = known_.find(tensor.unsafeGetTensorImpl());
   if (known == known_.end() || tensor._version() != 0) return false;
   std::unordered_set<const ir::Value*> cone;
@@ -315,8 +320,8 @@ bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
 
 // Runs below everything that has seen the call, as the dispatcher would have gone on.
 static void runBelow(const Call& call) {
-  c10::impl::ForceDispatchKeyGuard seen(call.surroundings.included_ - aten::kTraceKeys,
-                                        call.surroundings.excluded_ | aten::kTraceKeys);
+  c10::impl::ForceDispatchKeyGuard seen(call.surroundings.included_ - aten::kRecordingKeys,
+                                        call.surroundings.excluded_ | aten::kRecordingKeys);
   call.op.redispatchBoxed(call.keys & aten::kBelowTrace, call.stack);
 }
 
@@ -378,11 +383,44 @@ void Tape::perform(const Call& call, const aten::Inference::Entry* entry, void (
   } catch (const ops::RefusalException& refused) {
     spoil(refused.refusal.message, nameOf(call.op));
   }
+  noteFilled(call, entry);
+  std::optional<size_t> effects = noteRisk(call, entry);
   c10::SmallVector<Memory*, 2> written = memoriesWritten(call, entry);  // the run takes the arguments off the stack
+  bool outside = changesOutside(call, entry, written);
   userWrote_ |= !entry && isUserWrite(call);
   run(*this, call);
   if (!spoiled_) note(def, args, call, location, gradMode);
   for (Memory* memory : written) memory->written = recorded_;
+  if (spoiled_ || !graph_->top()->last()) return;
+  uint32_t node = graph_->top()->last()->id();
+  if (effects) {
+    risk_.beforeAnywhere.emplace_back(node, *effects);
+    if (risk_.firstDone) risk_.before.emplace_back(node, *effects);
+  }
+  if (outside && !risk_.firstDone) risk_.firstDone = node;
+}
+
+static bool isEmpty(const ops::Operator* op) {
+  return op && op->cost == ops::Cost::Fill && op->qualified.find("empty") != std::string_view::npos;
+}
+
+// Before it runs: memory that it writes is filled from now on, and what it reads has been.
+void Tape::noteFilled(const Call& call, const aten::Inference::Entry* entry) {
+  for (size_t i = 0; i < call.values.size(); ++i) {
+    bool writes = !entry || (entry->op->writes >> i & 1);
+    const std::vector<int8_t>* aliases = entry ? &entry->op->resultAlias : nullptr;
+    bool views = aliases && std::find(aliases->begin(), aliases->end(), static_cast<int8_t>(i)) != aliases->end();
+    if (views && !writes) continue;
+    eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& tensor) {
+      auto found = tensor.has_storage() ? storages_.find(tensor.storage().unsafeGetStorageImpl()) : storages_.end();
+      if (found == storages_.end() || found->second.filled) return;
+      if (writes) {
+        found->second.filled = true;
+      } else if (tensor.numel() > 0) {
+        spoil(kUnfilled, nameOf(call.op));
+      }
+    });
+  }
 }
 
 void Tape::literal(const Call& call) {
@@ -438,6 +476,7 @@ void Tape::note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call&
     auto found = known_.find(tensors[i].unsafeGetTensorImpl());
     // A tensor that was written keeps its value; one that was given another geometry is the result from here on.
     if (found == known_.end() || found->second.value->type() != types[i]) know(tensors[i], node->result(i));
+    if (isEmpty(ops::of(node))) storages_.at(tensors[i].storage().unsafeGetStorageImpl()).filled = false;
   }
 }
 
@@ -446,6 +485,8 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
   std::vector<ir::Arg> returned;
   for (const at::Tensor& output : outputs) {
     returned.push_back(ir::Arg::value(valueOf(output)));
+    auto memory = storages_.find(output.storage().unsafeGetStorageImpl());
+    if (memory != storages_.end() && !memory->second.filled && output.numel() > 0) spoil(kUnfilled);
     program->resultRequiresGrad.push_back(output.requires_grad());
     program->differentiable |= output.requires_grad();
   }

@@ -145,6 +145,7 @@ std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& befor
     std::shared_ptr<runtime::Program> program = capture.finish(outputs);
     if (!closedToArguments(*program, recorder, *version)) return nullptr;
     for (uint32_t writes : program->argumentWrites) version->writes |= writes != 0;
+    version->takeRiskOf(*program);
     version->recipes = std::move(book.recipes);
     version->guards = recorder.takeGuards();
     version->executor = makeExecutor(program, {}, {/*ahead=*/false, pybind11::none()});

@@ -11,6 +11,7 @@
 #include "aten/on_copies.h"
 #include "aten/trace_key.h"
 #include "ops/operator.h"
+#include "runtime/failure.h"
 #include "runtime/interpreter.h"
 
 namespace saker::runtime {
@@ -238,7 +239,12 @@ std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor>
   if (!grad) below.emplace();
   for (size_t i = 0; i < inputs.size(); ++i) execution.set(program.graph->top()->parameters()[i], inputs[i]);
   aten::WriteMeter meter;
-  execution.run();
+  try {
+    execution.run();
+  } catch (...) {
+    lastFailure().node = execution.running() ? execution.running()->id() : 0;
+    throw;
+  }
   std::vector<c10::IValue> returned;
   for (const ir::Arg& arg : program.graph->top()->terminator()->args()) returned.push_back(execution.returned(arg));
   below.reset();
