@@ -493,7 +493,8 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
   program->context = context_;
   program->results = outputs.size();
   program->asRecorded = true;
-  program->userWrote = userWrote_;
+  // Behind an operator that fails, version counters are to stand where eager mode leaves them.
+  program->userWrote = userWrote_ || !risk_.before.empty();
   program->closedWrites.resize(inputs_.size());
   for (const Input& input : inputs_) {
     if (input.literal) {

@@ -319,7 +319,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   }
   // What runs the user's code whenever it is called is not to run ahead of time.
   bool ahead = options_.ahead && !hosts.any && hosts.repeatable && version.draws.empty() && version.unseen.empty() &&
-               version.program->inferenceModes.empty() && !tape.risk().sizes;
+               version.program->inferenceModes.empty() && !version.inOrder;
   ExecutorOptions options{ahead, options_.backend, hosts.wraps, version.mustUndo};
   version.foreign = !options_.backend.is_none();
   if (changed && version.mustUndo) return unsafe;

@@ -1,6 +1,7 @@
 #include "frontend/risk.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
 #include <mutex>
@@ -64,6 +65,7 @@ at::Generator& generatorOfTorch() {
 }  // namespace
 
 bool noticesErrors(bool any) {
+  pybind11::gil_scoped_acquire held;  // operators run without it
   return watch::handled({&putsBackOnly, any ? [](PyObject*) { return true; } : &catchesDataErrors});
 }
 
@@ -82,6 +84,8 @@ bool Version::takeRisk(const tracing::Tape::Risk& risk, bool repeatable) {
   size_t count = 0;
   for (const auto& [node, effectsBefore] : before) count = std::max(count, effectsBefore);
   mustUndo = goesOn || sizes || needGraph(count);
+  unknown = risk.unknown;
+  inOrder = risk.sizes || (unknown && !before.empty() && (writes || count > 0));
   return !mustUndo || (repeatable && !sizes && !risk.unknown);
 }
 
@@ -132,7 +136,7 @@ at::Tensor Version::generatorBefore() const {
 bool Version::takeBack(const at::Tensor& generator) {
   std::optional<uint32_t> node = runtime::lastFailure().node;
   // Ahead of time, writes come behind the graph.
-  if (firstDone && (node ? *node >= *firstDone : foreign)) return false;
+  if (firstDone && (node ? *node >= *firstDone : foreign || unknown)) return false;
   if (drawsTorch && !generator.defined()) return false;
   putBackStates();
   if (generator.defined()) {

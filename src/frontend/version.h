@@ -52,6 +52,8 @@ class Version {
   std::optional<uint32_t> firstDone;                 // the first node whose doing cannot be taken back
   std::vector<std::pair<uint32_t, size_t>> before;   // by such an operator behind it, how many effects are before it
   bool mustUndo = false;                             // the program goes on where the replay ends
+  bool inOrder = false;                              // only the recording itself leaves behind what eager mode does
+  bool unknown = false;                              // operators of the user's are called, which may do anything
   bool foreign = false;                              // a back end of the user's runs it
   bool inGraph = false;   // the tensor program runs, or has failed
   bool verified = false;  // compared with eager mode, where that was asked for

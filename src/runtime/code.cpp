@@ -188,6 +188,7 @@ void Code::translate(const ir::Node& node, std::vector<uint32_t>& lastUse) {
 
 at::Tensor Code::Instruction::take(const Result& result, at::Tensor real) const {
   if (!result.fresh) return real;
+  checkPlain(*name, real);
   if (real.sizes() != c10::IntArrayRef(result.told.sizes)) {
     failForSizes(*name);
   }
