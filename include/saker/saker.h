@@ -23,8 +23,7 @@ namespace runtime {
 struct Program;
 }
 namespace tracing {
-class Trace;
-class TraceScope;
+class DeferredBlock;
 }  // namespace tracing
 
 using Tensors = std::vector<at::Tensor>;
@@ -78,7 +77,8 @@ struct Dynamic {
 Graph capture(const Function& function, const Tensors& inputs, const std::vector<Dynamic>& dynamic = {});
 
 // While one lives, what this thread asks of PyTorch is recorded; it runs when data is needed through an operator
-// (item(), nonzero()), at flush() and at run(). Reading data_ptr() of a recorded tensor before that throws.
+// (item(), nonzero()), at flush() and at run(). Reading data_ptr() of a recorded tensor before that throws. One that is
+// made while another one lives on the same thread shares what is recorded: there is one order of operators.
 class Deferred {
  public:
   Deferred();
@@ -92,8 +92,8 @@ class Deferred {
   void run();
 
  private:
-  std::shared_ptr<tracing::Trace> trace_;
-  std::unique_ptr<tracing::TraceScope> scope_;
+  std::unique_ptr<tracing::DeferredBlock> block_;
+  bool ran_ = false;
 };
 
 }  // namespace saker

@@ -50,7 +50,10 @@ variable_list Backward::apply(variable_list&& tangents) {
   for (const Joint::Sparse& sparse : plan_->joint.sparse) wanted[sparse.indices] = wanted[sparse.values];
   saved_.versions.check(plan_->joint, saved_.symbols, *this, given, wanted);
   bool strange = std::any_of(tangents.begin(), tangents.end(), isStrange);
-  if (c10::GradMode::is_enabled() || strange) return followed(tangents);
+  // A partitioner of the user's makes one backward, for all tangents: zeros in the place of missing ones would meet
+  // infinities that eager mode never sees.
+  bool lacks = plan_->cutByUser && std::find(given.begin(), given.end(), false) != given.end();
+  if (c10::GradMode::is_enabled() || strange || lacks) return followed(tangents);
   return compiled(std::move(tangents), given, wanted);
 }
 

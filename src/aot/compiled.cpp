@@ -335,12 +335,12 @@ class Call {
 
   void redo() {
     for (const Write& write : joint_.writes) {
-      if (!write.visible) writeHidden(write);
+      if (!write.visible && !plan_->graphWrites) writeHidden(write);
     }
     // Views from before a write are made before the counters move.
     if (!plan_->early.empty()) plan_->early.run(tensors_, symbols_);
     for (const Write& write : joint_.writes) {
-      if (!write.visible) continue;
+      if (!write.visible || plan_->graphWrites) continue;
       c10::AutoGradMode mode(true);
       tensors_[write.caller].copy_(result(write.result));
     }
@@ -397,6 +397,35 @@ void CompiledFunction::setExecutables(Executable forward, Executable backward, M
   if (forward) plan_->forward = std::move(forward);
   if (training()) plan_->setBackward(std::move(backward), std::move(backwardMaker));
 }
+
+void CompiledFunction::setHalves(size_t saved, Executable forward, Executable backward) {
+  plan_->setHalves(saved, std::move(forward), std::move(backward));
+}
+
+std::vector<std::optional<GraphWrite>> CompiledFunction::writesForGraph() const {
+  const Joint& joint = plan_->joint;
+  bool inputs = std::any_of(joint.results.begin(), joint.results.end(), [](const Result& each) { return each.isInput; });
+  if (joint.training || inputs) return std::vector<std::optional<GraphWrite>>(joint.writes.size());
+  // By result: does anything but a write need it?
+  std::vector<bool> needed(joint.tensors);
+  for (const std::optional<size_t>& output : joint.outputs) {
+    if (output) needed[*output] = true;
+  }
+  for (const std::vector<Step>* steps : {&joint.early, &joint.late}) {
+    for (const Step& step : *steps) needed[step.source] = true;
+  }
+  std::vector<std::optional<GraphWrite>> out;
+  for (const Write& write : joint.writes) {
+    std::optional<GraphWrite>& found = out.emplace_back();
+    for (size_t i = 0; i < joint.sources.size() && !found; ++i) {
+      bool same = joint.sources[i].caller == write.caller && joint.sources[i].flat == write.flat;
+      if (same) found = GraphWrite{i, write.result, needed[joint.callers() + write.result]};
+    }
+  }
+  return out;
+}
+
+void CompiledFunction::leaveWritesToGraph() { plan_->graphWrites = true; }
 
 void CompiledFunction::setFunction(Callee function) { plan_->function = std::move(function); }
 

@@ -116,6 +116,22 @@ void Plan::setBackward(Executable whole, Maker maker) {
   }
 }
 
+void Plan::setHalves(size_t saved, Executable forwardHalf, Executable backwardHalf) {
+  std::lock_guard held(lock_);
+  size_t tangents = cut.backward->top()->parameters().size() - cut.saved.size();
+  foreign = cutByUser = true;
+  forward = std::move(forwardHalf);
+  cut.saved.assign(saved, {});
+  savedTensors = saved;
+  savedNumbers.clear();
+  whole_.store(nullptr, std::memory_order_release);
+  backwards_.clear();
+  Backward whole{nullptr, std::move(backwardHalf), std::vector<bool>(saved + tangents, true),
+                 std::vector<bool>(saved + tangents, false)};
+  backwards_.emplace(std::pair(std::vector<bool>(tangents, true), std::vector<bool>(joint.gradientOf.size(), true)),
+                     std::move(whole));
+}
+
 void Plan::noteReads(Backward& part, const ir::Graph& graph) const {
   for (const ir::Value* parameter : graph.top()->parameters()) {
     bool reads = false;

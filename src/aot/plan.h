@@ -39,11 +39,16 @@ class Plan {
   Replay early, late;
   bool deterministic = false;  // did the function ask for deterministic algorithms?
   bool foreign = false;        // does a back end run it that is not ours?
+  bool cutByUser = false;      // a partitioner of the user's has made the halves, which are run as they are
+  bool graphWrites = false;    // the graph itself writes to the caller's tensors
 
   const ir::Graph& forwardGraph() const { return joint.training ? *cut.forward : *joint.program->graph; }
   Executable forward;
   Callee function;  // the function itself, where a backward needs it
   void setBackward(Executable whole, Maker maker);
+  // Halves that somebody else has cut: the forward gives the results and then `saved` tensors, which the backward takes
+  // before the tangents.
+  void setHalves(size_t saved, Executable forwardHalf, Executable backwardHalf);
   // A backward for some of the tangents and gradients.
   struct Backward {
     std::shared_ptr<const ir::Graph> graph;  // if it is not the whole one

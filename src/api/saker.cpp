@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "capture/capture.h"
+#include "capture/deferred.h"
 #include "capture/errors.h"
 #include "ir/print.h"
 #include "runtime/program.h"
@@ -44,19 +45,17 @@ Graph capture(const Function& function, const Tensors& inputs, const std::vector
   }
 }
 
-Deferred::Deferred()
-    : trace_(std::make_shared<tracing::Trace>(tracing::Mode::Deferred, tracing::Host{})),
-      scope_(std::make_unique<tracing::TraceScope>(trace_)) {}
+Deferred::Deferred() : block_(std::make_unique<tracing::DeferredBlock>(tracing::Host{})) {}
 
 Deferred::~Deferred() {
-  if (scope_) run();
+  if (!ran_) run();
 }
 
-void Deferred::flush() { trace_->flush(); }
+void Deferred::flush() { block_->flush(); }
 
 void Deferred::run() {
-  scope_.reset();
-  trace_->flush();
+  ran_ = true;
+  block_->leave();
 }
 
 }  // namespace saker

@@ -77,6 +77,8 @@ std::optional<ir::Dims> denseStrides(const at::Tensor& example, std::span<const 
 Capture::Capture(Host host, std::span<const at::Tensor> arguments, std::span<const DynamicSize> dynamic,
                  std::span<const size_t> memories)
     : trace_(std::make_shared<Trace>(Mode::Capture, host)), program_(std::make_unique<runtime::Program>()) {
+  // What the program finds is there: a block around the capture runs what is pending.
+  if (Trace* outer = current(); outer && outer->mode() == Mode::Deferred) outer->flush();
   program_->context = trace_->context();
   program_->arguments = arguments.size();
   wrapped_.resize(arguments.size());

@@ -177,6 +177,7 @@ ir::Value* Trace::inputFor(const at::Tensor& tensor) {
   ir::Value* value = graph_->addParameter(graph_->top(), type);
   known.push_back(value);
   inputs_.push_back({value, tensor.storage(), mode_ == Mode::Capture ? tensor : at::Tensor(), false});
+  inputMemory_.add(*tensor.storage().unsafeGetStorageImpl());
   if (mode_ == Mode::Capture) undo_->noteLeaf(tensor);
   return value;
 }
@@ -186,6 +187,15 @@ bool Trace::isPending(const at::Tensor& tensor) const {
   if (!impl.has_storage()) return false;
   if (TraceStorage* storage = pendingStorage(impl)) return storage->trace().get() == this;
   return hasPendingWrite(impl.unsafe_storage().unsafeGetStorageImpl());
+}
+
+// PyTorch makes a storage that an array of NumPy sees, that other processes see or that is not its own one of a fixed
+// length.
+bool Trace::isExposed(const at::Tensor& tensor) const {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  if (!impl.has_storage() || pendingStorage(impl)) return false;
+  const c10::StorageImpl& storage = *impl.unsafe_storage().unsafeGetStorageImpl();
+  return (!storage.resizable() && storage.device().is_cpu()) || exposed_.overlaps(storage);
 }
 
 at::Tensor Trace::makeTensor(ir::Value* value, const c10::Storage* base) {
@@ -232,6 +242,7 @@ void Trace::noteWrite(const at::Tensor& tensor, uint32_t counted) {
   if (!tensor.has_storage()) return;
   if (TraceStorage* storage = pendingStorage(*tensor.unsafeGetTensorImpl())) return storage->noteWrite();
   written_[tensor.storage().unsafeGetStorageImpl()] = true;
+  writtenMemory_.add(*tensor.storage().unsafeGetStorageImpl());
   if (mode_ == Mode::Capture) undo_->noteWrite(tensor, counted);
 }
 
@@ -257,6 +268,8 @@ void Trace::reset(bool dropKeys) {
   inputs_.clear();
   inputsOf_.clear();
   written_.clear();
+  writtenMemory_.clear();
+  inputMemory_.clear();
   kept_.clear();
   gradModes_.clear();
   sequences_.clear();

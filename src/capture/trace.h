@@ -15,6 +15,7 @@
 
 #include "aten/infer.h"
 #include "capture/host.h"
+#include "capture/memory_set.h"
 #include "capture/trace_tensor.h"
 #include "capture/user_write.h"
 #include "ir/graph.h"
@@ -83,9 +84,17 @@ class Trace : public std::enable_shared_from_this<Trace> {
   bool mayBeEager() const { return mayBeEager_; }
   void noteOnlyEager(const std::string& why) { onlyEager_ = onlyEager_.empty() ? why : onlyEager_; }
   const std::string& onlyEager() const { return onlyEager_; }
-  // Does a pending operator write to this storage? Does one read it as an input?
-  bool hasPendingWrite(const c10::StorageImpl* storage) const { return written_.count(storage) != 0; }
-  bool isInput(const c10::StorageImpl* storage) const { return inputsOf_.count(storage) != 0; }
+  // Does a pending operator write to the memory of this storage? Does one read it as an input? The storage has data.
+  bool hasPendingWrite(const c10::StorageImpl* storage) const {
+    return written_.count(storage) != 0 || writtenMemory_.overlaps(*storage);
+  }
+  bool isInput(const c10::StorageImpl* storage) const {
+    return inputsOf_.count(storage) != 0 || inputMemory_.overlaps(*storage);
+  }
+  // Something outside of PyTorch may read or write this memory from now on, at any time.
+  void expose(const c10::StorageImpl& storage) { exposed_.add(storage); }
+  // May something outside of PyTorch read or write the memory of this tensor?
+  bool isExposed(const at::Tensor& tensor) const;
   // Is data of this tensor still to come?
   bool isPending(const at::Tensor& tensor) const;
 
@@ -141,6 +150,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::vector<Input> inputs_;
   std::unordered_map<const c10::StorageImpl*, std::vector<ir::Value*>> inputsOf_;
   std::unordered_map<const c10::StorageImpl*, bool> written_;
+  MemorySet writtenMemory_, inputMemory_, exposed_;
   std::vector<Filled> storages_;
   std::vector<c10::IValue> kept_;
   std::vector<bool> gradModes_;

@@ -15,6 +15,7 @@
 #include "frontend/verify.h"
 #include "frontend/wrapped.h"
 #include "ops/operator.h"
+#include "python/foreign_results.h"
 #include "python/host.h"
 #include "watch/loop.h"
 
@@ -23,6 +24,11 @@ namespace saker::frontend {
 Counts& counts() {
   static Counts all;  // of the process: what saker.stats() tells
   return all;
+}
+
+size_t& recompileLimit() {
+  static size_t limit = 8;  // of the process: saker.set_recompile_limit()
+  return limit;
 }
 
 namespace {
@@ -84,6 +90,7 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
     if (PyObject* result = version->run(found)) return result;
     if (flags) flags->restore();
     if (!std::exchange(version->inGraph, false) || version->writes || version->random) return nullptr;
+    if (python::raisedBackendError()) return nullptr;
     // An operator failed on what these tensors hold. The program may catch that, and has done other things before.
     PyErr_Clear();
     return plain(args, nargsf, names);
@@ -96,8 +103,8 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
                  Operations::name(function_.get()).c_str(), lastFailure_.c_str());
     return nullptr;
   }
-  if (versions_.size() >= options_.limit) {
-    if (!warnLimit()) return nullptr;
+  if (size_t limit = options_.limit ? options_.limit : recompileLimit(); versions_.size() >= limit) {
+    if (!tellLimit(limit)) return nullptr;
     return plain(args, nargsf, names);
   }
   if (PyObject* result = captureDynamic(now, call)) return result;
@@ -145,11 +152,20 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   return version->run(found);
 }
 
-bool Compiled::warnLimit() {
+bool Compiled::tellLimit(size_t limit) {
+  std::string name = Operations::name(function_.get()), times = std::to_string(limit) + (limit == 1 ? " time" : " times");
+  std::string text = name + " was recorded " + times;
+  std::string hint = "what kept changing: " + lastFailure_ + "; recompile_limit=" + std::to_string(limit) +
+                     " of saker.compile, or saker.set_recompile_limit(), sets the limit";
+  if (options_.fullgraph) {
+    py::object type = py::module_::import("saker.errors").attr("CaptureError");
+    py::object error = type("Unsupported", text + ", and fullgraph=True lets no other call run eagerly; " + hint);
+    PyErr_SetObject(type.ptr(), error.ptr());
+    return false;
+  }
   if (warned_) return true;
   warned_ = true;
-  std::string text = "saker: " + Operations::name(function_.get()) + " was recorded " + std::to_string(options_.limit) +
-                     " times and runs eagerly for other arguments from now on; what kept changing: " + lastFailure_;
+  text = "saker: " + text + " and runs eagerly for other arguments from now on; " + hint;
   return PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) == 0;
 }
 
@@ -412,6 +428,7 @@ void bindFrontend(py::module_& module) {
   module.attr("Compiled") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(compiledType()));
   module.def("compile", &make, py::arg("function"), py::arg("fullgraph"), py::arg("ahead"), py::arg("backend"),
              py::arg("limit"), py::arg("dynamic"), py::arg("verify"));
+  module.def("set_recompile_limit", [](size_t limit) { return std::exchange(recompileLimit(), limit); });
   module.def("compiled_function",
              [](const py::object& object) { return py::reinterpret_borrow<py::object>(unwrap(object).function()); });
   bindReports(module);

@@ -96,7 +96,6 @@ Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments&
   for (const StandIn& each : standIns) standIns_.emplace(each.given.get(), &each);
   guards_.positional = call.positional;
   rememberCaller();
-  tellCompiling(true);
   fixed(callable);
   if (PyMethod_Check(callable)) {
     fixed(PyMethod_GET_SELF(callable));
@@ -151,29 +150,8 @@ bool Recorder::stop(std::string why, bool quiet) {
   if (stopped_) return false;
   stopped_ = stopAt(std::move(why));
   tracing::leaveTape();
-  tellCompiling(false);
   if (raising_ && !quiet && !PyErr_Occurred()) raiseStop(*stopped_);
   return false;
-}
-
-void Recorder::tellCompiling(bool on) {
-  static constinit watch::Once<PyObject*> found;
-  PyObject* dict = found.get([] { return watch::importedAttribute("torch.compiler", "__dict__"); });
-  static PyObject* const name = PyUnicode_InternFromString("_is_compiling_flag");
-  // Several threads may record at once: the first one sets it, the last one puts it back.
-  static constinit size_t recorders = 0;
-  static constinit PyObject* before = nullptr;
-  if (!dict || on == tellsCompiling_) return;
-  tellsCompiling_ = on;
-  if (on) {
-    written_.emplace(dict, name);
-    if (recorders++ > 0) return;
-    before = Py_XNewRef(PyDict_GetItemWithError(dict, name));
-    PyDict_SetItem(dict, name, Py_True);
-  } else if (--recorders == 0 && before) {
-    PyDict_SetItem(dict, name, before);
-    Py_CLEAR(before);
-  }
 }
 
 // Something on the tape may have made it useless: go on without watching.

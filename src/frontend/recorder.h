@@ -83,10 +83,7 @@ class Recorder final : public watch::Observer {
   // compared.
   Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments& call, bool raising = false,
            std::span<const StandIn> standIns = {}, bool scalarsAreData = false, const Doubles* doubles = nullptr);
-  ~Recorder() override {
-    tellCompiling(false);
-    undo();
-  }
+  ~Recorder() override { undo(); }
 
   const std::optional<Stop>& stopped() const { return stopped_; }
   // With stand-ins: the recording is of no use. It goes on until the call is unwound, so that nothing is changed then.
@@ -345,9 +342,6 @@ class Recorder final : public watch::Observer {
   std::optional<HostPart> pinned(PyObject* object);
   HostPart tensorsOf(PyObject* values, std::vector<at::Tensor>& tensors);
 
-  // torch.compiler.is_compiling() while the call is recorded. Whoever asks is not guarded on the answer.
-  void tellCompiling(bool on);
-
   tracing::Tape& tape_;
   const Operations& operations_;
   Guards guards_;
@@ -411,7 +405,6 @@ class Recorder final : public watch::Observer {
   size_t refusals_ = 0;
   size_t frames_ = 0;
   int contextSets_ = 0;
-  bool tellsCompiling_ = false;
   bool raising_;
   bool speculative_;
   const Doubles* doubles_;

@@ -1,10 +1,15 @@
 // Traces for Python: saker.deferred(), saker.capture() and the doors to data.
 #include "python/trace.h"
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Exceptions.h>
+#include <torch/csrc/Storage.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <typeinfo>
+
 #include "capture/capture.h"
+#include "capture/deferred.h"
 #include "capture/trace.h"
 #include "python/host.h"
 #include "runtime/program.h"
@@ -16,19 +21,20 @@ namespace {
 class DeferredScope {
  public:
   void enter() {
-    if (trace_) throw py::value_error("this deferred block has been entered already");
-    trace_ = std::make_shared<tracing::Trace>(tracing::Mode::Deferred, pythonHost());
-    scope_ = std::make_unique<tracing::TraceScope>(trace_);
+    if (block_) throw py::value_error("this deferred block has been entered already");
+    block_ = std::make_unique<tracing::DeferredBlock>(pythonHost());
   }
   // The mode is left first, whatever comes of the flush.
   void leave() {
-    scope_.reset();
-    if (trace_) trace_->flush();
+    if (!block().isOnItsThread()) {
+      throw py::value_error("a deferred block is left on another thread than it was entered on");
+    }
+    block().leave();
   }
-  void flush() { trace().flush(); }
-  size_t pending() { return trace().graph().liveNodes(); }
+  void flush() { block().flush(); }
+  size_t pending() { return block().pending(); }
   py::dict stats() {
-    const tracing::TraceStats& stats = trace().stats();
+    tracing::TraceStats stats = block().stats();
     py::dict out;
     out["recorded"] = stats.recorded;
     out["flushes"] = stats.flushes;
@@ -39,12 +45,11 @@ class DeferredScope {
   }
 
  private:
-  tracing::Trace& trace() {
-    if (!trace_) throw py::value_error("this deferred block has not been entered");
-    return *trace_;
+  tracing::DeferredBlock& block() {
+    if (!block_) throw py::value_error("this deferred block has not been entered");
+    return *block_;
   }
-  std::shared_ptr<tracing::Trace> trace_;
-  std::unique_ptr<tracing::TraceScope> scope_;
+  std::unique_ptr<tracing::DeferredBlock> block_;
 };
 
 class PyCapture {
@@ -102,26 +107,50 @@ py::list run(const runtime::Program& program, const std::vector<at::Tensor>& arg
   return out;
 }
 
-// Data of this tensor is about to be read without an operator: make it be there. Refused in a capture.
-void open(const at::Tensor& tensor, const std::string& door) {
+// Is it to be read by something pending? Whoever has the address may write there before that.
+bool isRead(const tracing::Trace& trace, const at::Tensor& tensor) {
+  return trace.mode() == tracing::Mode::Deferred && !tracing::pendingStorage(*tensor.unsafeGetTensorImpl()) &&
+         trace.isInput(tensor.storage().unsafeGetStorageImpl());
+}
+
+// Data of this tensor is about to be read without an operator: make it be there. Refused in a capture. `exposes`: who
+// asks may keep the address, and read or write there later.
+void open(const at::Tensor& tensor, const std::string& door, bool exposes) {
   if (!tensor.defined() || !tensor.unsafeGetTensorImpl()->has_storage()) return;
+  tracing::Trace* mine = tracing::current();
   std::shared_ptr<tracing::Trace> owner;
   if (tracing::TraceStorage* storage = tracing::traceStorage(*tensor.unsafeGetTensorImpl())) {
     storage->raiseFailure();
     owner = storage->trace();
   }
-  if (!owner) {
-    tracing::Trace* mine = tracing::current();
-    if (!mine || !mine->isPending(tensor)) return;
+  if (!owner && mine && (mine->isPending(tensor) || (exposes && isRead(*mine, tensor)))) {
     owner = mine->shared_from_this();
   }
-  if (owner->mode() == tracing::Mode::Capture) {
+  if (owner && owner->mode() == tracing::Mode::Capture) {
     owner->raise({ops::Reason::DataDependent,
                   "the program reads a tensor's data, which is not there before it runs; compute with tensors, or do "
                   "this outside of what is captured"},
                  door);
   }
-  owner->flush();
+  if (owner) owner->flush();
+  if (exposes && mine && mine->mode() == tracing::Mode::Deferred && !tensor.is_meta()) {
+    mine->expose(*tensor.storage().unsafeGetStorageImpl());
+  }
+}
+
+// The same for a storage, of which all is about to be used.
+void openStorage(const py::object& object, bool exposes) {
+  if (!THPStorage_Check(object.ptr())) return;
+  c10::Storage storage = THPStorage_Unpack(object.ptr());
+  c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
+  tracing::Trace* mine = tracing::current();
+  if (impl && typeid(*impl) == typeid(tracing::TraceStorage)) {
+    std::shared_ptr<tracing::Trace> owner = static_cast<tracing::TraceStorage*>(impl)->trace();
+    if (owner && owner.get() != mine && owner->mode() == tracing::Mode::Deferred) owner->flush();
+  }
+  if (!mine || mine->mode() != tracing::Mode::Deferred) return;
+  mine->flush();
+  if (exposes && impl && !impl->device().is_meta()) mine->expose(*impl);
 }
 
 }  // namespace
@@ -176,7 +205,15 @@ void bindTrace(py::module_& module) {
                a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl();
       },
       py::arg("a"), py::arg("b"));
-  module.def("open_door", &open, py::arg("tensor"), py::arg("door"));
+  module.def("open_door", &open, py::arg("tensor"), py::arg("door"), py::arg("exposes") = false);
+  module.def("open_storage", &openStorage, py::arg("storage"), py::arg("exposes") = false);
+  // Calls a function of PyTorch's that works on memory, so that the operators it uses run at once.
+  module.def(
+      "call_unrecorded",
+      [](const py::object& function, const py::args& args, const py::kwargs& kwargs) {
+        c10::impl::ExcludeDispatchKeyGuard unrecorded(aten::kTraceKeys);
+        return function(*args, **kwargs);
+      });
   // Something reads or changes what pending operators depend on. A capture has nothing to run.
   module.def("settle", [] {
     tracing::Trace* trace = tracing::current();
