@@ -114,6 +114,7 @@ def storage_resize(x, y):
     storage.resize_(0)
     empty = storage.nbytes()
     storage.resize_(16)
+    y.fill_(3)
     return z, empty, storage.size()
 
 
