@@ -159,6 +159,8 @@ class _Compiled:
                     sizes,
                     _leniently,
                     self.recorded.again,
+                    # The graphs that compilers and partitioners are given are one forward and one backward.
+                    in_stages=options.forward is None and options.backward is None and options.partition_fn is None,
                 )
                 if made[0] is not None and self.recorded.opaque:
                     kind = type(self.recorded.opaque[0]).__name__

@@ -19,6 +19,20 @@ uint64_t numberOf(const void* pointer) { return reinterpret_cast<uint64_t>(point
 
 const uint64_t* wordAt(const void* pointer) { return static_cast<const uint64_t*>(pointer); }
 
+// Never changes, and leads to no other object.
+bool isValue(PyObject* object) {
+  return PyUnicode_CheckExact(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object) ||
+         PyBool_Check(object) || PyBytes_CheckExact(object) || PyComplex_CheckExact(object) || object == Py_None ||
+         object == Py_Ellipsis;
+}
+
+// If another object of the same type takes its place in memory, what is checked of it tells: versions of dicts, or
+// every element every time.
+bool isTold(PyObject* object) {
+  return (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) || isTensor(object) || PyModule_Check(object) ||
+         PyDict_CheckExact(object) || PyList_CheckExact(object) || PyType_Check(object);
+}
+
 }  // namespace
 
 // As TensorShape::fits, for the usual tensor: on the CPU, strided, of few dimensions, no view.
@@ -51,6 +65,14 @@ class Memo::Builder {
       : memo_(memo), guards_(guards), found_(found), since_(guards.places, kMoves) {}
 
   void build() {
+    memo_.unsure_.assign(guards_.instructions.size(), false);
+    fixed_.assign(guards_.places, false);
+    for (const Instruction& at : guards_.instructions) {
+      if (at.op == Op::Is) fixed_[at.place] = true;  // the guard keeps it alive
+      if (at.op != Op::Equals || !found_[at.place]) continue;
+      fixed_[at.place] = true;
+      memo_.held_.push_back(Ref::borrow(found_[at.place]));
+    }
     for (uint32_t i = 0; i < guards_.instructions.size(); ++i) {
       const Instruction& at = guards_.instructions[i];
       bool decided = at.op <= Op::ContextValue ? load(i, at) : check(i, at);
@@ -76,6 +98,7 @@ class Memo::Builder {
     uint32_t& since = since_[at.place];
     if (at.op == Op::Fixed) since = 0;
     if (at.op <= Op::Fixed || !stable(at.parent)) return at.op == Op::Fixed;
+    bool sure = isSure(at);
     PyObject* owner = found_[at.parent];
     uint32_t level = since_[at.parent];
     switch (at.op) {
@@ -93,19 +116,40 @@ class Memo::Builder {
       case Op::Item:
         since = level;
         if (PyTuple_Check(owner)) break;
+        if (!sure) return moves(since);
         loads_.push_back({index, level});
         since = level + 1;
         break;
       case Op::Slot:
+        if (!sure) return moves(since);
         since = word(wordAt(reinterpret_cast<char*>(owner) + at.number), numberOf(found_[at.place]), level);
         break;
       case Op::Cell:
+        if (!sure) return moves(since);
         since = word(wordAt(&reinterpret_cast<PyCellObject*>(owner)->ob_ref), numberOf(found_[at.place]), level);
         break;
       default:
         break;
     }
-    return since != kMoves;
+    if (since == kMoves) return false;
+    memo_.unsure_[index] = !sure;
+    if (sure && !fixed_[at.place] && !isTensor(found_[at.place])) type(found_[at.place], since);
+    return true;
+  }
+
+  static bool moves(uint32_t& since) {
+    since = kMoves;
+    return false;
+  }
+
+  // Is what is found there the same object, or told from it, whenever it has the same address?
+  bool isSure(const Instruction& at) {
+    PyObject* object = found_[at.place];
+    if (!object || fixed_[at.place]) return object != nullptr;
+    if (!isValue(object)) return isTold(object);
+    memo_.held_.push_back(Ref::borrow(object));
+    fixed_[at.place] = true;
+    return true;
   }
 
   bool check(uint32_t index, const Instruction& at) {
@@ -230,6 +274,7 @@ class Memo::Builder {
   Memo& memo_;
   const Guards& guards_;
   const std::vector<PyObject*>& found_;
+  std::vector<bool> fixed_;      // by place: what was found there is kept alive
   std::vector<uint32_t> since_;  // by place: from which level on it is known to be alive; kMoves: no word decides it
   std::vector<Placed> words_;
   std::vector<PlacedLoad> loads_;
@@ -268,6 +313,8 @@ void Memo::disarm() {
   forms_.clear();
   tensors_.clear();
   rest_.clear();
+  held_.clear();
+  unsure_.clear();
 }
 
 // A dict was written to: what is looked up in it may be as it was.
@@ -278,7 +325,7 @@ bool Memo::lookAgain(Word& word, const std::vector<uint32_t>& lookups, Guards& g
   for (uint32_t index : lookups) {
     const Instruction& at = guards.instructions[index];
     if (!guards.step(at, call, found)) return false;
-    if (at.op <= Op::ContextValue && found[at.place] != found_[at.place]) return false;
+    if (at.op <= Op::ContextValue && (found[at.place] != found_[at.place] || unsure_[index])) return false;
   }
   word.value = *word.at;
   return true;

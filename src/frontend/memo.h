@@ -3,7 +3,9 @@
 // (a model's modules, globals) are then not looked up again.
 //
 // Exact: a version is never given twice, and each witness keeps alive what the next ones look at. What no version
-// tells (tensors, lists, sets, functions) is checked every time.
+// tells (tensors, lists, sets, functions) is checked every time. Where a dict, slot or cell was written to, an object at
+// the address of the one from before may be another one, since that may have died: numbers and strings are kept alive,
+// other objects are told by what is checked of them afterwards, and where nothing tells, everything is checked.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,6 +15,8 @@
 #include <array>
 #include <cstdint>
 #include <vector>
+
+#include "frontend/ref.h"
 
 namespace saker::frontend {
 
@@ -78,6 +82,8 @@ class Memo {
   std::vector<Seen> tensors_;
   std::vector<uint32_t> rest_;  // instructions that run every time
   std::vector<PyObject*> found_;
+  std::vector<Ref> held_;     // values whose addresses stand for them
+  std::vector<bool> unsure_;  // by instruction: what it loads may be another object at the same address
   std::vector<uint32_t> copied_;  // places that are wanted of it
   bool armed_ = false;
   bool watched_ = false;  // all dicts are: their versions need not be read while no watched dict changes
