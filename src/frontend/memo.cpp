@@ -10,6 +10,7 @@
 #include "frontend/dict_changes.h"
 #include "frontend/guards.h"
 #include "frontend/kinds.h"
+#include "frontend/recorder.h"
 
 namespace saker::frontend {
 

@@ -18,7 +18,8 @@ bool dataDecidesSizes(const ir::Graph& graph) {
   for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
     if (node->isReturn()) continue;
     const ops::Operator* op = ops::of(node);
-    if (!op || op->has(ops::kDataDependent) || node->op()->qualified.starts_with("saker::")) return true;
+    constexpr uint32_t decides = ops::kDataDependent | ops::kDynamicShape;
+    if (!op || (op->traits & decides) || node->op()->qualified.starts_with("saker::")) return true;
   }
   return false;
 }
