@@ -275,9 +275,14 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
     version.random |= !node->isReturn() && !host && (!op || op->isRandom());
   }
   for (const at::Tensor& written : tape.unseenWrites()) {
+    bool isInput = false;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i].is_same(written)) version.unseen.emplace_back(i, version.program->argumentWrites[i]);
+      if (!inputs[i].is_same(written)) continue;
+      isInput = true;
+      version.unseen.emplace_back(i, version.program->argumentWrites[i]);
     }
+    // A back end counts all writes. For an input that is put right after the run.
+    if (!isInput && !options_.backend.is_none()) return "a write goes through .data of a tensor that is no input";
     version.writes = true;
   }
   HostCalls hosts = hostCallsOf(version.program->objects);
@@ -292,7 +297,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
     changed |= !recorder.guards().tensors[static_cast<size_t>(at.number)].fits(tensor);
   }
   // What runs the user's code whenever it is called is not to run ahead of time.
-  bool ahead = options_.ahead && !hosts.any && hosts.repeatable && version.draws.empty() && version.unseen.empty() &&
+  bool ahead = options_.ahead && !hosts.any && hosts.repeatable && version.draws.empty() && tape.unseenWrites().empty() &&
                version.program->inferenceModes.empty();
   ExecutorOptions options{ahead, options_.backend, hosts.wraps};
   if (changed) {
