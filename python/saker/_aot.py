@@ -141,6 +141,8 @@ class _Compiled:
                     sizes,
                     _leniently,
                     self.recorded.again,
+                    # The graphs that a compiler is given are one forward and one backward.
+                    in_stages=options.forward is None and options.backward is None,
                 )
                 if made[0] is not None and self.recorded.opaque:
                     kind = type(self.recorded.opaque[0]).__name__

@@ -4,6 +4,7 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "aten/trace_key.h"
 #include "capture/capture.h"
 #include "capture/trace.h"
 #include "capture/undo.h"
@@ -216,6 +217,14 @@ void bindTrace(py::module_& module) {
     trace->noteGeneratorSet();
     return true;
   });
+  // True: the function that is being captured will run in eager mode, for this reason. False: it may not.
+  module.def("note_only_eager", [](const std::string& why) {
+    tracing::Trace* trace = tracing::current();
+    if (!trace || !trace->mayBeEager()) return false;
+    trace->noteOnlyEager(why);
+    return true;
+  });
+  module.attr("trace_key") = py::cast(aten::kTraceKey);
   // None: no trace on this thread. Otherwise its mode, and whether anything is pending.
   module.def("trace_mode", []() -> std::optional<std::string> {
     tracing::Trace* trace = tracing::current();
