@@ -299,9 +299,14 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   version.program = std::move(program);
   for (uint32_t writes : version.program->argumentWrites) version.writes |= writes != 0;
   for (const at::Tensor& written : tape.unseenWrites()) {
+    bool isInput = false;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i].is_same(written)) version.unseen.emplace_back(i, version.program->argumentWrites[i]);
+      if (!inputs[i].is_same(written)) continue;
+      isInput = true;
+      version.unseen.emplace_back(i, version.program->argumentWrites[i]);
     }
+    // A back end counts all writes. For an input that is put right after the run.
+    if (!isInput && !options_.backend.is_none()) return "a write goes through .data of a tensor that is no input";
     version.writes = true;
   }
   HostCalls hosts = hostCallsOf(version.program->objects);
@@ -318,8 +323,8 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
     changed |= !recorder.guards().tensors[static_cast<size_t>(at.number)].fits(tensor);
   }
   // What runs the user's code whenever it is called is not to run ahead of time.
-  bool ahead = options_.ahead && !hosts.any && hosts.repeatable && version.draws.empty() && version.unseen.empty() &&
-               version.program->inferenceModes.empty() && !tape.risk().sizes;
+  bool ahead = options_.ahead && !hosts.any && hosts.repeatable && version.draws.empty() &&
+               tape.unseenWrites().empty() && version.program->inferenceModes.empty() && !tape.risk().sizes;
   ExecutorOptions options{ahead, options_.backend, hosts.wraps, version.mustUndo};
   version.foreign = !options_.backend.is_none();
   if (changed && version.mustUndo) return unsafe;

@@ -6,8 +6,8 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <unordered_map>
 
+#include "aten/memory.h"
 #include "frontend/host_call.h"
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
@@ -64,17 +64,12 @@ at::Tensor tensorAt(PyObject* object) {
 }
 
 std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors) {
-  std::unordered_map<const c10::StorageImpl*, uint32_t> first;
-  std::vector<uint32_t> out;
+  constexpr uint32_t kOtherStorage = 1u << 31;
+  std::vector<uint32_t> first = aten::sharedMemory(tensors);
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!tensors[i].defined()) {
-      out.push_back(static_cast<uint32_t>(i));
-      continue;
-    }
-    const c10::StorageImpl* storage = tensors[i].has_storage() ? tensors[i].storage().unsafeGetStorageImpl() : nullptr;
-    out.push_back(first.try_emplace(storage, static_cast<uint32_t>(i)).first->second);
+    if (first[i] != i && !aten::sameStorage(tensors[i], tensors[first[i]])) first[i] |= kOtherStorage;
   }
-  return out;
+  return first;
 }
 
 bool Version::addEffects(const Recorder& recorder, Cookbook& book) {

@@ -100,7 +100,7 @@ class Version {
 
 // A tensor, an array of numpy's as one, or a number as the size of one without elements.
 at::Tensor tensorAt(PyObject* object);
-// By input, the first one over the same storage.
+// By input, the first one that it shares memory with, and whether that is through another storage.
 std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors);
 
 }  // namespace saker::frontend

@@ -152,7 +152,7 @@ sym::Assignment bindSymbols(const ir::Graph& graph, std::span<const at::Tensor> 
   out.floats.resize(context.symbols().size());
   for (size_t i = 0; i < inputs.size() && i < graph.top()->parameters().size(); ++i) {
     const ir::TensorType* type = graph.top()->parameters()[i]->tensor();
-    if (!type || !type->symbolic) continue;
+    if (!type || !type->symbolic || !inputs[i].defined()) continue;
     if (static_cast<size_t>(inputs[i].dim()) != type->rank) {
       throw std::runtime_error("input " + std::to_string(i) + " has another number of dimensions than the graph's");
     }
