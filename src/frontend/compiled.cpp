@@ -8,8 +8,10 @@
 
 #include "capture/tape.h"
 #include "capture/trace.h"
+#include "frontend/changed_numbers.h"
 #include "frontend/dynamic.h"
 #include "frontend/execute.h"
+#include "frontend/float_inputs.h"
 #include "frontend/log.h"
 #include "frontend/risk.h"
 #include "frontend/stance.h"
@@ -97,18 +99,36 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
   }
   if (PyObject* result = captureDynamic(now, call)) return result;
   if (PyErr_Occurred()) return nullptr;
+  noteFloats(call);
   return capture(now, args, nargsf, names);
+}
+
+// Not where a stop is an error: it would be one only because of this.
+void Compiled::noteFloats(const CallArguments& call) {
+  if (options_.fullgraph) return;
+  for (const std::shared_ptr<Version>& version : versions_) {
+    if (!version->eager.empty()) continue;
+    for (const ChangedNumber& each : changedFloats(version->guards, call)) {
+      if (!comparedFloats_.contains(each.place)) floats_.insert(each.place);
+    }
+  }
 }
 
 PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& call) {
   if (options_.dynamic == Options::Dynamic::Never) return nullptr;
   std::vector<StandIn> sizes = markedSizes(call);
+  if (sizes.empty() && !checkMarks(call, allSizes(call), nullptr)) return nullptr;
   if (sizes.empty() && options_.dynamic == Options::Dynamic::Always) sizes = allSizes(call);
-  for (size_t i = 0; sizes.empty() && i < versions_.size(); ++i) sizes = changedSizes(*versions_[i], call);
-  if (sizes.empty()) return nullptr;
+  std::vector<ChangedNumber> counters;
+  for (size_t i = 0; sizes.empty() && counters.empty() && i < versions_.size(); ++i) {
+    sizes = changedSizes(*versions_[i], call);
+    if (versions_[i]->eager.empty()) counters = changedCounters(versions_[i]->guards, call);
+  }
+  if (sizes.empty() && counters.empty()) return nullptr;
   std::string why;
   Progress progress(Operations::name(function_.get()));
-  std::shared_ptr<Version> version = frontend::captureDynamic(function_.get(), before, call, sizes, why);
+  std::shared_ptr<Version> version = frontend::captureDynamic(function_.get(), before, call, sizes, counters, why);
+  if (!checkMarks(call, sizes, version.get())) return nullptr;
   if (!version) {
     Report report;
     report.outcome = "static";
@@ -193,6 +213,8 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   tracing::Host host = python::pythonHost();
   addWrappers(host);
   tracing::Tape tape(host);
+  std::optional<FloatInputs> floats;
+  if (!floats_.empty()) floats.emplace(floats_);
   Recorder recorder(tape, function_.get(), call, /*raising=*/options_.fullgraph, {}, scalarsAreData_);
   tape.setAround([&](bool any) { return tracing::Tape::Around{noticesErrors(any), recorder.effects().size()}; });
   PyObject* result = nullptr;
@@ -246,6 +268,8 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   }
   if (recorder.stopped() && recorder.metScalars()) {
     scalarsAreData_ = false;  // they decide something: from now on they are compared
+    comparedFloats_.merge(floats_);
+    floats_.clear();
     return result;
   }
   counts().guards += version->guards.size();

@@ -171,4 +171,16 @@ sym::Assignment bindSymbols(const ir::Graph& graph, std::span<const at::Tensor> 
   return out;
 }
 
+std::string outOfRange(const sym::Context& context, const sym::Assignment& symbols) {
+  for (const sym::Symbol& symbol : context.symbols()) {
+    const std::optional<int64_t>& value = symbols.ints[static_cast<size_t>(symbol.node->value)];
+    const sym::Range& range = symbol.node->range;
+    if (symbol.node->kind != sym::Kind::Symbol || !value || range.contains(*value)) continue;
+    std::string low = range.low == sym::Range::kNegInf ? "-inf" : std::to_string(range.low);
+    std::string high = range.high == sym::Range::kInf ? "inf" : std::to_string(range.high);
+    return "the size " + symbol.name + " is " + std::to_string(*value) + ", and must be in [" + low + ", " + high + "]";
+  }
+  return {};
+}
+
 }  // namespace saker::runtime

@@ -185,6 +185,9 @@ void checkSharing(const Program& program, std::span<const at::Tensor> arguments,
 }
 
 void checkGuards(const Program& program, const sym::Assignment& symbols) {
+  if (std::string why = outOfRange(program.context->symbols(), symbols); !why.empty()) {
+    throw RunError(why + ": sizes of 0 and 1 mean other things in PyTorch; capture the function again for them");
+  }
   for (const sym::Guard& guard : program.context->symbols().guards()) {
     std::optional<bool> holds = sym::evaluateBool(guard.condition, symbols);
     if (!holds || !*holds) {
