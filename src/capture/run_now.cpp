@@ -125,8 +125,8 @@ void runForReal(const Call& call, const Entry* entry) {
     return;
   }
   // The kernel may be a program of its own: it sees the thread as it was, but for the trace.
-  c10::impl::ForceDispatchKeyGuard seen(call.surroundings.included_ - kTraceKeys,
-                                        call.surroundings.excluded_ | kTraceKeys);
+  c10::impl::ForceDispatchKeyGuard seen(call.surroundings.included_ - aten::kRecordingKeys,
+                                        call.surroundings.excluded_ | aten::kRecordingKeys);
   call.op.redispatchBoxed(call.keys & aten::kBelowTrace, call.stack);
 }
 

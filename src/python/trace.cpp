@@ -12,6 +12,7 @@
 #include "capture/capture.h"
 #include "capture/deferred.h"
 #include "capture/trace.h"
+#include "capture/undo.h"
 #include "python/host.h"
 #include "runtime/program.h"
 
@@ -60,6 +61,7 @@ class PyCapture {
     std::vector<tracing::DynamicSize> sizes;
     for (const auto& [argument, dim, name] : dynamic) sizes.push_back({argument, dim, name});
     capture_ = std::make_unique<tracing::Capture>(pythonHost(), arguments, sizes);
+    capture_->takeGradients(arguments);
   }
   std::vector<at::Tensor> arguments() const { return open().arguments(); }
   std::shared_ptr<runtime::Program> finish(const py::list& outputs) {
@@ -181,6 +183,8 @@ void bindTrace(py::module_& module) {
       .def("stats", &PyCapture::stats);
   py::class_<runtime::Program, std::shared_ptr<runtime::Program>>(module, "Program")
       .def("run", &run)
+      .def("needs_function", &runtime::needsFunction, py::arg("arguments"))
+      .def_readonly("user_gradients", &runtime::Program::userGradients)
       .def("functional",
            [](const std::shared_ptr<runtime::Program>& self) {
              return std::shared_ptr<runtime::Program>(tracing::makeFunctional(self));
@@ -192,9 +196,10 @@ void bindTrace(py::module_& module) {
       .def_property_readonly("sources", [](const runtime::Program& self) {
         py::list out;
         for (const runtime::Source& source : self.sources) {
-          const char* kind = source.kind == runtime::Source::Kind::Closed ? "closed"
-                             : source.kind == runtime::Source::Kind::Flat ? "flat"
-                                                                          : "argument";
+          const char* kind = source.kind == runtime::Source::Kind::Closed     ? "closed"
+                             : source.kind == runtime::Source::Kind::Flat     ? "flat"
+                             : source.kind == runtime::Source::Kind::Gradient ? "gradient"
+                                                                              : "argument";
           out.append(py::make_tuple(kind, source.argument, source.tensor, source.literal));
         }
         return out;
@@ -219,6 +224,27 @@ void bindTrace(py::module_& module) {
   module.def("settle", [] {
     tracing::Trace* trace = tracing::current();
     if (trace && trace->mode() == tracing::Mode::Deferred) trace->flush();
+  });
+  // Attributes that no operator reads or sets: what a capture has to know before, and to put back.
+  module.def("note_grad_read", [](const at::Tensor& tensor) {
+    tracing::Trace* trace = tracing::current();
+    if (!trace || trace->mode() != tracing::Mode::Capture) return;
+    if (!tracing::traceTensor(*tensor.unsafeGetTensorImpl())) return trace->undo().noteLeaf(tensor);
+    if (trace->mayBeEager()) trace->noteOnlyEager("it asks for the .grad of an argument");
+  });
+  module.def("note_grad_set", [](const at::Tensor& tensor) {
+    tracing::Trace* trace = tracing::current();
+    if (trace && trace->mode() == tracing::Mode::Capture) trace->undo().noteGradientSet(tensor);
+  });
+  module.def("note_data_read", [](const at::Tensor& tensor) {
+    tracing::Trace* trace = tracing::current();
+    if (!trace || trace->mode() != tracing::Mode::Capture || !tensor.has_storage()) return;
+    const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    bool plain = tensor.layout() == c10::kStrided && !tensor.is_meta() && !tensor.is_quantized() &&
+                 !impl.key_set().has(c10::DispatchKey::Python) && !tracing::traceStorage(impl);
+    if (!plain) return;
+    auto held = trace->lock();
+    trace->valueOf(tensor);
   });
   module.def("leave_mode", &tracing::leaveMode);
   // True: a capture is on, and random numbers drawn from here on are not those of the graph.
