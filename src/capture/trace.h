@@ -158,7 +158,6 @@ class Trace : public std::enable_shared_from_this<Trace> {
   };
   std::unordered_map<const c10::StorageImpl*, std::vector<Met>> inputsOf_;
   std::unordered_map<const c10::StorageImpl*, bool> written_;
-  MemorySet writtenMemory_, inputMemory_, exposed_;
   std::vector<Filled> storages_;
   std::vector<c10::IValue> kept_;
   std::vector<bool> gradModes_, ownVersions_;
@@ -174,6 +173,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::mutex listLock_;  // of living_: tensors die on any thread
   std::recursive_mutex lock_;
   TraceStats stats_;
+  // Of storages with data: what pending operators write and read, and what others may see at any time.
+  MemorySet writtenMemory_, inputMemory_, exposed_;
 };
 
 // The trace of this thread, or nullptr.

@@ -30,12 +30,12 @@ Counts& counts() {
   return all;
 }
 
+namespace {
+
 size_t& recompileLimit() {
   static size_t limit = 8;  // of the process: saker.set_recompile_limit()
   return limit;
 }
-
-namespace {
 
 std::set<Compiled*>& living() {
   static std::set<Compiled*>& all = *new std::set<Compiled*>;  // saker.reset() forgets what they recorded
@@ -99,8 +99,8 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
                  Operations::name(function_.get()).c_str(), lastFailure_.c_str());
     return nullptr;
   }
-  if (size_t limit = options_.limit ? options_.limit : recompileLimit(); versions_.size() >= limit) {
-    if (!tellLimit(limit)) return nullptr;
+  if (versions_.size() >= (options_.limit ? options_.limit : recompileLimit())) {
+    if (!warnLimit()) return nullptr;
     return plain(args, nargsf, names);
   }
   if (PyObject* result = captureDynamic(now, call)) return result;
@@ -199,7 +199,9 @@ void Compiled::noteSizes(Version& version) {
   note(report, version);
 }
 
-bool Compiled::tellLimit(size_t limit) {
+// With fullgraph=True it raises.
+bool Compiled::warnLimit() {
+  size_t limit = options_.limit ? options_.limit : recompileLimit();
   std::string name = Operations::name(function_.get()), times = std::to_string(limit) + (limit == 1 ? " time" : " times");
   std::string text = name + " was recorded " + times;
   std::string hint = "what kept changing: " + lastFailure_ + "; recompile_limit=" + std::to_string(limit) +

@@ -26,12 +26,9 @@ struct Options {
   bool ahead = true;   // through ahead-of-time autograd; else the recording itself runs
   py::object backend;  // (program, example inputs) -> callable; or None
   enum class Dynamic : uint8_t { Never, WhenChanged, Always } dynamic = Dynamic::WhenChanged;
-  size_t limit = 0;     // versions of one function; 0: what recompileLimit() says
+  size_t limit = 8;     // versions of one function; 0: the limit of the process
   bool verify = false;  // compare the first replay of each version with eager mode
 };
-
-// Versions that functions have which were compiled without a limit of their own.
-size_t& recompileLimit();
 
 bool isCompiled(PyObject* object);
 
@@ -74,8 +71,7 @@ class Compiled {
   PyObject* captureDynamic(const Ambient& before, const CallArguments& call);
   // Nothing, or why the call cannot be done again.
   std::string finish(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result);
-  // Past the limit: a warning or, with fullgraph, an error. False: an error is set.
-  bool tellLimit(size_t limit);
+  bool warnLimit();
   PyObject* replay(Version& version, const std::vector<PyObject*>& found, const CallArguments& call);
   void noteSizes(Version& version);
   std::string finishSafely(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result, Report& report);

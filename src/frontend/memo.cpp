@@ -20,18 +20,22 @@ uint64_t numberOf(const void* pointer) { return reinterpret_cast<uint64_t>(point
 
 const uint64_t* wordAt(const void* pointer) { return static_cast<const uint64_t*>(pointer); }
 
-// Never changes, and leads to no other object.
-bool isValue(PyObject* object) {
-  return PyUnicode_CheckExact(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object) ||
-         PyBool_Check(object) || PyBytes_CheckExact(object) || PyComplex_CheckExact(object) || object == Py_None ||
-         object == Py_Ellipsis;
+// CPython makes one object of each of these, which never dies.
+bool isImmortal(PyObject* object) {
+  constexpr long kSmallest = -5, kLargest = 256;
+  if (object == Py_None || object == Py_True || object == Py_False || object == Py_Ellipsis) return true;
+  if (!PyLong_CheckExact(object)) return false;
+  int overflow = 0;
+  long value = PyLong_AsLongAndOverflow(object, &overflow);
+  return !overflow && value >= kSmallest && value <= kLargest;
 }
 
-// If another object of the same type takes its place in memory, what is checked of it tells: versions of dicts, or
-// every element every time.
+// An object at the address of one that was found before: is it that one, or told from it by what is checked of its
+// contents (versions of dicts, elements of lists)? Not so numbers, strings, tuples, methods and functions, which are
+// taken for granted while they are the same objects.
 bool isTold(PyObject* object) {
-  return (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) || isTensor(object) || PyModule_Check(object) ||
-         PyDict_CheckExact(object) || PyList_CheckExact(object) || PyType_Check(object);
+  return (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) || isImmortal(object) || isTensor(object) ||
+         PyModule_Check(object) || PyDict_CheckExact(object) || PyList_CheckExact(object) || PyType_Check(object);
 }
 
 }  // namespace
@@ -66,14 +70,6 @@ class Memo::Builder {
       : memo_(memo), guards_(guards), found_(found), since_(guards.places, kMoves) {}
 
   void build() {
-    memo_.unsure_.assign(guards_.instructions.size(), false);
-    fixed_.assign(guards_.places, false);
-    for (const Instruction& at : guards_.instructions) {
-      if (at.op == Op::Is) fixed_[at.place] = true;  // the guard keeps it alive
-      if (at.op != Op::Equals || !found_[at.place]) continue;
-      fixed_[at.place] = true;
-      memo_.held_.push_back(Ref::borrow(found_[at.place]));
-    }
     for (uint32_t i = 0; i < guards_.instructions.size(); ++i) {
       const Instruction& at = guards_.instructions[i];
       bool decided = at.op <= Op::ContextValue ? load(i, at) : check(i, at);
@@ -99,7 +95,6 @@ class Memo::Builder {
     uint32_t& since = since_[at.place];
     if (at.op == Op::Fixed) since = 0;
     if (at.op <= Op::Fixed || !stable(at.parent)) return at.op == Op::Fixed;
-    bool sure = isSure(at);
     PyObject* owner = found_[at.parent];
     uint32_t level = since_[at.parent];
     switch (at.op) {
@@ -117,40 +112,30 @@ class Memo::Builder {
       case Op::Item:
         since = level;
         if (PyTuple_Check(owner)) break;
-        if (!sure) return moves(since);
+        if (!isTold(found_[at.place])) return moves(since);
         loads_.push_back({index, level});
         since = level + 1;
         break;
       case Op::Slot:
-        if (!sure) return moves(since);
+        if (!isTold(found_[at.place])) return moves(since);
         since = word(wordAt(reinterpret_cast<char*>(owner) + at.number), numberOf(found_[at.place]), level);
         break;
       case Op::Cell:
-        if (!sure) return moves(since);
+        if (!isTold(found_[at.place])) return moves(since);
         since = word(wordAt(&reinterpret_cast<PyCellObject*>(owner)->ob_ref), numberOf(found_[at.place]), level);
         break;
       default:
         break;
     }
     if (since == kMoves) return false;
-    memo_.unsure_[index] = !sure;
-    if (sure && !fixed_[at.place] && !isTensor(found_[at.place])) type(found_[at.place], since);
+    PyObject* object = found_[at.place];
+    if (isTold(object) && !isTensor(object) && !isImmortal(object)) type(object, since);
     return true;
   }
 
   static bool moves(uint32_t& since) {
     since = kMoves;
     return false;
-  }
-
-  // Is what is found there the same object, or told from it, whenever it has the same address?
-  bool isSure(const Instruction& at) {
-    PyObject* object = found_[at.place];
-    if (!object || fixed_[at.place]) return object != nullptr;
-    if (!isValue(object)) return isTold(object);
-    memo_.held_.push_back(Ref::borrow(object));
-    fixed_[at.place] = true;
-    return true;
   }
 
   bool check(uint32_t index, const Instruction& at) {
@@ -275,7 +260,6 @@ class Memo::Builder {
   Memo& memo_;
   const Guards& guards_;
   const std::vector<PyObject*>& found_;
-  std::vector<bool> fixed_;      // by place: what was found there is kept alive
   std::vector<uint32_t> since_;  // by place: from which level on it is known to be alive; kMoves: no word decides it
   std::vector<Placed> words_;
   std::vector<PlacedLoad> loads_;
@@ -314,8 +298,6 @@ void Memo::disarm() {
   forms_.clear();
   tensors_.clear();
   rest_.clear();
-  held_.clear();
-  unsure_.clear();
 }
 
 // A dict was written to: what is looked up in it may be as it was.
@@ -326,7 +308,8 @@ bool Memo::lookAgain(Word& word, const std::vector<uint32_t>& lookups, Guards& g
   for (uint32_t index : lookups) {
     const Instruction& at = guards.instructions[index];
     if (!guards.step(at, call, found)) return false;
-    if (at.op <= Op::ContextValue && (found[at.place] != found_[at.place] || unsure_[index])) return false;
+    bool loads = at.op <= Op::ContextValue;
+    if (loads && (found[at.place] != found_[at.place] || !isTold(found[at.place]))) return false;
   }
   word.value = *word.at;
   return true;

@@ -4,8 +4,8 @@
 //
 // Exact: a version is never given twice, and each witness keeps alive what the next ones look at. What no version
 // tells (tensors, lists, sets, functions) is checked every time. Where a dict, slot or cell was written to, an object at
-// the address of the one from before may be another one, since that may have died: numbers and strings are kept alive,
-// other objects are told by what is checked of them afterwards, and where nothing tells, everything is checked.
+// the address of the one from before may be another one, since that may have died: then only objects count as the same
+// of which every check that follows would tell.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,8 +15,6 @@
 #include <array>
 #include <cstdint>
 #include <vector>
-
-#include "frontend/ref.h"
 
 namespace saker::frontend {
 
@@ -82,8 +80,6 @@ class Memo {
   std::vector<Seen> tensors_;
   std::vector<uint32_t> rest_;  // instructions that run every time
   std::vector<PyObject*> found_;
-  std::vector<Ref> held_;     // values whose addresses stand for them
-  std::vector<bool> unsure_;  // by instruction: what it loads may be another object at the same address
   std::vector<uint32_t> copied_;  // places that are wanted of it
   bool armed_ = false;
   bool watched_ = false;  // all dicts are: their versions need not be read while no watched dict changes
