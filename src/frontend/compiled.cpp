@@ -10,6 +10,7 @@
 #include "capture/trace.h"
 #include "frontend/dynamic.h"
 #include "frontend/execute.h"
+#include "frontend/kept_error.h"
 #include "frontend/log.h"
 #include "frontend/stance.h"
 #include "frontend/verify.h"
@@ -17,6 +18,7 @@
 #include "ops/operator.h"
 #include "python/host.h"
 #include "watch/loop.h"
+#include "watch/traced.h"
 
 namespace saker::frontend {
 
@@ -26,6 +28,38 @@ Counts& counts() {
 }
 
 namespace {
+
+// The locks that a recorded call takes, for all of a replay. None is waited for.
+class Locked {
+ public:
+  explicit Locked(const std::vector<Ref>& locks) {
+    static PyObject* const acquire = PyUnicode_InternFromString("acquire");
+    for (const Ref& lock : locks) {
+      PyObject* args[] = {lock.get(), Py_False};
+      Ref taken = Ref::steal(PyObject_VectorcallMethod(acquire, args, 2, nullptr));
+      if (!taken) PyErr_Clear();
+      all_ &= taken.get() == Py_True;
+      if (!all_) return;
+      taken_.push_back(lock);
+    }
+  }
+  ~Locked() {
+    static PyObject* const release = PyUnicode_InternFromString("release");
+    if (taken_.empty()) return;
+    const KeptError kept;
+    for (const Ref& lock : taken_) {
+      Ref done = Ref::steal(PyObject_CallMethodNoArgs(lock.get(), release));
+      if (!done) PyErr_Clear();
+    }
+  }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+  bool all() const { return all_; }
+
+ private:
+  std::vector<Ref> taken_;
+  bool all_ = true;
+};
 
 std::set<Compiled*>& living() {
   static std::set<Compiled*>& all = *new std::set<Compiled*>;  // saker.reset() forgets what they recorded
@@ -47,7 +81,7 @@ PyObject* Compiled::plain(PyObject* const* args, size_t nargsf, PyObject* names)
 
 PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) {
   // Inside of another recording, the call is part of it.
-  if (watch::watching() || tracing::currentTape() || tracing::current() || !watch::supported()) {
+  if (watch::watching() || tracing::currentTape() || tracing::current() || !watch::supported() || watch::traced()) {
     return plain(args, nargsf, names);
   }
   Stance stands = stance();
@@ -62,6 +96,12 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
     ~GiveBack() { to = std::move(from); }
   } giveBack{found, found_};
   for (size_t i = 0; i < versions_.size(); ++i) {
+    std::optional<Locked> locked;
+    if (!versions_[i]->locks.empty()) locked.emplace(versions_[i]->locks);
+    if (locked && !locked->all()) {
+      locked.reset();
+      return plain(args, nargsf, names);
+    }
     if (!versions_[i]->fits(now, call, found)) {
       if (i == 0)
         lastFailure_ =
@@ -86,6 +126,7 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
     if (!std::exchange(version->inGraph, false) || version->writes || version->random) return nullptr;
     // An operator failed on what these tensors hold. The program may catch that, and has done other things before.
     PyErr_Clear();
+    locked.reset();
     return plain(args, nargsf, names);
   }
   if (stands != Stance::Default && !versions_.empty()) {
@@ -184,6 +225,8 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     why = "it raised an exception";
   } else if (!(Ambient::now() == before) && !recorder.leavesGradMode(before)) {
     why = "it leaves with another " + Ambient::now().difference(before) + " than it was called with";
+  } else if (recorder.holdsLocks()) {
+    why = "it leaves a lock taken";
   } else if (!recorder.balanced()) {
     why = "it leaves a context variable changed";
   } else if (why = recorder.seal(); why.empty()) {
@@ -206,6 +249,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   report.effects = recorder.effects().size();
   report.operators = tape.operators();
   version->eager = why;
+  if (!why.empty()) version->locks.clear();
   version->guards = recorder.takeGuards();
   note(report, *version);
   if (!result) return nullptr;  // a later call may not raise
@@ -283,6 +327,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   HostCalls hosts = hostCallsOf(version.program->objects);
   version.random |= !hosts.repeatable || !version.draws.empty();
   version.sets = hosts.sets;
+  if (hosts.any && !version.locks.empty()) return "it takes a lock, and calls code of the user that might take it too";
   version.memory = sharedMemory(inputs);
   bool changed = false;
   std::vector<PyObject*> objects = recorder.objects();

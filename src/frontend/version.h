@@ -45,6 +45,7 @@ class Version {
   std::optional<std::vector<uint32_t>> modes;  // of functions: those that the call leaves, where it changes them
   std::vector<Draw> draws;
   std::vector<Asked> asked;
+  std::vector<Ref> locks;  // that the call takes
   bool sets = false;      // flags change while it runs
   bool random = false;    // the program draws numbers
   bool inGraph = false;   // the tensor program runs, or has failed
@@ -60,6 +61,7 @@ class Version {
   void eachObject(Visit visit) const {
     guards.eachObject(visit);
     for (const Recipe& recipe : recipes) visit(recipe.object.get());
+    for (const Ref& lock : locks) visit(lock.get());
     for (const DoneAgain& effect : effects) {
       visit(effect.callable.get());
       visit(effect.names.get());
