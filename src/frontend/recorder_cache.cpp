@@ -86,7 +86,6 @@ bool Recorder::callsCached(PyObject* callable, const std::vector<PyObject*>& arg
     }
     found &= lasting(lasting, arg);
   }
-  if (speculative_) return true;
   if (!found) return stop("calls a function under functools.lru_cache with an object that it made");
   caching_.emplace();
   caching_->callable = Ref::borrow(callable);
@@ -115,9 +114,11 @@ void Recorder::cached(PyObject* result) {
     }
     if (!isAtom(result)) checkIs(Op::Is, place, result);
     kept_.push_back(key);
-    std::vector<PyObject*> args;
-    for (const Ref& each : call->arguments) args.push_back(each.get());
-    effect(call->callable.get(), args, call->names.get());
+    Effect again;
+    again.callable = call->callable;
+    again.arguments = call->arguments;
+    again.names = call->names;
+    effects_.push_back(std::move(again));
     return noteFixed(result);
   }
   stop("calls a function under functools.lru_cache whose cache does not keep the result", /*quiet=*/true);
