@@ -12,6 +12,7 @@
 #include "frontend/dynamic.h"
 #include "frontend/execute.h"
 #include "frontend/float_inputs.h"
+#include "frontend/kept_error.h"
 #include "frontend/log.h"
 #include "frontend/risk.h"
 #include "frontend/stance.h"
@@ -22,6 +23,7 @@
 #include "python/host.h"
 #include "runtime/failure.h"
 #include "watch/loop.h"
+#include "watch/traced.h"
 
 namespace saker::frontend {
 
@@ -29,6 +31,39 @@ Counts& counts() {
   static Counts all;  // of the process: what saker.stats() tells
   return all;
 }
+
+// The locks that a recorded call takes, for all of a replay. None is waited for.
+class Locked {
+ public:
+  explicit Locked(const std::vector<Ref>& locks) {
+    static PyObject* const acquire = PyUnicode_InternFromString("acquire");
+    for (const Ref& lock : locks) {
+      PyObject* args[] = {lock.get(), Py_False};
+      Ref taken = Ref::steal(PyObject_VectorcallMethod(acquire, args, 2, nullptr));
+      if (!taken) PyErr_Clear();
+      all_ &= taken.get() == Py_True;
+      if (!all_) return;
+      taken_.push_back(lock);
+    }
+  }
+  ~Locked() { release(); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+  bool all() const { return all_; }
+  void release() {
+    static PyObject* const name = PyUnicode_InternFromString("release");
+    if (taken_.empty()) return;
+    const KeptError kept;
+    for (const Ref& lock : std::exchange(taken_, {})) {
+      Ref done = Ref::steal(PyObject_CallMethodNoArgs(lock.get(), name));
+      if (!done) PyErr_Clear();
+    }
+  }
+
+ private:
+  std::vector<Ref> taken_;
+  bool all_ = true;
+};
 
 namespace {
 
@@ -57,7 +92,7 @@ PyObject* Compiled::plain(PyObject* const* args, size_t nargsf, PyObject* names)
 
 PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) {
   // Inside of another recording, the call is part of it.
-  if (watch::watching() || tracing::currentTape() || tracing::current() || !watch::supported()) {
+  if (watch::watching() || tracing::currentTape() || tracing::current() || !watch::supported() || watch::traced()) {
     return plain(args, nargsf, names);
   }
   Stance stands = stance();
@@ -72,6 +107,12 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
     ~GiveBack() { to = std::move(from); }
   } giveBack{found, found_};
   for (size_t i = 0; i < versions_.size(); ++i) {
+    std::optional<Locked> locked;
+    if (!versions_[i]->locks.empty()) locked.emplace(versions_[i]->locks);
+    if (locked && !locked->all()) {
+      locked.reset();
+      return plain(args, nargsf, names);
+    }
     if (!versions_[i]->fits(now, call, found)) {
       if (i == 0)
         lastFailure_ =
@@ -89,7 +130,7 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
       version->verified = true;
       return runVerified(*version, found, function_.get(), call);
     }
-    return replay(*version, found, call);
+    return replay(*version, found, call, locked ? &*locked : nullptr);
   }
   if (stands != Stance::Default && !versions_.empty()) {
     if (stands == Stance::EagerOnRecompile) return plain(args, nargsf, names);
@@ -169,7 +210,8 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   return result;
 }
 
-PyObject* Compiled::replay(Version& version, const std::vector<PyObject*>& found, const CallArguments& call) {
+PyObject* Compiled::replay(Version& version, const std::vector<PyObject*>& found, const CallArguments& call,
+                           Locked* locked) {
   std::optional<Flags> flags;
   if (version.sets) flags.emplace();
   at::Tensor generator = version.generatorBefore();
@@ -185,6 +227,7 @@ PyObject* Compiled::replay(Version& version, const std::vector<PyObject*>& found
   PyErr_Clear();
   if (counts().replays > 0) --counts().replays;
   if (runtime::lastFailure().sizes) noteSizes(version);
+  if (locked) locked->release();
   return plain(call.values, call.positional, call.names);
 }
 
@@ -252,6 +295,8 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     why = "it raised an exception";
   } else if (!(Ambient::now() == before) && !recorder.leavesGradMode(before)) {
     why = "it leaves with another " + Ambient::now().difference(before) + " than it was called with";
+  } else if (recorder.holdsLocks()) {
+    why = "it leaves a lock taken";
   } else if (!recorder.balanced()) {
     why = "it leaves a context variable changed";
   } else if (why = recorder.seal(); why.empty()) {
@@ -274,6 +319,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   report.effects = recorder.effects().size();
   report.operators = tape.operators();
   version->eager = why;
+  if (!why.empty()) version->locks.clear();
   version->guards = recorder.takeGuards();
   note(report, *version);
   if (!result) return nullptr;  // a later call may not raise
@@ -355,6 +401,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
       tape.risk().op + " may fail, or give another size, because of data, and what was done before cannot be taken back";
   if (!version.takeRisk(tape.risk(), hosts.repeatable)) return unsafe;
   version.sets = hosts.sets;
+  if (hosts.any && !version.locks.empty()) return "it takes a lock, and calls code of the user that might take it too";
   version.memory = sharedMemory(inputs);
   bool changed = false;
   std::vector<PyObject*> objects = recorder.objects();

@@ -434,6 +434,7 @@ PyObject* seenByCall(Behaviour behaviour, PyObject* callable, const Values& args
   switch (behaviour) {
     case Behaviour::Pure:
     case Behaviour::Content:
+    case Behaviour::Text:
       return seenByPure(callable, args);
     case Behaviour::Shallow: {
       std::string name = nameOf(callable);
@@ -452,6 +453,10 @@ PyObject* seenByCall(Behaviour behaviour, PyObject* callable, const Values& args
       return args.empty() || !isSymbol(args[0]) ? nullptr : args[0];
     case Behaviour::Mutates:
       return !args.empty() && isTensor(args[0]) ? nullptr : seenByMutation(callable, args);
+    case Behaviour::OfError:
+      return shallow.contains(nameOf(callable)) ? nullptr : symbolAmong(args);
+    case Behaviour::Belongs:
+    case Behaviour::OfClass:
     case Behaviour::Host:
     case Behaviour::Warns:
     case Behaviour::Asks:

@@ -45,6 +45,7 @@ class Version {
   std::optional<std::vector<uint32_t>> modes;  // of functions: those that the call leaves, where it changes them
   std::vector<Draw> draws;
   std::vector<Asked> asked;
+  std::vector<Ref> locks;  // that the call takes
   bool sets = false;      // flags change while it runs
   // What an operator that fails, or gives another size, because of what tensors hold leads to: frontend/risk.cpp.
   bool risky = false;                                // there is one
@@ -66,6 +67,7 @@ class Version {
   void eachObject(Visit visit) const {
     guards.eachObject(visit);
     for (const Recipe& recipe : recipes) visit(recipe.object.get());
+    for (const Ref& lock : locks) visit(lock.get());
     for (const DoneAgain& effect : effects) {
       visit(effect.callable.get());
       visit(effect.names.get());
