@@ -118,6 +118,15 @@ bool isIndexed(PyObject* container) {
 
 bool isPythonCode(PyObject* object) { return isPythonClass(Py_TYPE(object)) && !isDerivedValue(object); }
 
+// These ask for the index of a number, which floats lack: the error that says so names the class.
+bool asksForIndex(const std::string& name) {
+  static const std::unordered_set<std::string> all = {"range", "bin", "hex",    "oct",    "chr",         "index",
+                                                      "gcd",   "lcm", "isqrt",  "insert", "pop",         "rotate",
+                                                      "repeat", "islice", "indices", "__mul__", "__rmul__", "__imul__",
+                                                      "__getitem__", "__setitem__", "__delitem__"};
+  return all.contains(name);
+}
+
 // Functions of C that take numbers by their arithmetic, their index or their truth, or keep them as they are.
 bool takesNumbers(const std::string& module, const std::string& name) {
   static const std::unordered_set<std::string> builtins = {
@@ -131,7 +140,7 @@ bool takesNumbers(const std::string& module, const std::string& name) {
   if (module == "builtins") return builtins.contains(name);
   if (module == "_operator") return operators.contains(name);
   if (module == "math") return rounding.contains(name);
-  if (module == "functools") return name == "partial" || name == "reduce" || name == "cmp_to_key";
+  if (module == "functools" || module == "_functools") return name == "partial" || name == "reduce" || name == "cmp_to_key";
   if (module == "collections") return name == "deque" || name == "OrderedDict" || name == "defaultdict";
   if (module == "types") return name == "SimpleNamespace" || name == "MethodType" || name == "MappingProxyType";
   return module == "itertools";
@@ -202,6 +211,11 @@ PyObject* seenByPure(PyObject* callable, const Values& args) {
   PyTypeObject* owner = PyType_Check(callable) ? nullptr : ownerOf(callable);
   std::string name = nameOf(callable), module = moduleOf(callable);
   if (!symbol) return nullptr;
+  if (asksForIndex(name)) {
+    for (PyObject* arg : args) {
+      if (kindOf(arg) == Number::Float) return arg;
+    }
+  }
   if (owner) return methodTakesNumbers(owner, name) ? nullptr : symbol;
   if (module == "_operator" && args.size() == 2) {
     if (std::optional<Binary> op = binaryNamed(name)) return seenByBinary(*op, args[0], args[1]);
@@ -221,6 +235,9 @@ PyObject* seenByPure(PyObject* callable, const Values& args) {
 PyObject* seenByMutation(PyObject* callable, const Values& args) {
   PyTypeObject* owner = ownerOf(callable);
   std::string name = nameOf(callable);
+  for (PyObject* arg : args) {
+    if (asksForIndex(name) && kindOf(arg) == Number::Float) return arg;
+  }
   if (owner && methodTakesNumbers(owner, name)) return nullptr;
   if (args.empty()) return nullptr;
   bool ofDict = PyDict_Check(args[0]);
@@ -424,8 +441,8 @@ PyObject* seenByContains(PyObject* container, PyObject* item) {
 PyObject* seenByItem(PyObject* container, PyObject* key) {
   if (isSymbol(container)) return container;
   PyObject* symbol = symbolIn(key);
-  if (!symbol || isIndexed(container) || isPythonCode(container)) return nullptr;
-  return symbol;
+  if (!symbol || isPythonCode(container)) return nullptr;
+  return isIndexed(container) && kindOf(symbol) == Number::Int ? nullptr : symbol;
 }
 
 PyObject* seenByCall(Behaviour behaviour, PyObject* callable, const Values& args) {
