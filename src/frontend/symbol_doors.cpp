@@ -1,5 +1,6 @@
 #include "frontend/symbol_doors.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
@@ -267,7 +268,9 @@ bool asksClassOnly(PyObject* classes, int depth = 0) {
   static PyObject* const name = PyUnicode_InternFromString("__instancecheck__");
   PyObject* check = _PyType_Lookup(Py_TYPE(classes), name);
   if (!check || !PyFunction_Check(check)) return true;
-  return isPartOf(check, "__instancecheck__", "/abc.py") || isPartOf(check, "__instancecheck__", "<frozen abc>");
+  constexpr const char* kFiles[] = {"/abc.py", "<frozen abc>", "/typing.py", "torch/nn/parameter.py", "torch/types.py"};
+  return std::any_of(std::begin(kFiles), std::end(kFiles),
+                     [&](const char* file) { return isPartOf(check, "__instancecheck__", file); });
 }
 
 // A number of the kind that a symbol is.

@@ -33,7 +33,7 @@ FLOATS: dict[str, Callable[[torch.Tensor, float], Any]] = {
     "divided": lambda x, s: (x / s, s / x),
     "power": lambda x, s: x.abs() ** s,
     "alpha": lambda x, s: torch.add(x, x, alpha=s),
-    "in place": lambda x, s: x.clone().mul_(s).add_(s),
+    "in place": lambda x, s: x.clone().mul_(s).add_(s) * 1,
     "arithmetic": lambda x, s: x * (s * 2 + 1) + math.sqrt(s),
     "clamp": lambda x, s: x.clamp(max=s),
     "full": lambda x, s: x + torch.full((3,), s),

@@ -315,11 +315,11 @@ OPERATORS: dict[str, Callable[[torch.Tensor, Any], Any]] = {
     "tensor": lambda x, v: (torch.tensor(v), torch.tensor([v, 1]), torch.as_tensor(v), torch.scalar_tensor(v)),
     "arange": lambda x, v: (torch.arange(v), torch.arange(0, v, 2), torch.linspace(0, v, 3)),
     "where": lambda x, v: (torch.where(x > 0, x, v), x.masked_fill(x > 0, v), x.clamp(max=v)),
-    "in place": lambda x, v: x.clone().fill_(v).add_(v),
+    "in place": lambda x, v: x.clone().fill_(v).add_(v if isinstance(v, int) else 1) * 1,
     "alpha": lambda x, v: torch.add(x, x, alpha=v) if x.is_floating_point() or isinstance(v, int) else x,
     "sizes": lambda x, v: torch.ones(int(v)).sum() + torch.zeros(2, int(v)).numel(),
     "padding": lambda x, v: torch.nn.functional.pad(x, (0, int(v))),
-    "indexing": lambda x, v: (x[: int(v)], x[int(v) // 5], x[:, :2].narrow(0, 1, int(v) // 3)),
+    "indexing": lambda x, v: (x[: int(v)] + 0, x[int(v) // 5] + 0, x[:, :2].narrow(0, 1, int(v) // 8) + 0),
     "0-dim": lambda x, v: (x.sum() * v, x.sum() + v, torch.tensor(2) * v),
 }
 
