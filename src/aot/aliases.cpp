@@ -83,6 +83,12 @@ bool Aliases::isReshaped(size_t caller) const {
   });
 }
 
+bool Aliases::hasOnlyViews() const {
+  return moved_.empty() && leaves_.empty() && std::all_of(made_.begin(), made_.end(), [](const Made& made) {
+           return !made.early && (made.step.kind == Step::Kind::View || made.step.kind == Step::Kind::Data);
+         });
+}
+
 // A view that autograd has not looked at since a write.
 bool Aliases::isStale(const at::Tensor& tensor) const {
   const auto* meta = torch::autograd::impl::get_view_autograd_meta(tensor);

@@ -24,6 +24,8 @@ class Aliases {
   void find(const std::vector<at::Tensor>& outputs);
   // Writes steps and outputs, once it is known how many results the graph has.
   void finish(Joint& joint) const;
+  // Are outputs nothing but results, tensors of the caller's and views of both, made after all writes?
+  bool hasOnlyViews() const;
   // Is the tensor's geometry changed under autograd's eyes?
   bool isReshaped(size_t caller) const;
 

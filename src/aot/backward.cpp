@@ -42,36 +42,102 @@ bool isAsTold(const at::Tensor& tangent, const ir::TensorType& type) {
 }  // namespace
 
 variable_list Backward::apply(variable_list&& tangents) {
-  std::lock_guard held(mutex_);
+  std::lock_guard held(saved_->lock);
   std::vector<bool> given, wanted;
   for (const at::Tensor& tangent : tangents) given.push_back(tangent.defined());
   if (std::find(given.begin(), given.end(), true) == given.end()) return variable_list(num_outputs());
   for (size_t i = 0; i < num_outputs(); ++i) wanted.push_back(task_should_compute_output(i));
-  for (const Joint::Sparse& sparse : plan_->joint.sparse) wanted[sparse.indices] = wanted[sparse.values];
-  saved_.versions.check(plan_->joint, saved_.symbols, *this, given, wanted);
+  for (const Joint::Sparse& sparse : plan_->joint.sparse) {
+    std::optional<size_t> values = placeOf(sparse.values);
+    if (values) wanted[*placeOf(sparse.indices)] = wanted[*values];
+  }
+  check(given, wanted);
+  saved_->versions.check(plan_->joint, stage(), saved_->symbols, *this, given, wanted);
   bool strange = std::any_of(tangents.begin(), tangents.end(), isStrange);
-  if (c10::GradMode::is_enabled() || strange) return followed(tangents);
+  if (c10::GradMode::is_enabled() || strange) return followed(tangents, given, wanted);
   return compiled(std::move(tangents), given, wanted);
 }
 
-variable_list Backward::followed(const variable_list& tangents) {
-  if (saved_.writesDifferentiable) {
+Backward::~Backward() {
+  if (!plan_->staged()) return;  // nobody else has it
+  std::lock_guard held(saved_->lock);
+  finish();
+}
+
+// --- what is freed ---
+
+bool Backward::isUsed(const Joint::Buffers& buffers, const std::vector<bool>& given,
+                      const std::vector<bool>& wanted) const {
+  bool reached = false, needed = false;
+  for (size_t i = 0; i < given.size(); ++i) reached |= given[i] && buffers.tangents[stage().tangents[i]];
+  for (size_t i = 0; reached && !needed && i < wanted.size(); ++i) {
+    needed = wanted[i] && buffers.gradients[stage().gradients[i]];
+  }
+  return needed;
+}
+
+// Eager mode raises where a node runs again whose buffers a backward has freed.
+void Backward::check(const std::vector<bool>& given, const std::vector<bool>& wanted) const {
+  if (saved_->freed.empty()) return;
+  for (size_t buffers : plan_->buffersOf[stage_]) {
+    if (!saved_->freed[buffers] || !isUsed(plan_->joint.buffers[buffers], given, wanted)) continue;
+    SavedVariable gone(at::zeros({}), /*is_output=*/false);
+    gone.reset_data();
+    gone.unpack();  // raises PyTorch's error
+  }
+}
+
+void Backward::letGo(const std::vector<bool>& given, const std::vector<bool>& wanted) {
+  if (torch::autograd::get_current_graph_task_keep_graph()) return;
+  const std::vector<size_t>& own = plan_->buffersOf[stage_];
+  if (own.empty()) return;  // nothing to free: it may run as often as it likes
+  auto all = [](const std::vector<bool>& bits) { return std::find(bits.begin(), bits.end(), false) == bits.end(); };
+  bool everything = all(given) && all(wanted);
+  saved_->freed.resize(plan_->joint.buffers.size());
+  bool left = false;
+  for (size_t buffers : own) {
+    if (everything || isUsed(plan_->joint.buffers[buffers], given, wanted)) saved_->freed[buffers] = true;
+    left |= !saved_->freed[buffers];
+  }
+  if (!left) finish();
+}
+
+// Frees what no other stage needs.
+void Backward::finish() {
+  saved_->done.resize(plan_->stages.size());
+  if (saved_->done[stage_]) return;
+  saved_->done[stage_] = true;
+  if (std::find(saved_->done.begin(), saved_->done.end(), false) == saved_->done.end()) {
+    for (SavedVariable& tensor : saved_->tensors) tensor.reset_data();
+    for (SavedVariable& primal : saved_->primals) primal.reset_data();
+    return;
+  }
+  for (size_t i : plan_->savedOf[stage_]) {
+    if (--saved_->readers[i] == 0) saved_->tensors[i].reset_data();
+  }
+}
+
+variable_list Backward::followed(const variable_list& tangents, const std::vector<bool>& given,
+                                 const std::vector<bool>& wanted) {
+  if (saved_->writesDifferentiable) {
     throw std::runtime_error(
         "the backward writes to an argument that requires grad, and cannot be differentiated itself "
         "(create_graph=True)");
   }
   std::vector<at::Tensor> primals;
-  for (const SavedVariable& primal : saved_.primals) primals.push_back(primal.unpack(getptr()));
-  return gradientsByAutograd(*plan_, primals, tangents, saved_.generator);
+  for (const SavedVariable& primal : saved_->primals) primals.push_back(primal.unpack(getptr()));
+  letGo(given, wanted);
+  return gradientsByAutograd(*plan_, stage_, primals, tangents, next_edges(), saved_->generator);
 }
 
 // The graph was made for a tangent of these strides, with all its numbers in memory. The gradient of a conjugate view
 // may be one itself, and zeros may be none.
 at::Tensor Backward::asTold(size_t index, at::Tensor tangent) const {
   const Joint& joint = plan_->joint;
-  const ir::TensorType& type = *joint.program->graph->top()->parameters()[joint.primals + index]->tensor();
+  size_t place = joint.primals + stage().tangents[index];
+  const ir::TensorType& type = *joint.program->graph->top()->parameters()[place]->tensor();
   if (isAsTold(tangent, type)) return tangent;
-  runtime::Geometry told = runtime::geometryOf(type, saved_.symbols);
+  runtime::Geometry told = runtime::geometryOf(type, saved_->symbols);
   if (tangent._is_zerotensor()) tangent = at::zeros(tangent.sizes(), tangent.options());
   tangent = tangent.resolve_conj().resolve_neg();
   if (tangent.strides() == c10::IntArrayRef(told.strides)) return tangent;
@@ -84,7 +150,7 @@ at::Tensor Backward::asTold(size_t index, at::Tensor tangent) const {
 at::Tensor Backward::layoutOf(size_t parameter) const {
   const ir::Value* value = plan_->cut.backward->top()->parameters()[parameter];
   const ir::TensorType& type = *value->tensor();
-  runtime::Geometry geometry = runtime::geometryOf(type, saved_.symbols);
+  runtime::Geometry geometry = runtime::geometryOf(type, saved_->symbols);
   auto options = at::TensorOptions().dtype(aten::fromDType(type.dtype)).device(aten::fromDevice(type.device));
   if (value->hasUses()) return at::empty_strided(geometry.sizes, geometry.strides, options);
   at::Tensor layout = at::empty({0}, options);
@@ -102,71 +168,73 @@ variable_list Backward::compiled(variable_list tangents, const std::vector<bool>
   }
   std::vector<at::Tensor> inputs;
   inputs.reserve(plan_->cut.saved.size() + tangents.size());
-  const Plan::Backward& part = plan_->backward(given, wanted);
+  const Plan::Backward& part = plan_->backward(stage_, given, wanted);
+  size_t firstTangent = plan_->cut.saved.size();
   for (size_t i = 0; i < plan_->savedTensors; ++i) {
     const std::optional<size_t>& primal = plan_->cut.saved[i].primal;
     inputs.push_back(part.imitates[i] ? layoutOf(i) : at::Tensor());
     if (!part.reads[i]) continue;
-    inputs.back() = (primal ? saved_.primals[*primal] : saved_.tensors[i]).unpack(getptr());
+    inputs.back() = (primal ? saved_->primals[*primal] : saved_->tensors[i]).unpack(getptr());
     if (plan_->detaches) inputs.back() = inputs.back().detach();
   }
-  inputs.resize(plan_->cut.saved.size());
+  inputs.resize(firstTangent + joint.tangentOf.size());
   for (size_t i = 0; i < tangents.size(); ++i) {
-    size_t parameter = plan_->cut.saved.size() + i;
-    inputs.push_back(given[i]                   ? asTold(i, std::move(tangents[i]))
-                     : part.imitates[parameter] ? layoutOf(parameter)
-                                                : at::Tensor());
+    if (given[i]) inputs[firstTangent + stage().tangents[i]] = asTold(i, std::move(tangents[i]));
+  }
+  for (size_t i = firstTangent; i < inputs.size(); ++i) {
+    if (!inputs[i].defined() && part.imitates[i]) inputs[i] = layoutOf(i);
   }
   tangents.clear();
-  // Nobody will come again: what was saved is let go when it has been used.
-  if (!torch::autograd::get_current_graph_task_keep_graph()) free();
+  letGo(given, wanted);  // before it runs: what nobody needs afterwards is freed when it has been read
   variable_list gradients;
   {
     aten::BelowAutograd below;
-    gradients = part.run(std::move(inputs), saved_.numbers);
+    gradients = part.run(std::move(inputs), saved_->numbers);
   }
-  write({gradients.begin() + static_cast<std::ptrdiff_t>(joint.gradientOf.size()), gradients.end()});
-  gradients.resize(joint.gradientOf.size());
-  for (size_t i = 0; i < gradients.size(); ++i) {
+  size_t count = stage().gradients.size();
+  write({gradients.begin() + static_cast<std::ptrdiff_t>(count), gradients.end()});
+  gradients.resize(count);
+  for (size_t i = 0; i < count; ++i) {
     bool reached = false;
-    for (size_t k = 0; k < given.size(); ++k) reached |= given[k] && joint.reaches[k][i];
+    for (size_t k = 0; k < given.size(); ++k) {
+      reached |= given[k] && joint.reaches[stage().tangents[k]][stage().gradients[i]];
+    }
     if (!reached) gradients[i].reset();
   }
   makeSparse(gradients);
   return gradients;
 }
 
+// Where a gradient stands among those of this stage.
+std::optional<size_t> Backward::placeOf(size_t gradient) const {
+  const std::vector<size_t>& own = stage().gradients;
+  auto found = std::find(own.begin(), own.end(), gradient);
+  return found == own.end() ? std::nullopt : std::optional(static_cast<size_t>(found - own.begin()));
+}
+
 void Backward::makeSparse(variable_list& gradients) const {
   const std::vector<Joint::Sparse>& sparse = plan_->joint.sparse;
   for (size_t i = 0; i < sparse.size(); ++i) {
-    at::Tensor values = gradients[sparse[i].values], indices = std::move(gradients[sparse[i].indices]);
-    gradients[sparse[i].indices].reset();
+    std::optional<size_t> place = placeOf(sparse[i].values), other = placeOf(sparse[i].indices);
+    if (!place || !other) continue;
+    at::Tensor values = gradients[*place], indices = std::move(gradients[*other]);
+    gradients[*other].reset();
     if (!values.defined() || !indices.defined()) continue;
-    gradients[sparse[i].values] = at::_sparse_coo_tensor_unsafe(
-        indices, values, saved_.sparseSizes[i], values.options().layout(c10::kSparse), sparse[i].coalesced);
+    gradients[*place] = at::_sparse_coo_tensor_unsafe(
+        indices, values, saved_->sparseSizes[i], values.options().layout(c10::kSparse), sparse[i].coalesced);
   }
 }
 
 // What the function's own backward writes to the caller's tensors.
 void Backward::write(const variable_list& contents) const {
   for (size_t i = 0; i < contents.size(); ++i) {
-    const at::Tensor& target = saved_.written[i];
+    const at::Tensor& target = saved_->written[i];
     {
       aten::RunForReal below;
       target.copy_(contents[i]);
     }
     for (uint32_t k = 0; k < plan_->joint.backwardWrites[i].versions; ++k) torch::autograd::impl::bump_version(target);
   }
-}
-
-void Backward::free() {
-  for (SavedVariable& saved : saved_.tensors) saved.reset_data();
-  for (SavedVariable& primal : saved_.primals) primal.reset_data();
-}
-
-void Backward::release_variables() {
-  std::lock_guard held(mutex_);
-  free();
 }
 
 }  // namespace saker::aot

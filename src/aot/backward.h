@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
+#include <mutex>
 #include <vector>
 
 #include "aot/plan.h"
@@ -14,40 +15,52 @@ namespace saker::aot {
 // As PyTorch calls it, for programs that look.
 inline constexpr const char* kBackwardName = "CompiledFunctionBackward";
 
+// What a call keeps for its backward. All stages share it.
+struct Saved {
+  std::mutex lock;
+  std::vector<torch::autograd::SavedVariable> tensors;  // by saved tensor; of a primal, an empty one
+  std::vector<int64_t> numbers;
+  std::vector<torch::autograd::SavedVariable> primals;  // by primal, as they were before the call
+  sym::Assignment symbols;
+  at::Tensor generator;
+  Versions versions;
+  std::vector<at::Tensor> written;  // by backwardWrites of the joint graph: the caller's tensors
+  bool writesDifferentiable = false;
+  std::vector<std::vector<int64_t>> sparseSizes;  // by sparse gradient
+  std::vector<bool> freed;                        // by buffers of the joint graph; none: all are there
+  std::vector<uint32_t> readers;                  // by saved tensor: stages that may still read it
+  std::vector<bool> done;                         // by stage: it needs nothing any more
+};
+
 class Backward final : public torch::autograd::Node {
  public:
-  explicit Backward(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
-
-  struct Saved {
-    std::vector<torch::autograd::SavedVariable> tensors;  // by saved tensor; of a primal, an empty one
-    std::vector<int64_t> numbers;
-    std::vector<torch::autograd::SavedVariable> primals;  // by primal, as they were before the call
-    sym::Assignment symbols;
-    at::Tensor generator;
-    Versions versions;
-    std::vector<at::Tensor> written;  // by backwardWrites of the joint graph: the caller's tensors
-    bool writesDifferentiable = false;
-    std::vector<std::vector<int64_t>> sparseSizes;  // by sparse gradient
-  };
-  void save(Saved saved) { saved_ = std::move(saved); }
-  void expect(Versions versions) { saved_.versions = std::move(versions); }
+  Backward(std::shared_ptr<const Plan> plan, size_t stage, std::shared_ptr<Saved> saved)
+      : plan_(std::move(plan)), stage_(stage), saved_(std::move(saved)) {}
+  ~Backward() override;
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& tangents) override;
-  void release_variables() override;
+  void release_variables() override {}  // what a backward used is let go when it has been read
   std::string name() const override { return kBackwardName; }
 
  private:
+  const Joint::Stage& stage() const { return plan_->stages[stage_]; }
   torch::autograd::variable_list compiled(torch::autograd::variable_list tangents, const std::vector<bool>& given,
                                           const std::vector<bool>& wanted);
-  torch::autograd::variable_list followed(const torch::autograd::variable_list& tangents);
+  torch::autograd::variable_list followed(const torch::autograd::variable_list& tangents,
+                                          const std::vector<bool>& given, const std::vector<bool>& wanted);
+  void check(const std::vector<bool>& given, const std::vector<bool>& wanted) const;
+  bool isUsed(const Joint::Buffers& buffers, const std::vector<bool>& given, const std::vector<bool>& wanted) const;
+  void letGo(const std::vector<bool>& given, const std::vector<bool>& wanted);
+  void finish();
+  std::optional<size_t> placeOf(size_t gradient) const;
   void write(const torch::autograd::variable_list& contents) const;
   void makeSparse(torch::autograd::variable_list& gradients) const;
   at::Tensor layoutOf(size_t parameter) const;
-  at::Tensor asTold(size_t index, at::Tensor tangent) const;
-  void free();
+  at::Tensor asTold(size_t tangent, at::Tensor given) const;
 
   std::shared_ptr<const Plan> plan_;
-  Saved saved_;
+  const size_t stage_;
+  std::shared_ptr<Saved> saved_;
 };
 
 }  // namespace saker::aot

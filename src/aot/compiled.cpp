@@ -47,6 +47,7 @@ class Call {
 
   // In eager mode autograd may refuse a write: then it is to be eager mode that raises.
   bool mayRun() const {
+    if (!joint_.writes.empty() && !joint_.closed.empty() && reachesClosed()) return false;
     for (size_t i = 0; i < joint_.historyOf.size(); ++i) {
       if (joint_.historyOf[i] && refusesWrites(tensors_[i])) return false;
     }
@@ -62,14 +63,14 @@ class Call {
   std::vector<at::Tensor> run() {
     bool training = joint_.training && !c10::InferenceMode::is_enabled();
     for (size_t i = 0; training && i < joint_.gradientOf.size(); ++i) {
-      if (tensors_[joint_.gradientOf[i]].requires_grad()) break;
+      if (!joint_.isCut(i) && tensors_[joint_.gradientOf[i]].requires_grad()) break;
       training = i + 1 < joint_.gradientOf.size();
     }
     noteVersions();
     runForward(training);
     redo();
     // Where hooks keep what is saved, autograd checks no versions.
-    if (node_ && !isHooked()) node_->expect(Versions(joint_, tensors_));
+    if (saved_ && !isHooked()) saved_->versions = Versions(joint_, tensors_);
     std::vector<at::Tensor> outputs;
     outputs.reserve(joint_.outputs.size());
     for (const std::optional<size_t>& output : joint_.outputs) {
@@ -79,6 +80,16 @@ class Call {
   }
 
  private:
+  // Does an argument see memory that the function closes over? None did when it was compiled.
+  bool reachesClosed() const {
+    size_t behind = joint_.arguments + joint_.bases.size();
+    std::vector<uint32_t> first = aten::sharedMemory({tensors_.data(), behind + joint_.closed.size()});
+    for (size_t i = behind; i < first.size(); ++i) {
+      if (first[i] < joint_.arguments) return true;
+    }
+    return false;
+  }
+
   c10::IValue valueOf(const ir::Arg& number) const {
     switch (number.kind()) {
       case ir::Arg::Kind::Int:
@@ -159,6 +170,7 @@ class Call {
   }
 
   void runForward(bool training) {
+    if (training) saved_ = std::make_shared<Saved>();
     if (training && joint_.random) rememberGenerator();
     std::vector<at::Tensor> returned;
     {
@@ -190,7 +202,7 @@ class Call {
   void rememberGenerator() {
     at::Generator generator = at::globalContext().defaultGenerator(c10::kCPU);
     std::lock_guard held(generator.mutex());
-    saved_.generator = generator.get_state();
+    saved_->generator = generator.get_state();
   }
 
   static bool isHooked() { return !at::SavedTensorDefaultHooks::get_tls_state().stack.empty(); }
@@ -200,36 +212,63 @@ class Call {
   // --- for the backward ---
 
   void connect(const std::vector<at::Tensor>& saved) {
-    node_ = aten::makeNode<Backward>(plan_);
-    torch::autograd::edge_list edges;
-    edges.reserve(joint_.gradientOf.size());
-    for (size_t i = 0; i < joint_.gradientOf.size(); ++i) {
-      const at::Tensor& tensor = tensors_[joint_.gradientOf[i]];
-      // An edge to a leaf fixes the sizes that its gradient must have: there is none where no gradient goes.
-      if (joint_.isIndices(i) || !plan_->isReached[i]) {
-        edges.emplace_back();
-        continue;
-      }
-      edges.push_back(tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor) : torch::autograd::Edge());
-    }
-    node_->set_next_edges(std::move(edges));
-    for (size_t i = 0; i < joint_.results.size(); ++i) {
-      if (joint_.results[i].differentiable) torch::autograd::set_history(tensors_[joint_.callers() + i], node_);
-    }
+    makeNodes();
     packPrimals();
     {
       ResultsCounted counted(*this);
       pack(saved);
     }
     for (const Joint::BackwardWrite& write : joint_.backwardWrites) {
-      saved_.written.push_back(tensors_[write.caller].detach());
-      saved_.writesDifferentiable |= tensors_[write.caller].requires_grad();
+      saved_->written.push_back(tensors_[write.caller].detach());
+      saved_->writesDifferentiable |= tensors_[write.caller].requires_grad();
     }
     for (const Joint::Sparse& sparse : joint_.sparse) {
-      saved_.sparseSizes.push_back(tensors_[joint_.gradientOf[sparse.values]].sizes().vec());
+      saved_->sparseSizes.push_back(tensors_[joint_.gradientOf[sparse.values]].sizes().vec());
     }
-    saved_.symbols = symbols_;
-    node_->save(std::move(saved_));
+    saved_->symbols = symbols_;
+    for (size_t i = 0; plan_->staged() && i < plan_->stages.size(); ++i) {
+      saved_->readers.resize(plan_->savedTensors);
+      for (size_t tensor : plan_->savedOf[i]) ++saved_->readers[tensor];
+    }
+  }
+
+  // A node for each stage. Those that gradients come to last are the oldest, as in eager mode.
+  void makeNodes() {
+    const std::vector<Joint::Stage>& stages = plan_->stages;
+    nodes_.resize(stages.size());
+    for (size_t i = stages.size(); i-- > 0;) {
+      nodes_[i] = aten::makeNode<Backward>(plan_, i, saved_);
+      for (size_t tangent : stages[i].tangents) {
+        torch::autograd::set_history(tensors_[joint_.callers() + joint_.tangentOf[tangent]], nodes_[i]);
+      }
+      edges_.push_back({});
+      edges_.back().reserve(stages[i].gradients.size());
+      for (size_t gradient : stages[i].gradients) edges_.back().push_back(callerEdge(gradient));
+    }
+    std::reverse(edges_.begin(), edges_.end());
+    if (!plan_->staged()) nodes_[0]->set_next_edges(std::move(edges_[0]));
+  }
+
+  torch::autograd::Edge callerEdge(size_t gradient) const {
+    // An edge to a leaf fixes the sizes that its gradient must have: there is none where no gradient goes.
+    if (joint_.isIndices(gradient) || joint_.isCut(gradient) || !plan_->isReached[gradient]) return {};
+    const at::Tensor& tensor = tensors_[joint_.gradientOf[gradient]];
+    return tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor) : torch::autograd::Edge();
+  }
+
+  // From stage to stage: a node's edges are there before views of its results are.
+  void linkStages() {
+    plan_->lateOf[0].run(tensors_, symbols_);
+    for (size_t i = plan_->stages.size(); i-- > 0;) {
+      const std::vector<size_t>& gradients = plan_->stages[i].gradients;
+      for (size_t k = 0; k < gradients.size(); ++k) {
+        if (!joint_.isCut(gradients[k]) || !plan_->isReached[gradients[k]]) continue;
+        const at::Tensor& tensor = tensors_[joint_.gradientOf[gradients[k]]];
+        if (tensor.requires_grad()) edges_[i][k] = torch::autograd::impl::gradient_edge(tensor);
+      }
+      nodes_[i]->set_next_edges(std::move(edges_[i]));
+      plan_->lateOf[i + 1].run(tensors_, symbols_);
+    }
   }
 
   // What is saved of a result is what it is in the end, and not yet: views from before a write come first.
@@ -271,13 +310,13 @@ class Call {
     for (size_t i = 0; hooked && i < plan_->savedTensors; ++i) {
       if (plan_->cut.saved[i].primal) read[*plan_->cut.saved[i].primal] = true;
     }
-    saved_.primals.reserve(joint_.primals);
+    saved_->primals.reserve(joint_.primals);
     for (size_t i = 0; i < joint_.primals; ++i) {
       std::optional<WithoutHooks> without;
       if (hooked && !read[i]) without.emplace();
       bool changes =
           joint_.versions[joint_.sources[i].caller] != 0 || (!joint_.writes.empty() && isToBeWritten(primals_[i]));
-      saved_.primals.emplace_back(changes ? copyOf(i) : primals_[i], false);
+      saved_->primals.emplace_back(changes ? copyOf(i) : primals_[i], false);
     }
   }
 
@@ -297,18 +336,18 @@ class Call {
   }
 
   void pack(const std::vector<at::Tensor>& saved) {
-    saved_.tensors.resize(plan_->savedTensors);
+    saved_->tensors.resize(plan_->savedTensors);
     for (size_t i = 0; i < plan_->savedTensors; ++i) {
       if (plan_->cut.saved[i].primal) continue;
       at::Tensor tensor = saved[i];
       bool isOutput = tensor.grad_fn() != nullptr;
       if (!isOutput) tensor = shareVersion(std::move(tensor));
-      saved_.tensors[i] = SavedVariable(tensor, isOutput);
+      saved_->tensors[i] = SavedVariable(tensor, isOutput);
     }
     for (const sym::Node* number : plan_->savedNumbers) {
       std::optional<int64_t> value = sym::evaluateInt(number, symbols_);
       if (!value) throw runtime::RunError("the size " + sym::toString(number) + " has no value here");
-      saved_.numbers.push_back(*value);
+      saved_->numbers.push_back(*value);
     }
   }
 
@@ -346,7 +385,11 @@ class Call {
     }
     moveVersions();
     for (const Joint::Resize& resize : joint_.resizes) resizeMemory(tensors_[resize.caller], resize.bytes);
-    if (!plan_->late.empty()) plan_->late.run(tensors_, symbols_);
+    if (saved_ && plan_->staged()) {
+      linkStages();
+    } else if (!plan_->late.empty()) {
+      plan_->late.run(tensors_, symbols_);
+    }
     for (size_t i = 0; i < joint_.historyOf.size(); ++i) {
       if (joint_.historyOf[i]) tensors_[i].grad_fn();
     }
@@ -383,8 +426,10 @@ class Call {
   sym::Assignment symbols_;
   std::vector<std::pair<size_t, int64_t>> until_;  // tensors of the caller, and the version they get
   std::vector<uint32_t> measured_;  // by result: how far the user's operators moved its version, if there are any
-  Backward::Saved saved_;
-  decltype(aten::makeNode<Backward>(std::shared_ptr<const Plan>())) node_;  // in training
+  // In training: what is kept, by stage a node and its edges.
+  std::shared_ptr<Saved> saved_;
+  std::vector<decltype(aten::makeNode<Backward>(plan_, size_t{0}, saved_))> nodes_;
+  std::vector<torch::autograd::edge_list> edges_;
 };
 
 }  // namespace
@@ -402,7 +447,8 @@ void CompiledFunction::setFunction(Callee function) { plan_->function = std::mov
 
 bool CompiledFunction::mayNeedEager() const {
   const std::vector<bool>& history = plan_->joint.historyOf;
-  return std::find(history.begin(), history.end(), true) != history.end();
+  bool reachable = !plan_->joint.writes.empty() && !plan_->joint.closed.empty();
+  return reachable || std::find(history.begin(), history.end(), true) != history.end();
 }
 
 std::optional<std::vector<at::Tensor>> CompiledFunction::operator()(std::vector<at::Tensor> arguments,

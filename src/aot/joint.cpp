@@ -8,22 +8,26 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "aot/aliases.h"
 #include "aot/check.h"
 #include "aot/functional.h"
 #include "aot/sharing.h"
-#include "aot/user_code.h"
+#include "aot/stages.h"
 #include "aot/version_checks.h"
 #include "aten/convert.h"
 #include "aten/trace_key.h"
 #include "capture/undo.h"
+#include "capture/user_code.h"
 
 namespace saker::aot {
 
 namespace {
 
 using torch::autograd::Edge;
+using tracing::reachesSubclasses;
+using tracing::reachesUserCode;
 using tracing::Trace;
 
 Edge edgeOf(const at::Tensor& tensor) {
@@ -35,14 +39,18 @@ bool hasHooks(const at::Tensor& tensor) {
   return meta && (!meta->hooks_.empty() || meta->retains_grad_);
 }
 
+// Numbers of cut points until tensors have numbers.
+constexpr size_t kCuts = size_t{1} << 32;
+
 constexpr const char* kUserCode = "the backward runs code of the user (hooks, or a Function that the user wrote)";
 
 class JointCapture {
  public:
   JointCapture(const tracing::Host& host, std::span<const at::Tensor> arguments,
-               std::span<const tracing::DynamicSize> dynamic, const Leniently& leniently)
+               std::span<const tracing::DynamicSize> dynamic, const Leniently& leniently, bool inStages)
       : host_(host),
         leniently_(leniently),
+        inStages_(inStages),
         given_(arguments.begin(), arguments.end()),
         shared_(findShared(arguments)),
         captured_(captured()),
@@ -77,7 +85,7 @@ class JointCapture {
     noteVisibleWrites(aliases);
     joint_.forwardNodes = trace().graph().nodeLimit();
     noteUserWrites();
-    differentiate(outputs);
+    differentiate(outputs, aliases);
     if (!trace().onlyEager().empty()) throw NotAheadOfTime(trace().onlyEager());
     checkUserWrites();
     std::vector<c10::IValue> returned(contents_.begin(), contents_.end());
@@ -85,8 +93,13 @@ class JointCapture {
     std::vector<const ir::Value*> tangents(tangents_.begin(), tangents_.end());
     joint_.recording = capture_.finish(returned);
     if (!joint_.recording->gradients.empty()) throw NotAheadOfTime("the function sets the .grad of a tensor");
+    for (const runtime::Source& source : joint_.recording->sources) {
+      bool gradient = source.kind == runtime::Source::Kind::Gradient;
+      if (gradient) throw NotAheadOfTime("the function reads the .grad of a tensor that it closes over");
+    }
     makeFunctional(joint_, tangents);
     aliases.finish(joint_);
+    numberCuts();
     return std::move(joint_);
   }
 
@@ -196,7 +209,7 @@ class JointCapture {
   void addClosed() {
     for (const tracing::Input& input : trace().inputs()) {
       for (const at::Tensor& given : given_) {
-        if (given.defined() && sameStorage(given, input.tensor)) {
+        if (given.defined() && shareMemory(given, input.tensor)) {
           throw NotAheadOfTime("the function closes over memory of an argument");
         }
       }
@@ -367,14 +380,13 @@ class JointCapture {
 
   // --- the backward ---
 
-  void differentiate(const std::vector<at::Tensor>& outputs) {
+  void differentiate(const std::vector<at::Tensor>& outputs, const Aliases& aliases) {
     std::vector<Edge> roots, wanted;
-    torch::autograd::variable_list tangents;
-    std::vector<const ir::TensorType*> types;
     for (size_t i = 0; i < results_.size(); ++i) {
       if (!joint_.results[i].differentiable) continue;
       roots.push_back(edgeOf(results_[i]));
-      types.push_back(trace().valueOf(results_[i])->tensor());
+      resultOf_.push_back(i);
+      told_.push_back(trace().valueOf(results_[i])->tensor());
     }
     for (size_t i = 0; i < standIns_.size(); ++i) {
       if (!edges_[i].function || (i < given_.size() && (firstOf(i) != i || shared_.baseOf[i]))) continue;
@@ -401,22 +413,62 @@ class JointCapture {
     if (reachesUserCode(roots)) throw NotAheadOfTime(kUserCode);
     if (reachesSubclasses(roots)) noteRoots(outputs);
     observeReads();
-    for (const ir::TensorType* type : types) {
-      c10::InferenceMode normal(false);
-      tangents.push_back(capture_.addArgument(type));
-      tangents_.push_back(trace().valueOf(tangents.back()));
-    }
-    if (!wanted.empty()) runBackward(roots, tangents, wanted);
+    std::vector<Edge> ends = runBackward(roots, wanted, findStages(outputs, aliases, roots, wanted));
     trace().observeReads(nullptr);
-    Paths paths(roots, wanted);
-    for (const Edge& root : roots) joint_.reaches.push_back(paths.gradients(root.function.get()));
+    Paths paths(roots, ends);
+    for (size_t result : joint_.tangentOf) {
+      size_t root = static_cast<size_t>(std::find(resultOf_.begin(), resultOf_.end(), result) - resultOf_.begin());
+      joint_.reaches.push_back(paths.gradients(roots[root].function.get()));
+    }
     joint_.checks = reads_->checks(paths);
+    joint_.buffers = reads_->buffers(paths);
     takeSparseApart();
     for (const at::Tensor& gradient : gradients_) {
       // A plain tensor beside a subclass may get a gradient of that class.
       if (gradient.defined() && gradient.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) {
         throw NotAheadOfTime("the gradient of a plain tensor is a tensor subclass");
       }
+    }
+  }
+
+  // --- results that depend on each other ---
+
+  std::vector<BackwardStage> findStages(const std::vector<at::Tensor>& outputs, const Aliases& aliases,
+                                        const std::vector<Edge>& roots, const std::vector<Edge>& wanted) {
+    if (!inStages_) return {};
+    std::vector<CutPoint> cuts;
+    for (size_t i = 0; i < roots.size(); ++i) cuts.push_back({roots[i], i});
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      // As it is written down: asking a view for its history may make it anew.
+      const auto* meta = outputs[i].defined() ? torch::autograd::impl::get_autograd_meta(outputs[i]) : nullptr;
+      if (!meta || !meta->grad_fn_) continue;
+      Edge edge(meta->grad_fn_, meta->output_nr_);
+      if (std::find(wanted.begin(), wanted.end(), edge) != wanted.end()) continue;
+      auto root = std::find_if(resultOf_.begin(), resultOf_.end(), [&](size_t result) {
+        return results_[result].is_same(autogradBase(outputs[i]));
+      });
+      cuts.push_back({edge, root == resultOf_.end() ? std::nullopt : std::optional(root - resultOf_.begin())});
+      cutOutputs_.push_back(i);
+    }
+    std::vector<BackwardStage> stages = cutAtResults(roots, cuts, wanted);
+    if (stages.empty()) return stages;
+    bool plain = aliases.hasOnlyViews() && joint_.roots.empty() && joint_.bases.empty();
+    for (const Write& write : joint_.writes) plain &= !write.visible;
+    for (size_t i = 0; i < standIns_.size(); ++i) plain &= !joint_.historyOf[i];
+    for (size_t result : resultOf_) plain &= joint_.results[result].versions == 0;
+    if (!plain) throw NotAheadOfTime("results depend on each other, and on what is written in place");
+    return stages;
+  }
+
+  // The tensors that cut points are, once they have numbers.
+  void numberCuts() {
+    if (joint_.stages.empty()) return;
+    if (!joint_.backwardWrites.empty()) throw NotAheadOfTime("results depend on each other, and the backward writes");
+    for (size_t& number : joint_.gradientOf) {
+      if (number < kCuts) continue;
+      size_t cut = number - kCuts;
+      number = cut < resultOf_.size() ? joint_.callers() + resultOf_[cut]
+                                      : *joint_.outputs[cutOutputs_[cut - resultOf_.size()]];
     }
   }
 
@@ -432,6 +484,11 @@ class JointCapture {
       joint_.gradientOf.push_back(joint_.gradientOf[i]);
       for (std::vector<bool>& reached : joint_.reaches) reached.push_back(reached[i]);
       for (VersionCheck& check : joint_.checks) check.gradients.push_back(check.gradients[i]);
+      for (Joint::Buffers& buffers : joint_.buffers) buffers.gradients.push_back(buffers.gradients[i]);
+      for (Joint::Stage& stage : joint_.stages) {
+        if (std::find(stage.gradients.begin(), stage.gradients.end(), i) == stage.gradients.end()) continue;
+        stage.gradients.push_back(gradients_.size() - 1);
+      }
     }
   }
 
@@ -476,34 +533,96 @@ class JointCapture {
     trace().observeReads([this](const at::Tensor& read) { reads_->note(read); });
   }
 
-  void runBackward(const std::vector<Edge>& roots, const torch::autograd::variable_list& tangents,
-                   const std::vector<Edge>& wanted) {
+  // Gives the edges at which gradients arrive.
+  std::vector<Edge> runBackward(const std::vector<Edge>& roots, const std::vector<Edge>& wanted,
+                                const std::vector<BackwardStage>& stages) {
+    if (stages.empty()) {
+      std::vector<size_t> all(roots.size());
+      std::iota(all.begin(), all.end(), size_t{0});
+      torch::autograd::variable_list tangents = makeTangents(all);
+      if (!wanted.empty()) gradients_ = execute(roots, tangents, wanted);
+      return wanted;
+    }
+    std::vector<Edge> ends;
+    std::vector<size_t> callers = std::move(joint_.gradientOf);
+    joint_.gradientOf.clear();
+    for (const BackwardStage& stage : stages) {
+      Joint::Stage noted;
+      std::vector<Edge> from, to;
+      for (size_t root : stage.roots) {
+        noted.tangents.push_back(joint_.tangentOf.size() + noted.tangents.size());
+        from.push_back(roots[root]);
+      }
+      torch::autograd::variable_list tangents = makeTangents(stage.roots);
+      for (const BackwardStage::Gradient& gradient : stage.gradients) {
+        noted.gradients.push_back(joint_.gradientOf.size());
+        joint_.gradientOf.push_back(gradient.isCut ? kCuts + gradient.number : callers[gradient.number]);
+        to.push_back(gradient.edge);
+      }
+      torch::autograd::variable_list found = to.empty() ? torch::autograd::variable_list() : execute(from, tangents, to);
+      for (size_t i = 0; i < found.size(); ++i) {
+        if (stage.gradients[i].isCut && found[i].defined()) expectTangent(stage.gradients[i].number, found[i]);
+      }
+      gradients_.insert(gradients_.end(), found.begin(), found.end());
+      ends.insert(ends.end(), to.begin(), to.end());
+      joint_.stages.push_back(std::move(noted));
+    }
+    return ends;
+  }
+
+  // The tangents of these results, as further arguments.
+  torch::autograd::variable_list makeTangents(const std::vector<size_t>& roots) {
+    torch::autograd::variable_list tangents;
+    for (size_t root : roots) {
+      c10::InferenceMode normal(false);
+      tangents.push_back(capture_.addArgument(told_[root]));
+      tangents_.push_back(trace().valueOf(tangents.back()));
+      joint_.tangentOf.push_back(resultOf_[root]);
+    }
+    return tangents;
+  }
+
+  // What arrives at a result from another stage has these strides, and not those of the result.
+  void expectTangent(size_t cut, const at::Tensor& arriving) {
+    if (cut >= told_.size() || !arriving.is_non_overlapping_and_dense()) return;
+    ir::TensorSpec spec(*trace().valueOf(arriving)->tensor());
+    spec.offset = 0;
+    told_[cut] = trace().context()->types().tensor(spec);
+  }
+
+  torch::autograd::variable_list execute(const std::vector<Edge>& roots, const torch::autograd::variable_list& tangents,
+                                         const std::vector<Edge>& wanted) {
+    torch::autograd::variable_list found;
     auto execute = [&] {
-      gradients_ = torch::autograd::Engine::get_default_engine().execute(roots, tangents, /*keep_graph=*/true,
-                                                                         /*create_graph=*/false,
-                                                                         /*accumulate_grad=*/false, wanted);
+      found = torch::autograd::Engine::get_default_engine().execute(roots, tangents, /*keep_graph=*/true,
+                                                                    /*create_graph=*/false,
+                                                                    /*accumulate_grad=*/false, wanted);
     };
     auto wait = [&] {
       if (!host_.wait) return execute();
       host_.wait([](void* call) { (*static_cast<decltype(execute)*>(call))(); }, &execute);
     };
+    SavedReads::Mark before = reads_->mark();
     if (leniently_) {
       try {
-        return wait();
+        wait();
+        return found;
       } catch (const std::exception&) {  // again below, where this error is gone; nobody reads what was recorded
       }
     }
-    reads_->clear();
+    reads_->forgetSince(before);
     try {
       leniently_ ? leniently_(wait) : wait();
     } catch (const std::exception& error) {
       // In eager mode it is the backward that fails, not the call.
       throw NotAheadOfTime(std::string("the backward cannot be captured: ") + error.what());
     }
+    return found;
   }
 
   const tracing::Host& host_;
   const Leniently& leniently_;
+  const bool inStages_;
   std::vector<at::Tensor> given_;
   SharedArguments shared_;
   std::vector<size_t> memories_;
@@ -521,6 +640,9 @@ class JointCapture {
   size_t visibleResults_ = 0;         // of them: those that the caller gets
   std::vector<at::Tensor> contents_;  // what the graph returns for them
   std::vector<ir::Value*> tangents_;
+  std::vector<size_t> resultOf_;             // by root of the backward
+  std::vector<const ir::TensorType*> told_;  // by root: what its tangent is expected to be
+  std::vector<size_t> cutOutputs_;           // by cut point behind the roots: the output
   torch::autograd::variable_list gradients_;
   std::optional<SavedReads> reads_;
   Joint joint_;
@@ -529,8 +651,9 @@ class JointCapture {
 }  // namespace
 
 Joint captureJoint(const tracing::Host& host, std::span<const at::Tensor> arguments,
-                   std::span<const tracing::DynamicSize> dynamic, const Callee& callee, const Leniently& leniently) {
-  return JointCapture(host, arguments, dynamic, leniently).run(callee);
+                   std::span<const tracing::DynamicSize> dynamic, const Callee& callee, const Leniently& leniently,
+                   bool inStages) {
+  return JointCapture(host, arguments, dynamic, leniently, inStages).run(callee);
 }
 
 }  // namespace saker::aot

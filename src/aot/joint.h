@@ -110,8 +110,23 @@ struct Joint {
   };
   std::vector<Member> members;
 
-  std::vector<size_t> gradientOf;          // by gradient: the tensor of the caller it is for
+  std::vector<size_t> tangentOf;           // by tangent: the result it belongs to
+  std::vector<size_t> gradientOf;          // by gradient: the tensor it is for, one of the caller's or a cut
   std::vector<std::vector<bool>> reaches;  // by tangent, by gradient: does one lead to the other?
+  // Where results depend on each other, the backward is cut at them into stages, each of which has a node (stages.h).
+  // Each stands before those it gives gradients to. None: there is one node for everything.
+  struct Stage {
+    std::vector<size_t> tangents, gradients;
+  };
+  std::vector<Stage> stages;
+  bool isCut(size_t gradient) const { return gradientOf[gradient] >= callers(); }
+  // What eager mode's nodes keep for their backward: together they are used, and freed, where one of these tangents is
+  // given and one of these gradients wanted.
+  struct Buffers {
+    std::vector<bool> tangents, gradients;
+    auto operator<=>(const Buffers&) const = default;
+  };
+  std::vector<Buffers> buffers;
   // Gradients that are sparse are given as two, of which the second ones come last.
   struct Sparse {
     size_t values, indices;  // among gradients
@@ -179,9 +194,9 @@ using Callee = std::function<Returned(const std::vector<at::Tensor>& standIns)>;
 using Leniently = std::function<void(const std::function<void()>& run)>;
 
 // Throws CallFailed where the function cannot be captured or raises, NotAheadOfTime where it can, but not with all that
-// it does to the caller's tensors.
+// it does to the caller's tensors. `inStages`: the backward may be cut into stages.
 Joint captureJoint(const tracing::Host& host, std::span<const at::Tensor> arguments,
                    std::span<const tracing::DynamicSize> dynamic, const Callee& callee,
-                   const Leniently& leniently = nullptr);
+                   const Leniently& leniently = nullptr, bool inStages = true);
 
 }  // namespace saker::aot

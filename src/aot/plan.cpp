@@ -2,6 +2,9 @@
 
 #include <ATen/Context.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "aot/version_checks.h"
 #include "aot/zero_tangents.h"
 #include "autograd/imitated.h"
@@ -93,6 +96,57 @@ Plan::Plan(Joint given, const autograd::PartitionOptions& options)
   noteOffsets(*joint.recording->graph, recorded);
   for (size_t i = 0; i < joint.primals; ++i) exactOffset[i] = exactOffset[i] || recorded[joint.recordedPlace[i]];
   forward = interpreted(forwardGraph());
+  findStages();
+}
+
+// Steps by what they begin with: a tensor of the caller's, or the result of a stage.
+static std::vector<std::vector<Step>> stepsOf(const Joint& joint) {
+  std::vector<size_t> groupOf(joint.tensors);
+  for (size_t stage = 0; stage < joint.stages.size(); ++stage) {
+    for (size_t tangent : joint.stages[stage].tangents) {
+      groupOf[joint.callers() + joint.tangentOf[tangent]] = stage + 1;
+    }
+  }
+  std::vector<std::vector<Step>> groups(joint.stages.size() + 1);
+  for (const Step& step : joint.late) {
+    size_t group = groupOf[step.source];
+    size_t made = step.kind == Step::Kind::View ? step.node->resultCount() : 1;
+    for (size_t i = 0; i < made; ++i) groupOf[step.target + i] = group;
+    groups[group].push_back(step);
+  }
+  return groups;
+}
+
+void Plan::findStages() {
+  if (!joint.training) return;
+  stages = joint.stages;
+  if (!staged()) {
+    stages.resize(1);
+    stages[0].tangents.resize(joint.tangentOf.size());
+    std::iota(stages[0].tangents.begin(), stages[0].tangents.end(), size_t{0});
+    stages[0].gradients.resize(joint.gradientOf.size());
+    std::iota(stages[0].gradients.begin(), stages[0].gradients.end(), size_t{0});
+  }
+  whole_ = std::vector<std::atomic<const Backward*>>(stages.size());
+  savedOf.resize(stages.size());
+  for (const Joint::Stage& stage : stages) {
+    buffersOf.emplace_back();
+    for (size_t i = 0; i < joint.buffers.size(); ++i) {
+      bool used = std::any_of(stage.tangents.begin(), stage.tangents.end(),
+                              [&](size_t tangent) { return joint.buffers[i].tangents[tangent]; });
+      if (used) buffersOf.back().push_back(i);
+    }
+  }
+  for (size_t i = 0; !staged() && i < savedTensors; ++i) savedOf[0].push_back(i);
+  if (!staged()) return;
+  for (const std::vector<Step>& steps : stepsOf(joint)) lateOf.emplace_back(steps, joint.program->objects);
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    std::vector<bool> given(stages[stage].tangents.size(), true), wanted(stages[stage].gradients.size(), true);
+    const Backward& part = backward(stage, given, wanted);
+    for (size_t i = 0; i < savedTensors; ++i) {
+      if (part.reads[i]) savedOf[stage].push_back(i);
+    }
+  }
 }
 
 Executable Plan::interpreted(const ir::Graph& graph) const {
@@ -105,14 +159,14 @@ Executable Plan::interpreted(const ir::Graph& graph) const {
 void Plan::setBackward(Executable whole, Maker maker) {
   std::lock_guard held(lock_);
   maker_ = std::move(maker);
-  whole_.store(nullptr, std::memory_order_release);
+  for (auto& known : whole_) known.store(nullptr, std::memory_order_release);
   backwards_.clear();
-  if (whole) {
+  if (whole && !staged()) {
     std::vector<bool> given(cut.backward->top()->parameters().size() - cut.saved.size(), true);
     std::vector<bool> wanted(joint.gradientOf.size(), true);
     Backward part{nullptr, std::move(whole), {}, {}};
     noteReads(part, *cut.backward);
-    backwards_.emplace(std::pair(given, wanted), std::move(part));
+    backwards_.emplace(Key(0, given, wanted), std::move(part));
   }
 }
 
@@ -126,26 +180,43 @@ void Plan::noteReads(Backward& part, const ir::Graph& graph) const {
   }
 }
 
-const Plan::Backward& Plan::backward(const std::vector<bool>& given, const std::vector<bool>& wanted) const {
+// The part of the backward that a stage is, or a part of that.
+std::shared_ptr<const ir::Graph> Plan::stageGraph(size_t stage, const std::vector<bool>& given,
+                                                  const std::vector<bool>& wanted) const {
+  const Joint::Stage& own = stages[stage];
+  std::vector<bool> allGiven(joint.tangentOf.size()), allWanted(joint.gradientOf.size());
+  for (size_t i = 0; i < given.size(); ++i) allGiven[own.tangents[i]] = given[i];
+  for (size_t i = 0; i < wanted.size(); ++i) allWanted[own.gradients[i]] = wanted[i];
+  std::unique_ptr<ir::Graph> graph = partOf(*cut.backward, cut.saved.size(), allGiven, allWanted);
+  if (!staged()) return graph;
+  ir::Node* end = graph->top()->terminator();
+  std::vector<ir::Arg> returned;
+  for (size_t gradient : own.gradients) returned.push_back(end->arg(gradient));
+  graph->setArgs(end, returned);
+  return graph;
+}
+
+const Plan::Backward& Plan::backward(size_t stage, const std::vector<bool>& given,
+                                     const std::vector<bool>& wanted) const {
   constexpr size_t kMost = 32;
   auto all = [](const std::vector<bool>& bits) { return std::find(bits.begin(), bits.end(), false) == bits.end(); };
   bool everything = all(given) && (foreign || all(wanted));
-  if (const Backward* whole = everything ? whole_.load(std::memory_order_acquire) : nullptr) return *whole;
+  if (const Backward* whole = everything ? whole_[stage].load(std::memory_order_acquire) : nullptr) return *whole;
   std::lock_guard held(lock_);
   // A back end that may take long compiles no graph for each set of gradients that somebody asks for.
-  bool some = !foreign && !all(wanted) && backwards_.size() < kMost;
-  std::pair key(given, some ? wanted : std::vector<bool>(wanted.size(), true));
+  bool some = !foreign && !all(wanted) && backwards_.size() < kMost * stages.size();
+  Key key(stage, given, some ? wanted : std::vector<bool>(wanted.size(), true));
   auto known = backwards_.find(key);
-  if (known != backwards_.end()) {
-    if (everything) whole_.store(&known->second, std::memory_order_release);
-    return known->second;
+  if (known == backwards_.end()) {
+    Backward made;
+    if (staged() || some || !all(given)) made.graph = stageGraph(stage, given, std::get<2>(key));
+    const ir::Graph& used = made.graph ? *made.graph : *cut.backward;
+    made.run = maker_ ? maker_(used) : interpreted(used);
+    noteReads(made, used);
+    known = backwards_.emplace(std::move(key), std::move(made)).first;
   }
-  Backward made;
-  if (some || !all(given)) made.graph = partOf(*cut.backward, cut.saved.size(), given, key.second);
-  const ir::Graph& used = made.graph ? *made.graph : *cut.backward;
-  made.run = maker_ ? maker_(used) : interpreted(used);
-  noteReads(made, used);
-  return backwards_.emplace(std::move(key), std::move(made)).first->second;
+  if (everything) whole_[stage].store(&known->second, std::memory_order_release);
+  return known->second;
 }
 
 }  // namespace saker::aot

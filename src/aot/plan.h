@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "aot/joint.h"
@@ -37,6 +38,13 @@ class Plan {
   std::vector<bool> exactOffset;
   std::vector<bool> isReached;  // by gradient: a tangent leads to it
   Replay early, late;
+  // The stages of the backward: those of the joint graph, or one with everything.
+  std::vector<Joint::Stage> stages;
+  bool staged() const { return !joint.stages.empty(); }
+  // What `late` does, where there are stages: to the caller's tensors, then by stage to its results.
+  std::vector<Replay> lateOf;
+  std::vector<std::vector<size_t>> savedOf;    // by stage: the saved tensors it reads
+  std::vector<std::vector<size_t>> buffersOf;  // by stage, among the buffers of the joint graph
   bool deterministic = false;  // did the function ask for deterministic algorithms?
   bool foreign = false;        // does a back end run it that is not ours?
 
@@ -51,16 +59,22 @@ class Plan {
     // By parameter: is its data read? If not, is it needed for its layout?
     std::vector<bool> reads, imitates;
   };
-  const Backward& backward(const std::vector<bool>& given, const std::vector<bool>& wanted) const;
+  // Of a stage; bits are for the tangents and gradients of that stage, and so are its results.
+  const Backward& backward(size_t stage, const std::vector<bool>& given, const std::vector<bool>& wanted) const;
 
  private:
+  void findStages();
+  std::shared_ptr<const ir::Graph> stageGraph(size_t stage, const std::vector<bool>& given,
+                                              const std::vector<bool>& wanted) const;
   Executable interpreted(const ir::Graph& graph) const;
   void noteReads(Backward& part, const ir::Graph& graph) const;
 
   Maker maker_;
   mutable std::mutex lock_;
-  mutable std::atomic<const Backward*> whole_ = nullptr;  // for everything that is given and wanted, once it is there
-  mutable std::map<std::pair<std::vector<bool>, std::vector<bool>>, Backward> backwards_;  // by what is given, wanted
+  // By stage: for everything that is given and wanted, once it is there.
+  mutable std::vector<std::atomic<const Backward*>> whole_;
+  using Key = std::tuple<size_t, std::vector<bool>, std::vector<bool>>;  // stage, what is given, what is wanted
+  mutable std::map<Key, Backward> backwards_;
 };
 
 }  // namespace saker::aot

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <unordered_map>
 
 #include "aot/sharing.h"
 #include "runtime/interpreter.h"
@@ -23,10 +24,72 @@ using torch::autograd::variable_list;
 // Stands where the recording's backward begins.
 struct ForwardIsDone {};
 
+// Results at which a stage ends, by their values in the recording: others are computed from the caller's tensor.
+class Grafts {
+ public:
+  Grafts(const Joint& joint, const Joint::Stage& stage, const torch::autograd::edge_list& edges) {
+    for (size_t i = 0; i < stage.gradients.size(); ++i) {
+      if (!joint.isCut(stage.gradients[i]) || !edges[i].function) continue;
+      grafts_.try_emplace(valueOf(joint, joint.gradientOf[stage.gradients[i]]), Graft{i, edges[i], {}});
+    }
+  }
+
+  void apply(const ir::Node& node, torch::jit::Stack& stack) {
+    if (grafts_.empty()) return;
+    for (size_t i = 0; i < node.resultCount(); ++i) {
+      auto graft = grafts_.find(node.result(i));
+      if (graft == grafts_.end()) continue;
+      if (stack[0].isTensorList()) {
+        c10::List<at::Tensor> list = stack[0].toTensorList();
+        list.set(i, join(list.get(i), graft->second));
+      } else {
+        stack[i] = join(stack[i].toTensor(), graft->second);
+      }
+    }
+  }
+
+  // By gradient of the stage: where it arrives.
+  template <typename Visit>
+  void each(const Visit& visit) const {
+    for (const auto& [value, graft] : grafts_) {
+      if (graft.joined.defined()) visit(graft.gradient, torch::autograd::impl::gradient_edge(graft.joined));
+    }
+  }
+
+ private:
+  struct Graft {
+    size_t gradient;
+    Edge edge;
+    at::Tensor joined;
+  };
+
+  static const ir::Value* valueOf(const Joint& joint, size_t number) {
+    size_t results = joint.callers() + joint.results.size();
+    if (number < results) {
+      return joint.recording->graph->top()->terminator()->arg(number - joint.callers()).toValue();
+    }
+    auto step = std::find_if(joint.late.begin(), joint.late.end(), [&](const Step& each) {
+      return each.kind == Step::Kind::View && each.target <= number && number < each.target + each.node->resultCount();
+    });
+    return step->node->result(number - step->target);
+  }
+
+  // The same data with the history of the caller's tensor, behind a node of its own.
+  static at::Tensor join(const at::Tensor& tensor, Graft& graft) {
+    c10::AutoGradMode on(true);
+    at::Tensor data = tensor.detach();
+    torch::autograd::impl::set_gradient_edge(data, graft.edge);
+    graft.joined = at::alias(data);
+    return graft.joined;
+  }
+
+  std::unordered_map<const ir::Value*, Graft> grafts_;
+};
+
 class ForwardRun final : public runtime::Interpreter {
  public:
-  ForwardRun(const Plan& plan, sym::Assignment symbols)
-      : Interpreter(*plan.joint.recording->graph, std::move(symbols)), plan_(plan) {}
+  ForwardRun(const Plan& plan, sym::Assignment symbols, Grafts& grafts)
+      : Interpreter(*plan.joint.recording->graph, std::move(symbols)), plan_(plan), grafts_(grafts) {}
   c10::IValue opaque(const ir::OpaqueRef& reference) override {
     return plan_.joint.recording->objects.at(reference.number);
   }
@@ -37,10 +100,12 @@ class ForwardRun final : public runtime::Interpreter {
     const std::vector<bool>& modes = plan_.joint.recording->gradModes;
     c10::AutoGradMode mode(node.id() >= modes.size() || modes[node.id()]);
     handle.callBoxed(&stack);
+    grafts_.apply(node, stack);
   }
 
  private:
   const Plan& plan_;
+  Grafts& grafts_;
 };
 
 // The random stream as it was at the call, and as it is afterwards.
@@ -79,21 +144,22 @@ class Rewound {
 bool isClosed(const Joint& joint, size_t caller) { return caller >= joint.arguments + joint.bases.size(); }
 
 // What is differentiated, by tangent: by running the recorded forward on such primals.
-std::vector<at::Tensor> runRecording(const Plan& plan, const std::vector<at::Tensor>& primals) {
+std::vector<at::Tensor> runRecording(const Plan& plan, const Joint::Stage& stage,
+                                     const std::vector<at::Tensor>& primals, Grafts& grafts) {
   c10::impl::ExcludeDispatchKeyGuard withoutAutocast(c10::autocast_dispatch_keyset);  // casts are in the recording
   const Joint& joint = plan.joint;
   const ir::Graph& graph = *joint.recording->graph;
   sym::Assignment symbols = runtime::bindSymbols(*joint.program->graph, primals);
-  ForwardRun run(plan, std::move(symbols));
+  ForwardRun run(plan, std::move(symbols), grafts);
   for (size_t i = 0; i < primals.size(); ++i) run.set(graph.top()->parameters()[joint.recordedPlace[i]], primals[i]);
   try {
     run.run();
   } catch (const ForwardIsDone&) {
   }
   std::vector<at::Tensor> results;
-  for (size_t i = 0; i < joint.results.size(); ++i) {
-    if (!joint.results[i].differentiable) continue;
-    results.push_back(run.returned(graph.top()->terminator()->arg(i)).toTensor());
+  for (size_t tangent : stage.tangents) {
+    const ir::Arg& result = graph.top()->terminator()->arg(joint.tangentOf[tangent]);
+    results.push_back(run.returned(result).toTensor());
   }
   return results;
 }
@@ -121,9 +187,12 @@ std::vector<at::Tensor> callFunction(const Plan& plan, const std::vector<at::Ten
 
 }  // namespace
 
-variable_list gradientsByAutograd(const Plan& plan, const std::vector<at::Tensor>& primals,
-                                  const variable_list& tangents, const at::Tensor& generator) {
+variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::vector<at::Tensor>& primals,
+                                  const variable_list& tangents, const torch::autograd::edge_list& next,
+                                  const at::Tensor& generator) {
   const Joint& joint = plan.joint;
+  const Joint::Stage& stage = plan.stages[number];
+  Grafts grafts(joint, stage, next);
   bool callsFunction = !joint.roots.empty() && plan.function;
   bool createGraph = c10::GradMode::is_enabled();
   std::vector<bool> written(joint.callers());
@@ -145,9 +214,10 @@ variable_list gradientsByAutograd(const Plan& plan, const std::vector<at::Tensor
       const at::Tensor& met = callsFunction && isClosed(joint, joint.sources[i].caller) ? primal : inputs.back();
       if (met.requires_grad()) edges[joint.sources[i].caller] = torch::autograd::impl::gradient_edge(met);
     }
-    std::vector<at::Tensor> results = callsFunction ? callFunction(plan, inputs) : runRecording(plan, inputs);
+    std::vector<at::Tensor> results =
+        callsFunction ? callFunction(plan, inputs) : runRecording(plan, stage, inputs, grafts);
     for (size_t i = 0; i < results.size(); ++i) {
-      const std::vector<bool>& reaches = joint.reaches[i];
+      const std::vector<bool>& reaches = joint.reaches[stage.tangents[i]];
       if (!tangents[i].defined()) continue;
       if (!results[i].requires_grad()) {
         if (std::find(reaches.begin(), reaches.end(), true) != reaches.end()) refuse(createGraph);
@@ -156,9 +226,14 @@ variable_list gradientsByAutograd(const Plan& plan, const std::vector<at::Tensor
       roots.push_back(torch::autograd::impl::gradient_edge(results[i]));
       given.push_back(tangents[i]);
     }
-    for (size_t i = 0; i < joint.gradientOf.size(); ++i) {
-      wanted.push_back(joint.isIndices(i) ? Edge() : edges[joint.gradientOf[i]]);
+    // What is given as several summands is given as one sum here.
+    for (size_t gradient : stage.gradients) {
+      bool none = joint.isIndices(gradient) || joint.isCut(gradient);
+      Edge edge = none ? Edge() : edges[joint.gradientOf[gradient]];
+      bool again = edge.function && std::find(wanted.begin(), wanted.end(), edge) != wanted.end();
+      wanted.push_back(again ? Edge() : edge);
     }
+    grafts.each([&](size_t gradient, const Edge& edge) { wanted[gradient] = edge; });
   }
   variable_list gradients(wanted.size());
   std::vector<Edge> asked;

@@ -19,9 +19,10 @@ namespace saker::aot {
 
 namespace {
 
-bool meet(const std::vector<bool>& a, const std::vector<bool>& b) {
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i] && b[i]) return true;
+// `a` is for all, `b` for the ones at these places.
+bool meet(const std::vector<bool>& a, const std::vector<bool>& b, const std::vector<size_t>& places) {
+  for (size_t i = 0; i < b.size(); ++i) {
+    if (b[i] && a[places[i]]) return true;
   }
   return false;
 }
@@ -62,9 +63,12 @@ void SavedReads::addVisible(const at::Tensor& tensor, VersionCheck::Counter coun
 void SavedReads::note(const at::Tensor& read) {
   if (!read.has_storage()) return;
   auto known = visible_.find(read.storage().unsafeGetStorageImpl());
-  if (known == visible_.end()) return;
+  if (known == visible_.end() && !tracing::pendingStorage(*read.unsafeGetTensorImpl())) return;
   const ir::Value* value = trace_.valueOf(read);
   if (value->isParameter() ? value->index() >= parameters_ : value->def()->id() >= nodes_) return;
+  const torch::autograd::Node* reader = torch::autograd::get_current_node().get();
+  if (readers_.empty() || readers_.back() != reader) readers_.push_back(reader);
+  if (known == visible_.end()) return;
   auto visible = std::find_if(known->second.begin(), known->second.end(),
                               [&](const auto& each) { return sharesVersion(each.first, read); });
   if (visible == known->second.end()) return;
@@ -75,7 +79,18 @@ void SavedReads::note(const at::Tensor& read) {
     check.output = meta->output_nr_;
     check.isArgument = !check.counter.isResult && value->isParameter();
   }
-  reads_.push_back({torch::autograd::get_current_node().get(), std::move(check)});
+  reads_.push_back({reader, std::move(check)});
+}
+
+void SavedReads::forgetSince(Mark mark) {
+  reads_.erase(reads_.begin() + static_cast<std::ptrdiff_t>(mark.reads), reads_.end());
+  readers_.resize(mark.readers);
+}
+
+std::vector<Joint::Buffers> SavedReads::buffers(const Paths& paths) const {
+  std::set<Joint::Buffers> found;
+  for (const torch::autograd::Node* reader : readers_) found.insert({paths.tangents(reader), paths.gradients(reader)});
+  return {found.begin(), found.end()};
 }
 
 VersionCheck::Counter SavedReads::counterOf(const at::Tensor& visible) const {
@@ -137,18 +152,21 @@ Versions::Versions(const Joint& joint, const std::vector<at::Tensor>& tensors) {
   }
 }
 
-void Versions::check(const Joint& joint, const sym::Assignment& symbols, const torch::autograd::Node& node,
-                     const std::vector<bool>& given, const std::vector<bool>& wanted) const {
+void Versions::check(const Joint& joint, const Joint::Stage& stage, const sym::Assignment& symbols,
+                     const torch::autograd::Node& node, const std::vector<bool>& given,
+                     const std::vector<bool>& wanted) const {
   for (size_t i = 0; i < expected_.size(); ++i) {
     const auto& [counter, version, counts] = expected_[i];
     if (!counts || counter.current_version() == version) continue;
     const VersionCheck& check = joint.checks[i];
-    if (!meet(check.tangents, given) || !meet(check.gradients, wanted)) continue;
+    if (!meet(check.tangents, given, stage.tangents) || !meet(check.gradients, wanted, stage.gradients)) continue;
     std::string maker = check.maker;
     uint32_t output = check.output;
-    auto edge = std::find(joint.gradientOf.begin(), joint.gradientOf.end(), check.counter.number);
-    if (!maker.empty() && check.isArgument && edge != joint.gradientOf.end()) {
-      const torch::autograd::Edge& real = node.next_edge(static_cast<size_t>(edge - joint.gradientOf.begin()));
+    auto edge = std::find_if(stage.gradients.begin(), stage.gradients.end(), [&](size_t gradient) {
+      return joint.gradientOf[gradient] == check.counter.number;
+    });
+    if (!maker.empty() && check.isArgument && edge != stage.gradients.end()) {
+      const torch::autograd::Edge& real = node.next_edge(static_cast<size_t>(edge - stage.gradients.begin()));
       maker = real.function ? real.function->name() : "";
       output = real.input_nr;
     }

@@ -25,8 +25,15 @@ class SavedReads {
   void note(const at::Tensor& read);
   // The first visible tensor that counts writes with this one, which is visible too.
   VersionCheck::Counter counterOf(const at::Tensor& visible) const;
-  void clear() { reads_.clear(); }
+  // Forgets what was noted since there were this many.
+  struct Mark {
+    size_t reads, readers;
+  };
+  Mark mark() const { return {reads_.size(), readers_.size()}; }
+  void forgetSince(Mark mark);
   std::vector<VersionCheck> checks(const Paths& paths) const;
+  // What the nodes keep that read something.
+  std::vector<Joint::Buffers> buffers(const Paths& paths) const;
 
  private:
   struct Read {
@@ -39,6 +46,7 @@ class SavedReads {
   uint32_t nodes_;
   std::unordered_map<const c10::StorageImpl*, std::vector<std::pair<at::Tensor, VersionCheck::Counter>>> visible_;
   std::vector<Read> reads_;
+  std::vector<const torch::autograd::Node*> readers_;  // of anything that was there before the backward
 };
 
 // What the caller can write to after a call, and where eager mode would notice it.
@@ -50,9 +58,9 @@ class Versions {
   Versions() = default;
   // `tensors` by number.
   Versions(const Joint& joint, const std::vector<at::Tensor>& tensors);
-  // Throws eager mode's error if a backward with these tangents and gradients reads what was written since.
-  void check(const Joint& joint, const sym::Assignment& symbols, const torch::autograd::Node& node,
-             const std::vector<bool>& given, const std::vector<bool>& wanted) const;
+  // Throws eager mode's error if a backward with these tangents and gradients of a stage reads what was written since.
+  void check(const Joint& joint, const Joint::Stage& stage, const sym::Assignment& symbols,
+             const torch::autograd::Node& node, const std::vector<bool>& given, const std::vector<bool>& wanted) const;
 
  private:
   struct Expected {

@@ -22,4 +22,16 @@ auto makeNode(Args&&... args) {
 #endif
 }
 
+// Lets a node be given what another one is given there.
+template <typename Metadata>
+void addInputLike(torch::autograd::Node& node, const Metadata& told) {
+  if constexpr (requires { told.grad_dtype(); }) {
+    node.add_input_metadata(told.options(), told.shape_as_dim_vector(), told.is_tensor_subclass(),
+                            told.is_nested_tensor(), told.grad_dtype());
+  } else {
+    node.add_input_metadata(told.options(), told.shape_as_dim_vector(), told.is_tensor_subclass(),
+                            told.is_nested_tensor());
+  }
+}
+
 }  // namespace saker::aten

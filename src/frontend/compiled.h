@@ -72,6 +72,8 @@ class Compiled {
   // Nothing, or why the call cannot be done again.
   std::string finish(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result);
   bool warnLimit();
+  PyObject* replay(Version& version, const std::vector<PyObject*>& found, const CallArguments& call);
+  void noteSizes(Version& version);
   std::string finishSafely(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result, Report& report);
   void note(const Report& report, const Version& version);
 

@@ -103,8 +103,9 @@ bool closedToArguments(runtime::Program& program, const Recorder& recorder, Vers
   for (size_t i = 0; i < program.sources.size(); ++i) {
     runtime::Source& source = program.sources[i];
     if (source.kind == runtime::Source::Kind::Flat) return false;
-    if (source.kind != runtime::Source::Kind::Closed || source.literal) continue;
-    uint32_t place = recorder.placeOfTensor(source.tensor);
+    if (source.kind == runtime::Source::Kind::Argument || source.literal) continue;
+    bool gradient = source.kind == runtime::Source::Kind::Gradient;
+    uint32_t place = recorder.placeOfTensor(gradient ? source.tensor.grad() : source.tensor);
     if (place == kInside) return false;
     source = {runtime::Source::Kind::Argument, program.arguments, {}, false};
     program.sameAs.push_back(program.arguments++);
@@ -228,8 +229,13 @@ std::unique_ptr<Version> attempt(PyObject* function, const Ambient& before, cons
     }
     std::vector<c10::IValue> outputs(book.outputs.begin(), book.outputs.end());
     std::shared_ptr<runtime::Program> program = capture.finish(outputs);
+    if (program->userGradients) {
+      why = "gradients pass code of the user, which is to run in each backward";
+      return nullptr;
+    }
     if (!closedToArguments(*program, recorder, *version)) return nullptr;
     for (uint32_t writes : program->argumentWrites) version->writes |= writes != 0;
+    version->takeRiskOf(*program);
     version->recipes = std::move(book.recipes);
     version->guards = recorder.takeGuards();
     version->executor = makeExecutor(program, {}, {/*ahead=*/false, pybind11::none()});

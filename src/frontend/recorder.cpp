@@ -252,7 +252,7 @@ void Recorder::noteFixed(PyObject* object) {
 void Recorder::describe(uint32_t place, PyObject* object) {
   if (isTensor(object)) {
     const at::Tensor& tensor = THPVariable_Unpack(object);
-    if (tensor.layout() == c10::kJagged) return tape_.spoil("a nested tensor is met");  // its class tells its sizes
+    if (tensor.is_nested()) return tape_.spoil("a nested tensor is met");  // it has no sizes to compare
     auto standIn = standIns_.find(object);
     guards_.tensors.emplace_back(standIn == standIns_.end() ? tensor : standIn->second->real);
     if (standIn != standIns_.end()) guards_.tensors.back().dynamic = standIn->second->dims;

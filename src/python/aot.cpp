@@ -112,7 +112,7 @@ bool isOurs(const std::exception_ptr& cause) {
 std::pair<std::shared_ptr<aot::CompiledFunction>, std::string> compile(
     const py::object& function, const std::vector<at::Tensor>& arguments, bool minCut, double budget,
     const std::vector<std::tuple<size_t, size_t, std::string>>& dynamic, const py::object& leniently,
-    const py::object& again) {
+    const py::object& again, bool inStages) {
   auto callee = [&](const std::vector<at::Tensor>& standIns) {
     return returnedOf(function(*py::tuple(listOf(standIns))));
   };
@@ -127,7 +127,7 @@ std::pair<std::shared_ptr<aot::CompiledFunction>, std::string> compile(
   std::vector<tracing::DynamicSize> sizes;
   for (const auto& [argument, dim, name] : dynamic) sizes.push_back({argument, dim, name});
   try {
-    aot::Joint joint = aot::captureJoint(pythonHost(), arguments, sizes, callee, lenient);
+    aot::Joint joint = aot::captureJoint(pythonHost(), arguments, sizes, callee, lenient, inStages);
     auto compiled = std::make_shared<aot::CompiledFunction>(std::move(joint), options);
     if (compiled->needsFunction()) {
       compiled->setFunction([kept = keep(again)](const std::vector<at::Tensor>& tensors) {
@@ -231,7 +231,8 @@ void bindAot(py::module_& module) {
       });
   module.def("aot_compile", &compile, py::arg("function"), py::arg("arguments"), py::arg("min_cut") = true,
              py::arg("budget") = 1.0, py::arg("dynamic") = std::vector<std::tuple<size_t, size_t, std::string>>(),
-             py::arg("leniently") = py::none(), py::arg("again") = py::none());
+             py::arg("leniently") = py::none(), py::arg("again") = py::none(),
+             py::arg("in_stages") = true);
   // For compilers, which may do whatever they do, in the middle of a backward too.
   module.def("in_plain_state", [](const py::object& function) {
     c10::impl::ForceDispatchKeyGuard keys(c10::default_included_set, c10::default_excluded_set);

@@ -1,0 +1,289 @@
+"""Results that depend on each other: what the caller can see of autograd's graph between them is eager mode's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import saker
+
+Program = Callable[[torch.Tensor, torch.Tensor], Any]
+
+
+def chain(x: torch.Tensor, w: torch.Tensor) -> Any:
+    y = x * 2
+    z = y.exp()
+    return y, z
+
+
+def loss_and_logits(x: torch.Tensor, w: torch.Tensor) -> Any:
+    logits = (x.tanh() @ w).relu()
+    return torch.nn.functional.cross_entropy(logits, torch.tensor([0, 1, 2])), logits
+
+
+def hidden_states(x: torch.Tensor, w: torch.Tensor) -> Any:
+    states = [x.sin()]
+    for _ in range(3):
+        states.append(states[-1] + (states[-1] @ w).tanh())
+    return tuple(states)
+
+
+def view_of_intermediate(x: torch.Tensor, w: torch.Tensor) -> Any:
+    v = (x @ w).view(9)
+    return v, v.exp()
+
+
+def view_and_base(x: torch.Tensor, w: torch.Tensor) -> Any:
+    b = x @ w
+    v = b.t()
+    return b, v, v.cos() * w, b.sigmoid()
+
+
+def view_of_argument(x: torch.Tensor, w: torch.Tensor) -> Any:
+    v = x[0]
+    return v, (v * w).exp()
+
+
+def several(x: torch.Tensor, w: torch.Tensor) -> Any:
+    a, b = (x @ w).split([1, 2])
+    return a, b, a.exp(), b * a
+
+
+def three_ways(x: torch.Tensor, w: torch.Tensor) -> Any:
+    y = x.exp()
+    z = y.sin() * y + y.cos() * w + x
+    return y, z
+
+
+def shares_more(x: torch.Tensor, w: torch.Tensor) -> Any:
+    h = x.exp()
+    k = h @ w
+    return k, (h.sin() * k).softmax(-1)
+
+
+def independent(x: torch.Tensor, w: torch.Tensor) -> Any:
+    return x.exp(), w.sin()
+
+
+def share_what_saves_nothing(x: torch.Tensor, w: torch.Tensor) -> Any:
+    h = x * 2
+    return h.exp(), h.sin()
+
+
+def share_what_saves(x: torch.Tensor, w: torch.Tensor) -> Any:
+    h = x.exp()
+    return h.exp() * w, h.sin()
+
+
+def tied(x: torch.Tensor, w: torch.Tensor) -> Any:
+    h = (x @ w) @ w
+    y = (h @ w).tanh()
+    return h, y, (y @ w) @ w
+
+
+def made_late(x: torch.Tensor, w: torch.Tensor) -> Any:
+    y = x.exp()
+    z = y * w
+    u = y.sin()
+    return z, y, u
+
+
+def strided(x: torch.Tensor, w: torch.Tensor) -> Any:
+    y = (x @ w).t().contiguous()
+    return y, (y.t() @ w).t().relu().sum(0)
+
+
+def expanded(x: torch.Tensor, w: torch.Tensor) -> Any:
+    y = x * w
+    return y, y.sum()
+
+
+def written(x: torch.Tensor, w: torch.Tensor) -> Any:
+    y = x * w
+    y.mul_(2)
+    return y, y.exp()
+
+
+def dropped(x: torch.Tensor, w: torch.Tensor) -> Any:
+    y = torch.nn.functional.dropout(x @ w, 0.5)
+    return y, torch.nn.functional.dropout(y.exp(), 0.5)
+
+
+PROGRAMS = [
+    chain,
+    loss_and_logits,
+    hidden_states,
+    view_of_intermediate,
+    view_and_base,
+    view_of_argument,
+    several,
+    three_ways,
+    shares_more,
+    independent,
+    share_what_saves_nothing,
+    share_what_saves,
+    tied,
+    made_late,
+    strided,
+    expanded,
+    written,
+    dropped,
+]
+# Results that share intermediate values and depend on each other, or are written: no node is cut there yet.
+EAGER = [shares_more, written]
+
+
+def seen(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        grad = [value.detach().tolist(), value.stride(), value.dtype, value.requires_grad]
+        return grad
+    if isinstance(value, (tuple, list)):
+        return [seen(item) for item in value]
+    return value
+
+
+def attempt(action: Callable[[], Any]) -> Any:
+    try:
+        return seen(action())
+    except RuntimeError as error:
+        return str(error).split("at 0x")[0]
+
+
+def total(tensors: list[torch.Tensor]) -> torch.Tensor:
+    return sum((t * (i + 1)).sum() for i, t in enumerate(tensors))
+
+
+def pairs(out: list[torch.Tensor], x: torch.Tensor, w: torch.Tensor) -> Any:
+    """Gradients of each result with respect to each other one, and to the arguments."""
+    for a in out:
+        for b in [*out, x, w]:
+            if a is not b:
+                yield attempt(
+                    lambda a=a, b=b: torch.autograd.grad(a.sum(), b, retain_graph=True, allow_unused=True)
+                )
+
+
+def retained(out: list[torch.Tensor], x: torch.Tensor, w: torch.Tensor) -> Any:
+    for t in out:
+        t.retain_grad()
+    total(out).backward()
+    yield seen([t.grad for t in [*out, x, w]])
+
+
+def last_only(out: list[torch.Tensor], x: torch.Tensor, w: torch.Tensor) -> Any:
+    for t in out:
+        t.retain_grad()
+    yield attempt(lambda: out[-1].sum().backward())
+    yield seen([t.grad for t in [*out, x, w]])
+    yield attempt(lambda: out[0].sum().backward())
+    yield seen([t.grad for t in [*out, x, w]])
+
+
+def hooked(out: list[torch.Tensor], x: torch.Tensor, w: torch.Tensor) -> Any:
+    got = []
+    for t in out:
+        t.register_hook(lambda g: (got.append(seen(g)), g * 3)[1])
+    total(out).backward()
+    yield got
+    yield seen([x.grad, w.grad])
+
+
+def one_after_another(out: list[torch.Tensor], x: torch.Tensor, w: torch.Tensor) -> Any:
+    for t in out:
+        yield attempt(lambda t=t: t.sum().backward())
+        yield seen([x.grad, w.grad])
+
+
+def one_before_another(out: list[torch.Tensor], x: torch.Tensor, w: torch.Tensor) -> Any:
+    yield from one_after_another(out[::-1], x, w)
+
+
+def of_one_argument(out: list[torch.Tensor], x: torch.Tensor, w: torch.Tensor) -> Any:
+    for t in [*out, *out]:
+        for of in (x, w):
+            yield attempt(lambda t=t, of=of: torch.autograd.grad(t.sum(), of, allow_unused=True))
+
+
+def twice(out: list[torch.Tensor], x: torch.Tensor, w: torch.Tensor) -> Any:
+    sources = [*out, x, w]
+    first = torch.autograd.grad(
+        (total(out) ** 2), sources, create_graph=True, allow_unused=True, materialize_grads=True
+    )
+    yield seen([t.detach() for t in first])
+    yield attempt(lambda: torch.autograd.grad(total([t for t in first if t.requires_grad]), sources, allow_unused=True))
+
+
+def twice_between(out: list[torch.Tensor], x: torch.Tensor, w: torch.Tensor) -> Any:
+    for a in out:
+        for b in out:
+            if a is b:
+                continue
+            (g,) = torch.autograd.grad(
+                (a * a).sum(), b, create_graph=True, allow_unused=True, materialize_grads=True
+            )
+            if not g.requires_grad:
+                yield "nothing"
+                continue
+            for c in [*out, x, w]:
+                yield attempt(lambda g=g, c=c: torch.autograd.grad(g.sum(), c, retain_graph=True, allow_unused=True))
+
+
+def lost(out: list[torch.Tensor], x: torch.Tensor, w: torch.Tensor) -> Any:
+    """A result that others depend on, after these are gone."""
+    first = out[0]
+    out.clear()
+    yield attempt(lambda: first.sum().backward())
+    yield seen([x.grad, w.grad])
+
+
+USES = [
+    pairs,
+    retained,
+    last_only,
+    hooked,
+    one_after_another,
+    one_before_another,
+    of_one_argument,
+    twice,
+    twice_between,
+    lost,
+]
+
+
+def arguments() -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    return torch.randn(3, 3, requires_grad=True), torch.randn(3, 3, requires_grad=True)
+
+
+def observed(function: Program, use: Callable) -> Any:
+    x, w = arguments()
+    torch.manual_seed(1)
+    out = function(x, w)
+    return [seen(out), *use(list(out), x, w)]
+
+
+def compiled(how: str, program: Program) -> Program:
+    if how == "compile":
+        fast = saker.compile(program)
+        fast(*arguments())
+        return fast
+    return saker.aot_function(program, partition_fn=how)
+
+
+@pytest.mark.parametrize("how", ["compile", "min_cut", "default"])
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("use", USES)
+def test_use(use: Callable, program: Program, how: str) -> None:
+    fast = compiled(how, program)
+    want = observed(program, use)
+    before = saker.stats()
+    assert observed(fast, use) == want
+    assert observed(fast, use) == want
+    now = saker.stats()
+    if how == "compile":
+        assert now["replays"] == before["replays"] + 2
+    else:
+        assert now["fallbacks"] - before["fallbacks"] == (2 if program in EAGER else 0)
