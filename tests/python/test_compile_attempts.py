@@ -6,15 +6,18 @@ up. It is called with changing sizes, compiled and eagerly, and everything that 
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import contextvars
 import functools
 import gc
 import importlib
+import random
 import sys
 import threading
 import types
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -379,6 +382,173 @@ def warning() -> tuple:
         return x * x.shape[0]
 
     return function, lambda: None
+
+
+@program
+def ordered_cache() -> tuple:
+    cache: collections.OrderedDict = collections.OrderedDict()
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        for key in ("a", x.shape[0]):
+            if key not in cache:
+                cache[key] = torch.arange(3.0)
+            cache.move_to_end(key)
+            if len(cache) > 3:
+                cache.popitem(last=False)
+        return x * cache["a"] if "a" in cache else x
+
+    return function, lambda: list(cache.items())
+
+
+@program
+def weak_cache() -> tuple:
+    cache: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+    owner = nn.Linear(1, 1)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        if owner not in cache:
+            cache[owner] = torch.arange(3.0)
+        return x * cache[owner] * x.shape[0]
+
+    return function, lambda: cache[owner]
+
+
+@program
+def class_attribute_cache() -> tuple:
+    class Model(nn.Module):
+        table: torch.Tensor | None = None
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if Model.table is None or len(Model.table) < x.shape[0]:
+                Model.table = torch.arange(float(x.shape[0]))
+            return x * Model.table[: x.shape[0], None]
+
+    return Model(), lambda: Model.table
+
+
+@program
+def module_attribute_cache() -> tuple:
+    module = types.ModuleType("holder")
+    module.table = None  # type: ignore[attr-defined]
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        if module.table is None:  # type: ignore[attr-defined]
+            module.table = torch.arange(3.0)  # type: ignore[attr-defined]
+        module.last = x.sum(0)  # type: ignore[attr-defined]
+        return x * module.table  # type: ignore[attr-defined]
+
+    return function, lambda: (module.table, module.last)  # type: ignore[attr-defined]
+
+
+@program
+def function_attribute_cache() -> tuple:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        function.calls = getattr(function, "calls", 0) + 1  # type: ignore[attr-defined]
+        function.last = x.sum(0)  # type: ignore[attr-defined]
+        return x * x.shape[0]
+
+    return function, lambda: (function.calls, function.last)  # type: ignore[attr-defined]
+
+
+@program
+def mutable_default() -> tuple:
+    def function(x: torch.Tensor, cache: dict = {}) -> torch.Tensor:  # noqa: B006
+        cache.setdefault("table", torch.arange(3.0))
+        cache["rows"] = x.shape[0]
+        return x * cache["table"]
+
+    return function, lambda: function.__defaults__
+
+
+@program
+def closure_cache() -> tuple:
+    table = None
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        nonlocal table
+        if table is None or len(table) < x.shape[0]:
+            table = torch.arange(float(x.shape[0]))
+        return x * table[: x.shape[0], None]
+
+    return function, lambda: table
+
+
+@program
+def bare_except() -> tuple:
+    class Holder:
+        error: Any = None
+
+    holder = Holder()
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        try:
+            holder.value = x * 2
+            print("printed")
+        except:  # noqa: E722
+            holder.error = "an error"
+        finally:
+            holder.done = x.shape[0]
+        return x * x.shape[0]
+
+    return function, lambda: vars(holder)
+
+
+@program
+def exception_is_kept() -> tuple:
+    class Holder:
+        error: Any = None
+
+    holder = Holder()
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        try:
+            print("printed")
+            raise ValueError(x.shape[0])
+        except Exception as error:
+            holder.error = error
+        return x * x.shape[0]
+
+    return function, lambda: (type(holder.error), holder.error.args)
+
+
+@program
+def exit_stack() -> tuple:
+    log: list[str] = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.no_grad())
+            stack.callback(lambda: log.append("callback"))
+            y = x * x.shape[0]
+            print("inside")
+        return y
+
+    return function, lambda: log
+
+
+@program
+def random_numbers() -> tuple:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * random.random() + torch.rand(3) + x.shape[0]
+
+    random.seed(0)
+    return function, lambda: (random.random(), torch.rand(1))
+
+
+@program
+def counters_and_refusals() -> tuple:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.step, self.log = 2, []
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.step += 1
+            self.log.append(self.step)
+            return x * self.step
+
+    model = Model()
+    return model, lambda: (model.step, type(model.step), model.log)
 
 
 def buffer_changes(name: str, change: Callable[[torch.Tensor, torch.Tensor], Any]) -> None:

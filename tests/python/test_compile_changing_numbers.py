@@ -153,6 +153,17 @@ def test_one_float_object_in_two_places() -> None:
         same(compiled(x, s), model(x, s))
 
 
+def test_floats_with_fullgraph() -> None:
+    before = replays()
+    compiled = saker.compile(lambda x, s: x * s, fullgraph=True)
+    for step in range(STEPS):
+        same(compiled(torch.ones(3), 0.5 * step), torch.ones(3) * (0.5 * step))
+    assert replays() - before == STEPS - 2
+    deciding = saker.compile(lambda x, s: x * 2 if s > 1 else x, fullgraph=True)
+    for step in range(6):
+        same(deciding(torch.ones(3), 0.5 * step), torch.ones(3) * (2 if step > 2 else 1))
+
+
 def test_special_floats() -> None:
     compiled = saker.compile(lambda x, s: x * s + s)
     for s in (1.0, 2.0, 0.0, -0.0, math.inf, -math.inf, math.nan, 5e-324, 1e308, 0.1):
