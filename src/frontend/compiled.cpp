@@ -150,9 +150,7 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
   return capture(now, args, nargsf, names);
 }
 
-// Not where a stop is an error: it would be one only because of this.
 void Compiled::noteFloats(const CallArguments& call) {
-  if (options_.fullgraph) return;
   for (const std::shared_ptr<Version>& version : versions_) {
     if (!version->eager.empty()) continue;
     for (const ChangedNumber& each : changedFloats(version->guards, call)) {
@@ -275,7 +273,8 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   tracing::Tape tape(host);
   std::optional<FloatInputs> floats;
   if (!floats_.empty()) floats.emplace(floats_);
-  Recorder recorder(tape, function_.get(), call, /*raising=*/options_.fullgraph, {}, scalarsAreData_);
+  // With floats as inputs it may stop because of these alone: no error, but a call that is not recorded.
+  Recorder recorder(tape, function_.get(), call, /*raising=*/options_.fullgraph && !floats, {}, scalarsAreData_);
   tape.setAround([&](bool any) { return tracing::Tape::Around{noticesErrors(any), recorder.effects().size()}; });
   PyObject* result = nullptr;
   {
@@ -323,6 +322,11 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   version->guards = recorder.takeGuards();
   note(report, *version);
   if (!result) return nullptr;  // a later call may not raise
+  if (!why.empty() && floats && recorder.metScalars() && !report.internal) {
+    comparedFloats_.merge(floats_);  // they decide something: from now on they are compared
+    floats_.clear();
+    return result;
+  }
   if (!why.empty() && options_.fullgraph && !report.internal) {
     Py_DECREF(result);
     Stop stop = recorder.stopped() ? *recorder.stopped() : Stop{why, "", 0};
@@ -330,9 +334,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     return nullptr;
   }
   if (recorder.stopped() && recorder.metScalars()) {
-    scalarsAreData_ = false;  // they decide something: from now on they are compared
-    comparedFloats_.merge(floats_);
-    floats_.clear();
+    scalarsAreData_ = false;  // the same
     return result;
   }
   counts().guards += version->guards.size();

@@ -680,9 +680,25 @@ bool Recorder::raises(PyObject* exception, PyObject* cause) {
   return true;
 }
 
+// Errors of C code name the class of what it was given.
+static bool namesSymbol(PyObject* exception) {
+  if (!exception || !PyExceptionInstance_Check(exception)) return false;
+  PyObject* args = reinterpret_cast<PyBaseExceptionObject*>(exception)->args;
+  for (Py_ssize_t i = 0; args && i < PyTuple_GET_SIZE(args); ++i) {
+    PyObject* text = PyTuple_GET_ITEM(args, i);
+    if (!PyUnicode_Check(text)) continue;
+    std::string found = textOf(text);
+    for (const char* name : {"SymInt", "SymFloat", "SymBool"}) {
+      if (found.find(name) != std::string::npos) return true;
+    }
+  }
+  return false;
+}
+
 // What abandons a recording is nothing that the program knows of.
 bool Recorder::catches(PyObject* exception, PyObject* classes) {
   if (abandoned_) return stop(abandoned_->why);
+  if (speculative_ && namesSymbol(exception)) return stop("catches an error about a size that changes");
   if (exception && PyExceptionInstance_Check(exception)) guardOrder(Py_TYPE(exception));
   return !classes || realize(classes, true);
 }

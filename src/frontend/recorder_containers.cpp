@@ -380,7 +380,9 @@ bool Recorder::advances(PyObject* iterator) {
 bool Recorder::spreads(PyObject* iterable, PyObject* into) {
   check();
   if (stopped_) return false;
-  if (speculative_ && into && PyAnySet_Check(into) && shows(doors::symbolIn(iterable), "it enters a set")) return false;
+  if (speculative_ && into && PyAnySet_Check(into) && shows(doors::symbolIn(iterable), "it enters a set")) {
+    return false;
+  }
   if (into && placeOf(into) != kInside) return stop("changes a container from outside by an operator");
   if (isContainer(iterable)) return realize(iterable, false);
   return iterates(iterable);
@@ -434,7 +436,7 @@ bool Recorder::binary(watch::Binary op, bool inplace, PyObject* left, PyObject* 
 bool Recorder::compares(int op, PyObject* left, PyObject* right) {
   check();
   if (stopped_) return false;
-  if (speculative_ && shows(doors::seenByComparison(left, right), "it is compared with an unusual object")) return false;
+  if (speculative_ && shows(doors::seenByComparison(left, right), "it is compared with an object")) return false;
   if (std::optional<bool> known = arrayComparison(op, left, right)) return *known;
   for (PyObject* each : {left, right}) {
     if (!slotIsKnown(each, kCompare)) return stop(std::string("compares a ") + Py_TYPE(each)->tp_name);
@@ -474,7 +476,8 @@ bool Recorder::formats(PyObject* value, int, PyObject*) {
 bool Recorder::matches(PyObject* subject, PyObject* cls, PyObject* names) {
   check();
   if (stopped_) return false;
-  if (speculative_ && cls && shows(doors::isSymbol(subject) ? subject : nullptr, "a pattern asks its class")) return false;
+  PyObject* symbol = speculative_ && cls && doors::isSymbol(subject) ? subject : nullptr;
+  if (shows(symbol, "a pattern asks its class")) return false;
   if (cls && names && PyTuple_Check(names)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
       if (!attribute(subject, PyTuple_GET_ITEM(names, i))) return false;
