@@ -9,7 +9,7 @@
 import torch  # noqa: F401  (its libraries must be loaded before the extension)
 
 from saker import _C  # noqa: F401  isort: skip
-from saker import ops
+from saker import _higher_order, ops
 from saker._aot import aot_function, aot_module, aot_module_simplified
 from saker._C import SymbolSpace, parse, passes
 from saker._capture import capture
@@ -23,6 +23,7 @@ from saker._stats import reset, stats
 from saker.errors import CaptureError, MutationError, ParseError, Refusal, RunError, VerifyError
 
 from_environment()
+_higher_order.install()
 
 __version__ = "0.1.0"
 

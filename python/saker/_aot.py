@@ -20,6 +20,7 @@ from saker._checkpoint import checkpoints
 from saker._compiling import compiling
 from saker._doors import doors
 from saker._fakes import FakesAsTensors, is_fake, mode_of, without_fakes
+from saker._restore import unchanged_if_it_fails
 from saker._stats import count
 from saker._subclasses import taken_apart
 from saker._trees import Leaves, flatten
@@ -260,14 +261,24 @@ class Functional:
                 raise FakeTensorError(f"Unexpected fake tensor: {name} of the module has no data")
 
     def state(self) -> dict[str, torch.Tensor]:
+        return {**self.places("_parameters"), **self.places("_buffers")}
+
+    def places(self, kind: str) -> dict[str, torch.Tensor]:
+        """Each place once: a module that is found under two names has its parameters and buffers once."""
         return {
-            **dict(self.module.named_parameters(remove_duplicate=False)),
-            **dict(self.module.named_buffers(remove_duplicate=False)),
+            f"{path}.{name}" if path else name: tensor
+            for path, module in self.module.named_modules()
+            for name, tensor in getattr(module, kind).items()
+            if tensor is not None
         }
 
     def call(self, state: dict[str, torch.Tensor], *args: Any, **kwargs: Any) -> tuple[Any, dict[str, torch.Tensor]]:
         given = dict(state)
-        result = torch.func.functional_call(self.module, state, args, kwargs)
+        own = self.state()
+        if _C.trace_mode() != "capture" and all(tensor is own.get(name) for name, tensor in state.items()):
+            return self.module(*args, **kwargs), {}  # in eager mode it changes itself
+        with unchanged_if_it_fails(self.module):
+            result = torch.func.functional_call(self.module, state, args, kwargs, tie_weights=False)
         return result, {name: tensor for name, tensor in state.items() if tensor is not given[name]}
 
     def take(self, returned: tuple[Any, dict[str, torch.Tensor]]) -> Any:

@@ -177,6 +177,51 @@ def _manual_seed(original: Callable) -> Callable:
 _GENERATOR_STATE = {"get_rng_state": _get_rng_state, "set_rng_state": _set_rng_state, "manual_seed": _manual_seed}
 
 
+def _grad() -> property:
+    """``.grad``, which a capture puts back, and whose new value is one of its graph."""
+    original = torch._C.TensorBase.grad
+
+    def get(self):
+        _C.note_grad_read(self)
+        return original.__get__(self)
+
+    def set_to(self, value):
+        _C.note_grad_set(self)
+        original.__set__(self, value)
+
+    def delete(self):
+        _C.note_grad_set(self)
+        original.__delete__(self)
+
+    return property(get, set_to, delete)
+
+
+def _data() -> property:
+    """``.data``, an alias that a graph makes of the tensor: the capture meets that first."""
+    original = torch._C.TensorBase.data
+
+    def get(self):
+        _C.note_data_read(self)
+        return original.__get__(self)
+
+    return property(get, original.__set__)
+
+
+# Of this thread: has a Function been applied? What it says of tangents is in no graph.
+applied = threading.local()
+
+
+def _apply() -> classmethod:
+    original = vars(torch.autograd.Function)["apply"].__func__
+
+    @functools.wraps(original)
+    def call(cls, *args, **kwargs):
+        applied.any = True
+        return original(cls, *args, **kwargs)
+
+    return classmethod(call)
+
+
 class _Doors:
     """Wraps and unwraps; counts the traces that are on, in all threads."""
 
@@ -201,6 +246,9 @@ class _Doors:
             elif original is not None:
                 self._put(torch.Tensor, name, _method(name, original))
         self._put(torch.Tensor, "__repr__", _repr(torch.Tensor.__repr__))
+        self._put(torch.autograd.Function, "apply", _apply())
+        self._put(torch.Tensor, "grad", _grad())
+        self._put(torch.Tensor, "data", _data())
         for name in _MAKERS:
             self._put(torch, name, _maker(name, getattr(torch, name)))
         for name in _GENERATOR:

@@ -27,6 +27,7 @@ class _Form(NamedTuple):
 
     kind: type
     parts: list[tuple[str, _Form | None]]
+    objects: list[tuple[str, Any]]  # what is no tensor among the parts: the mesh of a DTensor
     context: Any
     size: torch.Size
     stride: tuple[int, ...]
@@ -34,6 +35,7 @@ class _Form(NamedTuple):
 
     def build(self, inner: Iterator[torch.Tensor]) -> torch.Tensor:
         parts = {name: form.build(inner) if form else next(inner) for name, form in self.parts}
+        parts.update(self.objects)
         return self.kind.__tensor_unflatten__(parts, self.context, self.size, self.stride)
 
 
@@ -41,9 +43,11 @@ def _form_of(tensor: torch.Tensor) -> _Form | None:
     if not is_traceable_wrapper_subclass(tensor):
         return None
     names, context = tensor.__tensor_flatten__()
-    parts = [(name, _form_of(getattr(tensor, name))) for name in names]
+    found = [(name, getattr(tensor, name)) for name in names]
+    parts = [(name, _form_of(part)) for name, part in found if isinstance(part, torch.Tensor)]
+    objects = [(name, part) for name, part in found if not isinstance(part, torch.Tensor)]
     plain = sum(form.plain if form else 1 for _, form in parts)
-    return _Form(type(tensor), parts, context, tensor.size(), tensor.stride(), plain)
+    return _Form(type(tensor), parts, objects, context, tensor.size(), tensor.stride(), plain)
 
 
 def _inner(tensor: torch.Tensor, form: _Form) -> list[torch.Tensor]:
@@ -87,6 +91,7 @@ def _same_kind(left: _Form | None, right: _Form | None) -> bool:
     return (
         left.kind is right.kind
         and left.context == right.context
+        and left.objects == right.objects
         and [name for name, _ in left.parts] == [name for name, _ in right.parts]
         and all(_same_kind(a, b) for (_, a), (_, b) in zip(left.parts, right.parts, strict=True))
     )

@@ -4,13 +4,22 @@
 
 #include <set>
 #include <string_view>
+#include <typeinfo>
 
 namespace saker::aot {
 
 namespace {
 
+// Nodes whose code is written in Python, or that look at gradients first, are taken to keep something.
+bool keepsUnasked(const torch::autograd::Node& node) {
+  std::string_view type = typeid(node).name();
+  return type.find("PyNode") != std::string_view::npos || type.find("CppNode") != std::string_view::npos ||
+         type.find("CopySlices") != std::string_view::npos;
+}
+
 // A node asks for what it has saved before it looks at gradients: without any it computes nothing.
 bool hasSaved(torch::autograd::Node& node) {
+  if (keepsUnasked(node)) return true;
   node.release_variables();
   try {
     node(torch::autograd::variable_list(node.num_inputs()));

@@ -50,6 +50,7 @@ class Call {
 
   // In eager mode autograd may refuse a write: then it is to be eager mode that raises.
   bool mayRun() const {
+    if (!joint_.writes.empty() && !joint_.closed.empty() && reachesClosed()) return false;
     for (size_t i = 0; i < joint_.historyOf.size(); ++i) {
       if (joint_.historyOf[i] && refusesWrites(tensors_[i])) return false;
     }
@@ -85,6 +86,16 @@ class Call {
     if (plan_->staged()) return std::any_of(tensors_.begin(), tensors_.end(), requiresGrad);
     return std::any_of(joint_.gradientOf.begin(), joint_.gradientOf.end(),
                        [&](size_t caller) { return requiresGrad(tensors_[caller]); });
+  }
+
+  // Does an argument see memory that the function closes over? None did when it was compiled.
+  bool reachesClosed() const {
+    size_t behind = joint_.arguments + joint_.bases.size();
+    std::vector<uint32_t> first = aten::sharedMemory({tensors_.data(), behind + joint_.closed.size()});
+    for (size_t i = behind; i < first.size(); ++i) {
+      if (first[i] < joint_.arguments) return true;
+    }
+    return false;
   }
 
   c10::IValue valueOf(const ir::Arg& number) const {
@@ -451,7 +462,8 @@ void CompiledFunction::setFunction(Callee function) { plan_->function = std::mov
 
 bool CompiledFunction::mayNeedEager() const {
   const std::vector<bool>& history = plan_->joint.historyOf;
-  return std::find(history.begin(), history.end(), true) != history.end();
+  bool reachable = !plan_->joint.writes.empty() && !plan_->joint.closed.empty();
+  return reachable || std::find(history.begin(), history.end(), true) != history.end();
 }
 
 std::optional<std::vector<at::Tensor>> CompiledFunction::operator()(std::vector<at::Tensor> arguments,

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <numeric>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "aot/aliases.h"
 #include "aot/buffers.h"
@@ -18,17 +17,19 @@
 #include "aot/functional.h"
 #include "aot/sharing.h"
 #include "aot/stages.h"
-#include "aot/user_code.h"
 #include "aot/version_checks.h"
 #include "aten/convert.h"
 #include "aten/trace_key.h"
 #include "capture/undo.h"
+#include "capture/user_code.h"
 
 namespace saker::aot {
 
 namespace {
 
 using torch::autograd::Edge;
+using tracing::reachesSubclasses;
+using tracing::reachesUserCode;
 using tracing::Trace;
 
 Edge edgeOf(const at::Tensor& tensor) {
@@ -94,6 +95,10 @@ class JointCapture {
     std::vector<const ir::Value*> tangents(tangents_.begin(), tangents_.end());
     joint_.recording = capture_.finish(returned);
     if (!joint_.recording->gradients.empty()) throw NotAheadOfTime("the function sets the .grad of a tensor");
+    for (const runtime::Source& source : joint_.recording->sources) {
+      bool gradient = source.kind == runtime::Source::Kind::Gradient;
+      if (gradient) throw NotAheadOfTime("the function reads the .grad of a tensor that it closes over");
+    }
     makeFunctional(joint_, tangents);
     aliases.finish(joint_);
     numberCuts();
@@ -210,13 +215,11 @@ class JointCapture {
   }
 
   void addClosed() {
-    std::unordered_set<const c10::StorageImpl*> memories;
-    for (const at::Tensor& given : given_) {
-      if (given.defined()) memories.insert(given.storage().unsafeGetStorageImpl());
-    }
     for (const tracing::Input& input : trace().inputs()) {
-      if (memories.contains(input.tensor.storage().unsafeGetStorageImpl())) {
-        throw NotAheadOfTime("the function closes over memory of an argument");
+      for (const at::Tensor& given : given_) {
+        if (given.defined() && shareMemory(given, input.tensor)) {
+          throw NotAheadOfTime("the function closes over memory of an argument");
+        }
       }
       joint_.closed.push_back(input.tensor);
       standIns_.push_back(input.tensor);

@@ -530,6 +530,7 @@ void recordCall(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::
   std::shared_ptr<Trace> trace = traceFor(call.values);
   if (!trace) return runOrdinary(call);
   if (trace->mode() == Mode::Capture && makeSparseGradient(call)) return;
+  if (trace->mode() == Mode::Capture && isAboutMeta(call)) return runOrdinary(call);
   {
     auto held = trace->lock();
     // A trace tensor used where no trace is on: on another thread, or after the block was left.

@@ -3,6 +3,8 @@
 #include <ATen/ops/empty_strided.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+
 #include "capture/constants.h"
 #include "capture/record.h"
 #include "ops/operator.h"
@@ -117,8 +119,8 @@ void runForReal(const Call& call, const Entry* entry) {
     return;
   }
   // The kernel may be a program of its own: it sees the thread as it was, but for the trace.
-  c10::impl::ForceDispatchKeyGuard seen(call.surroundings.included_ - kTraceKeys,
-                                        call.surroundings.excluded_ | kTraceKeys);
+  c10::impl::ForceDispatchKeyGuard seen(call.surroundings.included_ - aten::kRecordingKeys,
+                                        call.surroundings.excluded_ | aten::kRecordingKeys);
   call.op.redispatchBoxed(call.keys & aten::kBelowTrace, call.stack);
 }
 
@@ -222,6 +224,18 @@ std::string_view hint(ops::Reason reason) {
 }
 
 }  // namespace
+
+bool isAboutMeta(const Call& call) {
+  bool any = false, all = true;
+  eachTensor(call.values, [&](const at::Tensor& tensor) {
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) return;
+    any = true;
+    all &= tensor.is_meta();
+  });
+  if (any) return all;
+  return std::any_of(call.values.begin(), call.values.end(),
+                     [](const c10::IValue& value) { return value.isDevice() && value.toDevice().is_meta(); });
+}
 
 bool cannotWait(const Trace& trace, const Call& call, const Entry* entry) {
   constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;

@@ -8,6 +8,10 @@
 
 namespace saker::tracing {
 
+// Are all tensors of the call on the meta device? Such a call computes sizes and no data, and is no part of a graph:
+// programs ask so what an operator would give.
+bool isAboutMeta(const Call& call);
+
 bool cannotWait(const Trace& trace, const Call& call, const aten::Inference::Entry* entry);
 void runNow(Trace& trace, const Call& call, const aten::Inference::Entry* entry);
 

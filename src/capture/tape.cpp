@@ -13,6 +13,7 @@
 #include "aten/trace_key.h"
 #include "capture/user_write.h"
 #include "ops/operator.h"
+#include "runtime/shown.h"
 #include "support/check.h"
 
 namespace saker::tracing {
@@ -58,6 +59,8 @@ bool sameNumber(const at::Scalar& left, const at::Scalar& right) {
   if (left.isFloatingPoint() && right.isFloatingPoint()) return left.toDouble() == right.toDouble();
   return left.isIntegral(true) && right.isIntegral(true) && left.toLong() == right.toLong();
 }
+
+constexpr const char* kUnfilled = "memory is read that no operator has written";
 
 std::string nameOf(const c10::OperatorHandle& op) {
   const c10::OperatorName& name = op.operator_name();
@@ -117,7 +120,8 @@ Tape::Tape(Host host)
       context_(std::make_shared<ir::Context>(ops::lookup)),
       graph_(std::make_unique<ir::Graph>(context_)),
       inference_(host.hooks),
-      wasInference_(c10::InferenceMode::is_enabled()) {}
+      wasInference_(c10::InferenceMode::is_enabled()),
+      hadGrad_(c10::GradMode::is_enabled()) {}
 
 Tape::~Tape() = default;
 
@@ -200,15 +204,16 @@ void Tape::sharesData(const at::Tensor& alias, const at::Tensor& tensor) {
   const ir::Type* results[] = {type};
   ir::Node* node = graph_->append(graph_->top(), ops::find("aten::detach"), args, results);
   if (gradModes_.size() <= node->id()) gradModes_.resize(2 * node->id() + 64);
+  ownVersions_.resize(node->id() + 1);
+  ownVersions_[node->id()] = true;
   know(alias, node->result());
   aliases_[alias.unsafeGetTensorImpl()] = tensor;
 }
 
-// A write through `.data` is not counted in the tensor's version; one through the recorded view would be. That of an
-// input can be put right after the run. True: that of another cannot.
-bool Tape::writesAlias(const Call& call, const aten::Inference::Entry* entry) {
-  if (aliases_.empty() || !entry || !entry->op->writes) return false;
-  bool found = false;
+// A write through `.data` is not counted in the tensor's version. Run as recorded, it is not either; whatever else runs
+// the program has to know.
+void Tape::noteHiddenWrites(const Call& call, const aten::Inference::Entry* entry) {
+  if (aliases_.empty() || !entry || !entry->op->writes) return;
   for (size_t i = 0; i < call.values.size(); ++i) {
     if (!(entry->op->writes >> i & 1)) continue;
     eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& tensor) {
@@ -216,18 +221,19 @@ bool Tape::writesAlias(const Call& call, const aten::Inference::Entry* entry) {
         auto known = known_.find(alias);
         c10::intrusive_ptr<c10::TensorImpl> impl = known == known_.end() ? nullptr : known->second.impl.lock();
         if (!impl || !impl->has_storage() || !impl->unsafe_storage().is_alias_of(tensor.storage())) continue;
-        found |= !valueOf(source)->isParameter();
         unseen_.push_back(source);
       }
     });
   }
-  return found;
 }
 
 // The number in a tensor that was written in the program is a constant of it.
 bool Tape::readsLiteral(const Call& call) const {
   if (call.op.operator_name().name != "aten::_local_scalar_dense") return false;
-  const at::Tensor& tensor = call.values[0].toTensor();
+  return isLiteral(call.values[0].toTensor());
+}
+
+bool Tape::isLiteral(const at::Tensor& tensor) const {
   auto known = known_.find(tensor.unsafeGetTensorImpl());
   if (known == known_.end() || tensor._version() != 0) return false;
   std::unordered_set<const ir::Value*> cone;
@@ -296,9 +302,8 @@ static bool onlyWrites(const Call& call, const aten::Inference::Entry* entry) {
 
 bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
   constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
-  if (writesAlias(call, entry)) {
-    spoil("a write goes through .data", nameOf(call.op));
-  } else if (!gradients_ && torch::autograd::get_current_node()) {
+  noteHiddenWrites(call, entry);
+  if (!gradients_ && torch::autograd::get_current_node()) {
     spoil("gradients are computed inside of the function", nameOf(call.op));
   } else if (entry ? (entry->op->traits & never) != 0 && !setsMemory(call) : dependsOnData(call.op)) {
     spoil("its result or its size depends on data", nameOf(call.op));
@@ -315,8 +320,8 @@ bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
 
 // Runs below everything that has seen the call, as the dispatcher would have gone on.
 static void runBelow(const Call& call) {
-  c10::impl::ForceDispatchKeyGuard seen(call.surroundings.included_ - aten::kTraceKeys,
-                                        call.surroundings.excluded_ | aten::kTraceKeys);
+  c10::impl::ForceDispatchKeyGuard seen(call.surroundings.included_ - aten::kRecordingKeys,
+                                        call.surroundings.excluded_ | aten::kRecordingKeys);
   call.op.redispatchBoxed(call.keys & aten::kBelowTrace, call.stack);
 }
 
@@ -378,11 +383,44 @@ void Tape::perform(const Call& call, const aten::Inference::Entry* entry, void (
   } catch (const ops::RefusalException& refused) {
     spoil(refused.refusal.message, nameOf(call.op));
   }
+  noteFilled(call, entry);
+  std::optional<size_t> effects = noteRisk(call, entry);
   c10::SmallVector<Memory*, 2> written = memoriesWritten(call, entry);  // the run takes the arguments off the stack
+  bool outside = changesOutside(call, entry, written);
   userWrote_ |= !entry && isUserWrite(call);
   run(*this, call);
   if (!spoiled_) note(def, args, call, location, gradMode);
   for (Memory* memory : written) memory->written = recorded_;
+  if (spoiled_ || !graph_->top()->last()) return;
+  uint32_t node = graph_->top()->last()->id();
+  if (effects) {
+    risk_.beforeAnywhere.emplace_back(node, *effects);
+    if (risk_.firstDone) risk_.before.emplace_back(node, *effects);
+  }
+  if (outside && !risk_.firstDone) risk_.firstDone = node;
+}
+
+static bool isEmpty(const ops::Operator* op) {
+  return op && op->cost == ops::Cost::Fill && op->qualified.find("empty") != std::string_view::npos;
+}
+
+// Before it runs: memory that it writes is filled from now on, and what it reads has been.
+void Tape::noteFilled(const Call& call, const aten::Inference::Entry* entry) {
+  for (size_t i = 0; i < call.values.size(); ++i) {
+    bool writes = !entry || (entry->op->writes >> i & 1);
+    const std::vector<int8_t>* aliases = entry ? &entry->op->resultAlias : nullptr;
+    bool views = aliases && std::find(aliases->begin(), aliases->end(), static_cast<int8_t>(i)) != aliases->end();
+    if (views && !writes) continue;
+    eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& tensor) {
+      auto found = tensor.has_storage() ? storages_.find(tensor.storage().unsafeGetStorageImpl()) : storages_.end();
+      if (found == storages_.end() || found->second.filled) return;
+      if (writes) {
+        found->second.filled = true;
+      } else if (tensor.numel() > 0) {
+        spoil(kUnfilled, nameOf(call.op));
+      }
+    });
+  }
 }
 
 void Tape::literal(const Call& call) {
@@ -438,6 +476,7 @@ void Tape::note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call&
     auto found = known_.find(tensors[i].unsafeGetTensorImpl());
     // A tensor that was written keeps its value; one that was given another geometry is the result from here on.
     if (found == known_.end() || found->second.value->type() != types[i]) know(tensors[i], node->result(i));
+    if (isEmpty(ops::of(node))) storages_.at(tensors[i].storage().unsafeGetStorageImpl()).filled = false;
   }
 }
 
@@ -446,6 +485,8 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
   std::vector<ir::Arg> returned;
   for (const at::Tensor& output : outputs) {
     returned.push_back(ir::Arg::value(valueOf(output)));
+    auto memory = storages_.find(output.storage().unsafeGetStorageImpl());
+    if (memory != storages_.end() && !memory->second.filled && output.numel() > 0) spoil(kUnfilled);
     program->resultRequiresGrad.push_back(output.requires_grad());
     program->differentiable |= output.requires_grad();
   }
@@ -470,6 +511,9 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
   program->objects = std::move(kept_);
   program->gradModes = std::move(gradModes_);
   program->inferenceModes = std::move(inferenceModes_);
+  program->gradAround = hadGrad_;
+  program->ownVersions = std::move(ownVersions_);
+  program->shown = runtime::shownNodes(*graph_);
   program->graph = std::move(graph_);
   return program;
 }

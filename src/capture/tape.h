@@ -7,17 +7,20 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/SmallVector.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "aten/infer.h"
 #include "capture/call.h"
 #include "capture/host.h"
+#include "capture/whole.h"
 #include "ir/graph.h"
 #include "runtime/program.h"
 
@@ -41,6 +44,9 @@ class Tape {
   // The same where a tensor is made of others by a class that answers operators itself: the operator is one of the
   // program, what the class does for it is not. False: there is another reason for it to be answered so.
   bool callWrapped(const Call& call);
+  // The same for an operator whose composite kernel uses memory itself (capture/whole.h), where it is called: above
+  // autograd. False: it is to go on from there.
+  bool callWhole(const Call& call, DirectUse use);
 
   // Something happened that running the graph again would not do; the first reason is kept.
   void spoil(std::string why, const std::string& op = {});
@@ -48,6 +54,30 @@ class Tape {
   const ir::Location* spoiledAt() const { return spoiledAt_; }
 
   size_t operators() const { return recorded_; }
+  // Operators that fail, or give results of another size, because of what tensors hold, and what comes before them: a
+  // replay that ends at such a one is to leave all as eager mode does.
+  struct Risk {
+    bool any = false;                   // there is such an operator
+    bool sizes = false;                 // and one that may give another size
+    bool drew = false;                  // numbers are drawn from PyTorch's generator
+    std::optional<uint32_t> firstDone;  // the first node that changes something outside
+    bool unknown = false;               // that may be anything: an operator of the user's
+    // Is there one behind it after which the program goes on, because it catches the error or sizes may be others?
+    bool goesOn = false, sizesGoOn = false;
+    bool goesOnAnywhere = false;
+    // By node, how many effects the program has had before it.
+    std::vector<std::pair<uint32_t, size_t>> before, beforeAnywhere;
+    std::string op;  // the last one
+  };
+  const Risk& risk() const { return risk_; }
+  // Of the program, where an operator is called: would it notice an error (`any`: of any class), and how many effects
+  // has it had?
+  struct Around {
+    bool handled;
+    size_t effects;
+  };
+  void setAround(std::function<Around(bool any)> ask) { around_ = std::move(ask); }
+
   // Has an operator behind the first `mark` ones written to memory that was there before them?
   bool wroteOlder(size_t mark) const;
   const std::vector<Input>& inputs() const { return inputs_; }
@@ -58,7 +88,7 @@ class Tape {
 
   // `alias` is `tensor.data`: another tensor over its memory, which no operator made.
   void sharesData(const at::Tensor& alias, const at::Tensor& tensor);
-  // Inputs that were written through `.data`, which their versions do not show; the recorded writes would.
+  // What was written through `.data`, which its version does not show.
   const std::vector<at::Tensor>& unseenWrites() const { return unseen_; }
 
   // The program takes gradients itself, without putting them into .grad: what that asks for is written down as well.
@@ -91,15 +121,21 @@ class Tape {
     bool made;
     size_t born, written;  // when, by number of operators
     c10::weak_intrusive_ptr<c10::StorageImpl> impl;
+    // Has an operator put something there? If none has, and it is read, a kernel has written it by itself.
+    bool filled = true;
   };
 
   ir::Value* valueOf(const at::Tensor& tensor);
   // The value that another tensor over the same memory, of the same geometry, has: autograd keeps such ones.
   ir::Value* valueSaved(const at::Tensor& tensor);
-  bool writesAlias(const Call& call, const aten::Inference::Entry* entry);
+  void noteHiddenWrites(const Call& call, const aten::Inference::Entry* entry);
   bool isWrapper(const at::Tensor& tensor) const;
   void perform(const Call& call, const aten::Inference::Entry* entry, void (*run)(Tape& tape, const Call& call));
   bool readsLiteral(const Call& call) const;
+  bool isLiteral(const at::Tensor& tensor) const;
+  void noteFilled(const Call& call, const aten::Inference::Entry* entry);
+  std::optional<size_t> noteRisk(const Call& call, const aten::Inference::Entry* entry);
+  bool changesOutside(const Call& call, const aten::Inference::Entry* entry, std::span<Memory* const> written);
   bool followsFromLiterals(const ir::Value* value, std::unordered_set<const ir::Value*>& cone) const;
   bool isWritten(const std::unordered_set<const ir::Value*>& values) const;
   c10::SmallVector<Memory*, 2> memoriesWritten(const Call& call, const aten::Inference::Entry* entry);
@@ -122,14 +158,16 @@ class Tape {
   std::unordered_map<const c10::TensorImpl*, at::Tensor> aliases_;  // made by sharesData: what they share memory with
   std::vector<at::Tensor> unseen_;
   std::vector<c10::IValue> kept_;
-  std::vector<bool> gradModes_, inferenceModes_;
-  bool wasInference_;  // around the call
+  std::vector<bool> gradModes_, inferenceModes_, ownVersions_;
+  bool wasInference_, hadGrad_;  // around the call
   struct Expected {
     at::Scalar number;
     at::Tensor source;
     bool taken = false;
   };
   std::optional<Expected> expected_;
+  Risk risk_;
+  std::function<Around(bool any)> around_;
   bool gradients_ = false;
   bool userWrote_ = false;
   std::optional<std::string> spoiled_;

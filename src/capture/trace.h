@@ -114,6 +114,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   bool generatorSet() const { return generatorSet_; }
   // Per node, whether autograd was on when it was recorded: some kernels ask.
   std::vector<bool>& gradModes() { return gradModes_; }
+  // Per node, whether it is a detach that stands for `.data`.
+  const std::vector<bool>& ownVersions() const { return ownVersions_; }
   Undo& undo() { return *undo_; }
   // Called with each tensor that an operator of a backward is given.
   void observeReads(std::function<void(const at::Tensor& read)> observer) { readObserver_ = std::move(observer); }
@@ -126,6 +128,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   friend class TraceStorage;
   friend class TraceTensor;
   ir::Value* inputFor(const at::Tensor& tensor);
+  // What `tensor` is, over the memory of `value`: a detach of it.
+  ir::Value* detached(ir::Value* value, bool ownVersion);
   ir::Value* viewOfStorage(const at::Tensor& tensor, ir::Value* root);
   const ir::TensorType* typeOf(const at::Tensor& tensor);
   void settleTensors(bool dropKeys);
@@ -139,11 +143,15 @@ class Trace : public std::enable_shared_from_this<Trace> {
   aten::Inference inference_;
   Arena scratch_;
   std::vector<Input> inputs_;
-  std::unordered_map<const c10::StorageImpl*, std::vector<ir::Value*>> inputsOf_;
+  struct Met {
+    ir::Value* value;
+    at::Tensor tensor;  // in Mode::Capture
+  };
+  std::unordered_map<const c10::StorageImpl*, std::vector<Met>> inputsOf_;
   std::unordered_map<const c10::StorageImpl*, bool> written_;
   std::vector<Filled> storages_;
   std::vector<c10::IValue> kept_;
-  std::vector<bool> gradModes_;
+  std::vector<bool> gradModes_, ownVersions_;
   std::unordered_map<uint64_t, const ir::Location*> sequences_;
   const ir::Location* lastLocation_ = nullptr;
   bool generatorSet_ = false;

@@ -8,14 +8,18 @@
 
 #include "capture/tape.h"
 #include "capture/trace.h"
+#include "frontend/changed_numbers.h"
 #include "frontend/dynamic.h"
 #include "frontend/execute.h"
+#include "frontend/float_inputs.h"
 #include "frontend/log.h"
+#include "frontend/risk.h"
 #include "frontend/stance.h"
 #include "frontend/verify.h"
 #include "frontend/wrapped.h"
 #include "ops/operator.h"
 #include "python/host.h"
+#include "runtime/failure.h"
 #include "watch/loop.h"
 
 namespace saker::frontend {
@@ -79,14 +83,7 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
       version->verified = true;
       return runVerified(*version, found, function_.get(), call);
     }
-    std::optional<Flags> flags;
-    if (version->sets) flags.emplace();
-    if (PyObject* result = version->run(found)) return result;
-    if (flags) flags->restore();
-    if (!std::exchange(version->inGraph, false) || version->writes || version->random) return nullptr;
-    // An operator failed on what these tensors hold. The program may catch that, and has done other things before.
-    PyErr_Clear();
-    return plain(args, nargsf, names);
+    return replay(*version, found, call);
   }
   if (stands != Stance::Default && !versions_.empty()) {
     if (stands == Stance::EagerOnRecompile) return plain(args, nargsf, names);
@@ -102,18 +99,36 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
   }
   if (PyObject* result = captureDynamic(now, call)) return result;
   if (PyErr_Occurred()) return nullptr;
+  noteFloats(call);
   return capture(now, args, nargsf, names);
+}
+
+// Not where a stop is an error: it would be one only because of this.
+void Compiled::noteFloats(const CallArguments& call) {
+  if (options_.fullgraph) return;
+  for (const std::shared_ptr<Version>& version : versions_) {
+    if (!version->eager.empty()) continue;
+    for (const ChangedNumber& each : changedFloats(version->guards, call)) {
+      if (!comparedFloats_.contains(each.place)) floats_.insert(each.place);
+    }
+  }
 }
 
 PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& call) {
   if (options_.dynamic == Options::Dynamic::Never) return nullptr;
   std::vector<StandIn> sizes = markedSizes(call);
+  if (sizes.empty() && !checkMarks(call, allSizes(call), nullptr)) return nullptr;
   if (sizes.empty() && options_.dynamic == Options::Dynamic::Always) sizes = allSizes(call);
-  for (size_t i = 0; sizes.empty() && i < versions_.size(); ++i) sizes = changedSizes(*versions_[i], call);
-  if (sizes.empty()) return nullptr;
+  std::vector<ChangedNumber> counters;
+  for (size_t i = 0; sizes.empty() && counters.empty() && i < versions_.size(); ++i) {
+    sizes = changedSizes(*versions_[i], call);
+    if (versions_[i]->eager.empty()) counters = changedCounters(versions_[i]->guards, call);
+  }
+  if (sizes.empty() && counters.empty()) return nullptr;
   std::string why;
   Progress progress(Operations::name(function_.get()));
-  std::shared_ptr<Version> version = frontend::captureDynamic(function_.get(), before, call, sizes, why);
+  std::shared_ptr<Version> version = frontend::captureDynamic(function_.get(), before, call, sizes, counters, why);
+  if (!checkMarks(call, sizes, version.get())) return nullptr;
   if (!version) {
     Report report;
     report.outcome = "static";
@@ -142,7 +157,40 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   note(report, *version);
   version->settle();
   versions_.insert(versions_.begin(), version);
-  return version->run(found);
+  ++counts().replays;
+  PyObject* result = replay(*version, found, call);
+  if (result) --counts().replays;  // the first call is none
+  return result;
+}
+
+PyObject* Compiled::replay(Version& version, const std::vector<PyObject*>& found, const CallArguments& call) {
+  std::optional<Flags> flags;
+  if (version.sets) flags.emplace();
+  at::Tensor generator = version.generatorBefore();
+  if (PyObject* result = version.run(found)) return result;
+  if (flags) flags->restore();
+  if (!std::exchange(version.inGraph, false)) return nullptr;
+  if (!version.takeBack(generator)) {
+    version.doEffectsBefore(found);
+    return nullptr;
+  }
+  // An operator failed on what these tensors hold, or gave another size. The program may catch that, and has done other
+  // things before: it runs itself.
+  PyErr_Clear();
+  if (counts().replays > 0) --counts().replays;
+  if (runtime::lastFailure().sizes) noteSizes(version);
+  return plain(call.values, call.positional, call.names);
+}
+
+// Sizes have changed that depend on data. They will again: recording them is of no use.
+void Compiled::noteSizes(Version& version) {
+  Report report;
+  report.outcome = "eager";
+  report.why = version.eager = "the size of a result depends on data, and was another one than recorded";
+  version.draws.clear();  // the program draws itself
+  version.writes = version.dynamic = false;
+  ++counts().breaks;
+  note(report, version);
 }
 
 bool Compiled::warnLimit() {
@@ -165,7 +213,10 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   tracing::Host host = python::pythonHost();
   addWrappers(host);
   tracing::Tape tape(host);
+  std::optional<FloatInputs> floats;
+  if (!floats_.empty()) floats.emplace(floats_);
   Recorder recorder(tape, function_.get(), call, /*raising=*/options_.fullgraph, {}, scalarsAreData_);
+  tape.setAround([&](bool any) { return tracing::Tape::Around{noticesErrors(any), recorder.effects().size()}; });
   PyObject* result = nullptr;
   {
     tracing::TapeScope scope(&tape);
@@ -217,6 +268,8 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   }
   if (recorder.stopped() && recorder.metScalars()) {
     scalarsAreData_ = false;  // they decide something: from now on they are compared
+    comparedFloats_.merge(floats_);
+    floats_.clear();
     return result;
   }
   counts().guards += version->guards.size();
@@ -269,19 +322,21 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   if (operators == 0 && book.outputs.empty()) return "";
   version.program = std::move(program);
   for (uint32_t writes : version.program->argumentWrites) version.writes |= writes != 0;
-  for (const ir::Node* node = version.program->graph->top()->first(); node; node = node->next()) {
-    const ops::Operator* op = node->isReturn() ? nullptr : ops::of(node);
-    bool host = !node->isReturn() && (node->op()->qualified == "saker::host" || node->op()->qualified == "saker::wrap");
-    version.random |= !node->isReturn() && !host && (!op || op->isRandom());
-  }
   for (const at::Tensor& written : tape.unseenWrites()) {
+    bool isInput = false;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i].is_same(written)) version.unseen.emplace_back(i, version.program->argumentWrites[i]);
+      if (!inputs[i].is_same(written)) continue;
+      isInput = true;
+      version.unseen.emplace_back(i, version.program->argumentWrites[i]);
     }
+    // A back end counts all writes. For an input that is put right after the run.
+    if (!isInput && !options_.backend.is_none()) return "a write goes through .data of a tensor that is no input";
     version.writes = true;
   }
   HostCalls hosts = hostCallsOf(version.program->objects);
-  version.random |= !hosts.repeatable || !version.draws.empty();
+  const std::string unsafe =
+      tape.risk().op + " may fail, or give another size, because of data, and what was done before cannot be taken back";
+  if (!version.takeRisk(tape.risk(), hosts.repeatable)) return unsafe;
   version.sets = hosts.sets;
   version.memory = sharedMemory(inputs);
   bool changed = false;
@@ -292,15 +347,18 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
     changed |= !recorder.guards().tensors[static_cast<size_t>(at.number)].fits(tensor);
   }
   // What runs the user's code whenever it is called is not to run ahead of time.
-  bool ahead = options_.ahead && !hosts.any && hosts.repeatable && version.draws.empty() && version.unseen.empty() &&
-               version.program->inferenceModes.empty();
-  ExecutorOptions options{ahead, options_.backend, hosts.wraps};
+  bool ahead = options_.ahead && !hosts.any && hosts.repeatable && version.draws.empty() &&
+               tape.unseenWrites().empty() && version.program->inferenceModes.empty() && !tape.risk().sizes;
+  ExecutorOptions options{ahead, options_.backend, hosts.wraps, version.mustUndo};
+  version.foreign = !options_.backend.is_none();
+  if (changed && version.mustUndo) return unsafe;
   if (changed) {
     version.late = [options, program = version.program](const std::vector<at::Tensor>& given) {
       return makeExecutor(program, given, options);
     };
   } else {
     version.executor = makeExecutor(version.program, inputs, options);
+    if (!version.executor) return unsafe;
   }
   ++counts().graphs;
   counts().operators += operators;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -64,11 +65,15 @@ class Compiled {
  private:
   PyObject* plain(PyObject* const* args, size_t nargsf, PyObject* names);
   PyObject* capture(const Ambient& before, PyObject* const* args, size_t nargsf, PyObject* names);
+  // Which floats keep the call from being replayed?
+  void noteFloats(const CallArguments& call);
   // A version with symbolic sizes, where that can be; its result, or nullptr and no error set.
   PyObject* captureDynamic(const Ambient& before, const CallArguments& call);
   // Nothing, or why the call cannot be done again.
   std::string finish(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result);
   bool warnLimit();
+  PyObject* replay(Version& version, const std::vector<PyObject*>& found, const CallArguments& call);
+  void noteSizes(Version& version);
   std::string finishSafely(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result, Report& report);
   void note(const Report& report, const Version& version);
 
@@ -80,6 +85,9 @@ class Compiled {
   std::vector<PyObject*> found_;  // room for what a check of guards finds
   bool warned_ = false;
   bool scalarsAreData_;  // see Recorder
+  // Places of floats that have changed from call to call: inputs of the next recording. Where one has decided
+  // something, they are compared.
+  std::set<std::string> floats_, comparedFloats_;
 };
 
 Compiled& unwrap(const py::object& object);

@@ -101,6 +101,9 @@ Executor backend(const std::shared_ptr<runtime::Program>& program, const std::ve
 
 Executor makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs,
                       const ExecutorOptions& options) {
+  if (options.undone && (!options.backend.is_none() || !options.ahead || options.wraps || !program->differentiable)) {
+    return nullptr;
+  }
   if (!options.backend.is_none()) return backend(program, inputs, options.backend);
   if (options.ahead && (options.wraps || std::any_of(inputs.begin(), inputs.end(), isWrapper))) {
     return backend(program, inputs, py::module_::import("saker._wrapped").attr("make"));
@@ -120,7 +123,7 @@ Executor makeExecutor(const std::shared_ptr<runtime::Program>& program, const st
   } catch (const std::exception& error) {
     tellInternalFailure(error.what(), "the gradients of a function ahead of time");
   }
-  return recording(program);
+  return options.undone ? nullptr : recording(program);
 }
 
 }  // namespace saker::frontend

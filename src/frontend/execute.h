@@ -11,6 +11,8 @@ struct ExecutorOptions {
   bool ahead;
   pybind11::object backend;
   bool wraps = false;  // makes tensors of others, or takes them apart
+  // Only such as has changed nothing where it fails: nullptr, if there is none.
+  bool undone = false;
 };
 
 Executor makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs,

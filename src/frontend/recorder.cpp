@@ -8,11 +8,14 @@
 #include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "frontend/float_inputs.h"
 #include "frontend/kept_error.h"
 #include "frontend/kinds.h"
 #include "frontend/log.h"
 #include "frontend/numpy.h"
+#include "frontend/symbol_doors.h"
 #include "frontend/wrapped.h"
+#include "python/symbols.h"
 #include "watch/loop.h"
 #include "watch/once.h"
 
@@ -182,6 +185,10 @@ void Recorder::check() {
   if (std::exchange(hooking_, std::nullopt)) tape_.spoil("setting hooks on the backward of a module failed");
   if (std::exchange(drawing_, std::nullopt)) tape_.spoil("drawing a random number failed");
   if (std::exchange(expects_, false)) tape_.spoil("an operator on a number that is data failed");
+  if (speculative_ && !abandoned_) {
+    const python::SymbolWatch* watch = python::SymbolWatch::current();
+    if (watch && !watch->failure().empty()) stop(watch->failure(), /*quiet=*/true);
+  }
   if (stopped_ || abandoned_ || !tape_.spoiled()) return;
   stop(*tape_.spoiled(), /*quiet=*/true);
   if (!speculative_) watch::stop();
@@ -245,7 +252,7 @@ void Recorder::noteFixed(PyObject* object) {
 void Recorder::describe(uint32_t place, PyObject* object) {
   if (isTensor(object)) {
     const at::Tensor& tensor = THPVariable_Unpack(object);
-    if (tensor.layout() == c10::kJagged) return tape_.spoil("a nested tensor is met");  // its class tells its sizes
+    if (tensor.is_nested()) return tape_.spoil("a nested tensor is met");  // it has no sizes to compare
     auto standIn = standIns_.find(object);
     guards_.tensors.emplace_back(standIn == standIns_.end() ? tensor : standIn->second->real);
     if (standIn != standIns_.end()) guards_.tensors.back().dynamic = standIn->second->dims;
@@ -275,6 +282,24 @@ uint32_t Recorder::read(Op op, uint32_t parent, PyObject* key, int64_t number, P
     metScalars_ = true;
     foundArray(place, object);
     return place;
+  }
+  if (FloatInputs* inputs = FloatInputs::current(); inputs && PyFloat_CheckExact(object)) {
+    if (const Array* data = arrayOf(object)) {
+      uint32_t first = placeOfTensor(data->tensor);
+      if (first == kInside) tape_.spoil("a float that it computes is found outside");
+      if (first != kInside) checkIs(Op::Same, place, nullptr, first);
+      return place;
+    }
+    if (inputs->takes(guards_.expression(place), object)) {
+      checkIs(Op::IsType, place, reinterpret_cast<PyObject*>(&PyFloat_Type));
+      at::Tensor tensor = numberTensor(PyFloat_AS_DOUBLE(object));
+      tape_.meet(tensor);
+      tensors_.emplace(tensor.unsafeGetTensorImpl(), place);
+      arrays_.emplace(object, Array{tensor, true, false, true});
+      metScalars_ = true;
+      return place;
+    }
+    inputs->constant(object);
   }
   if (isAtom(object)) {
     checkIs(object == Py_None || PyBool_Check(object) ? Op::Is : Op::Equals, place, object);
@@ -312,6 +337,9 @@ bool Recorder::writtenAlong(PyTypeObject* type, PyObject* name) const {
 
 PyObject* Recorder::lookUp(PyTypeObject* type, PyObject* name) {
   PyObject* found = _PyType_Lookup(type, name);
+  if (FloatInputs* inputs = FloatInputs::current(); inputs && found && PyFloat_CheckExact(found)) {
+    arrayOf(found) ? tape_.spoil("a float is an input and an attribute of a class") : inputs->constant(found);
+  }
   if (writesClasses_ && writtenAlong(type, name)) return found;
   uint64_t hash = mix(reinterpret_cast<uint64_t>(type), reinterpret_cast<uint64_t>(name));
   if (!lookups_.insert(hash).second) return found;
@@ -382,7 +410,11 @@ bool Recorder::identifies(PyObject* left, PyObject* right) {
     return object == Py_None || PyBool_Check(object) || object == Py_Ellipsis || object == Py_NotImplemented ||
            isNamed(object);
   };
+  if (speculative_ && shows(doors::seenByIdentity(left, right), "`is` tells which object it is")) return false;
   if (single(left) || single(right)) return true;
+  if (arrayOf(left) || arrayOf(right)) {
+    if (isAtom(left) && isAtom(right)) return stop("tells a number that is data apart by `is`");
+  }
   if (isAtom(left) && isAtom(right)) {
     if (Py_IS_TYPE(left, &THPDtypeType) || !sameValue(left, right)) return true;
     if (left != right) return stop("tells equal numbers or strings apart by `is`");
@@ -398,6 +430,7 @@ bool Recorder::identifies(PyObject* left, PyObject* right) {
 
 bool Recorder::keys(PyObject* key) {
   if (stopped_ || findsByData(key)) return false;
+  if (speculative_ && shows(doors::symbolIn(key), "it becomes a key")) return false;
   tellApart(key);
   return true;
 }
@@ -490,15 +523,30 @@ bool Recorder::skips(PyCodeObject* code) {
                  (file.ends_with("torch/_dynamo/mutation_guard.py") && name == "GenerationTracker.tag") ||
                  (file.ends_with("torch/_dynamo/utils.py") && name.starts_with("ExactWeakKeyDictionary."));
     bool keeping = file.ends_with("torch/utils/checkpoint.py") && name.ends_with(".pack_hook");
-    bool symbols = file.ends_with("torch/__init__.py") && name.starts_with("Sym");
+    bool symbols = file.ends_with("torch/__init__.py") && (name.starts_with("Sym") || name.starts_with("sym_"));
     found->second = file.starts_with("<frozen importlib") || symbols || hints || keeping ||
                     file.find("torch/_library/") != std::string::npos || file.ends_with("fx/experimental/sym_node.py");
   }
   return found->second;
 }
 
-bool Recorder::enters(PyObject* function, PyCodeObject*) {
+bool Recorder::enters(PyObject* function, PyCodeObject* code) {
   if (stopped_) return false;
+  // Objects that a function has with it need no place.
+  if (FloatInputs* inputs = FloatInputs::current()) {
+    auto note = [&](auto&& self, PyObject* tuple) -> void {
+      for (Py_ssize_t i = 0; tuple && PyTuple_Check(tuple) && i < PyTuple_GET_SIZE(tuple); ++i) {
+        PyObject* value = PyTuple_GET_ITEM(tuple, i);
+        if (PyTuple_Check(value)) self(self, value);
+        if (!PyFloat_CheckExact(value)) continue;
+        arrayOf(value) ? tape_.spoil("a float is an input and a constant") : inputs->constant(value);
+      }
+    };
+    note(note, code->co_consts);
+    if (function && PyFunction_Check(function)) {
+      note(note, reinterpret_cast<PyFunctionObject*>(function)->func_defaults);
+    }
+  }
   ++frames_;
   Progress::tick();
   check();
@@ -626,11 +674,17 @@ bool Recorder::effect(PyObject* callable, const std::vector<PyObject*>& args, Py
   return true;
 }
 
-bool Recorder::imports(PyObject*, PyObject*, PyObject*) { return true; }
+bool Recorder::imports(PyObject* name, PyObject* fromlist, PyObject* level) {
+  return !speculative_ || mayImport(name, fromlist, level);
+}
 
 bool Recorder::importsFrom(PyObject* module, PyObject* name) { return attribute(module, name); }
 
-bool Recorder::raises(PyObject*, PyObject*) { return true; }
+// An exception that is raised holds the frames that it passes.
+bool Recorder::raises(PyObject* exception, PyObject*) {
+  bool outside = exception && PyExceptionInstance_Check(exception) && placeOf(exception) != kInside;
+  return !speculative_ || !outside || stop("raises an exception that was made before the call");
+}
 
 // What abandons a recording is nothing that the program knows of.
 bool Recorder::catches(PyObject*, PyObject*) { return !abandoned_ || stop(abandoned_->why); }

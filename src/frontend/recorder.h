@@ -287,6 +287,19 @@ class Recorder final : public watch::Observer {
   void check();
   Stop stopAt(std::string why) const;
 
+  // --- numbers that are symbols, in a call with stand-ins ---
+  // Would an operation see this symbol for what it is? Then the recording ends. nullptr: it sees none.
+  bool shows(PyObject* symbol, const char* how);
+  bool showsInCall(Behaviour behaviour, PyObject* callable, const std::vector<PyObject*>& args);
+  // A function that stands for isinstance, type, int or float; no answer: `callable` is something else.
+  std::optional<bool> callsStandIn(PyObject* callable, const watch::Arguments& arguments);
+
+  // --- what a call with stand-ins may not do, since nothing takes it back ---
+  bool mayMake(PyTypeObject* type);
+  bool mayCall(Behaviour behaviour, PyObject* callable, const std::vector<PyObject*>& args);
+  bool mayAskCache(PyObject* cached, const std::vector<PyObject*>& args, PyObject* names);
+  bool mayImport(PyObject* name, PyObject* fromlist, PyObject* level);
+
   // --- warnings ---
   bool warns(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
   bool guardFilters();

@@ -8,6 +8,7 @@
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
 #include "frontend/recorder.h"
+#include "frontend/symbol_doors.h"
 
 namespace saker::frontend {
 
@@ -46,6 +47,7 @@ void Recorder::readAttribute(PyObject* owner, PyObject* name, PyObject* value) {
 
 bool Recorder::readsSpecial(PyObject* owner, PyObject* name) {
   if (isHandle(owner)) return stop("uses the handle of a hook that it has registered");
+  if (speculative_ && shows(doors::isSymbol(owner) ? owner : nullptr, "it is used in a with statement")) return false;
   PyObject* found = lookUp(Py_TYPE(owner), name);
   if (!found || PyFunction_Check(found)) return true;
   if (operations_.ofCall(found) != Behaviour::Unknown) return true;
@@ -168,6 +170,7 @@ bool Recorder::attribute(PyObject* owner, PyObject* name, bool plain) {
   static PyObject* const getAttribute = interned("__getattribute__");
   static PyObject* const getAttr = interned("__getattr__");
   PyTypeObject* type = Py_TYPE(owner);
+  if (speculative_ && shows(doors::isSymbol(owner) ? owner : nullptr, "an attribute of it is read")) return false;
   if (PyType_Check(owner)) {
     auto* asType = reinterpret_cast<PyTypeObject*>(owner);
     PyObject* own = lookUp(type, getAttribute);
@@ -250,6 +253,7 @@ bool Recorder::writesAttribute(PyObject* owner, PyObject* name, PyObject* value)
   static PyObject* const deleter = interned("__delattr__");
   check();
   if (stopped_) return false;
+  if (speculative_ && shows(doors::isSymbol(owner) ? owner : nullptr, "an attribute of it is set")) return false;
   PyTypeObject* type = Py_TYPE(owner);
   PyObject* own = lookUp(type, value ? setter : deleter);
   if (own && PyFunction_Check(own)) return true;

@@ -7,6 +7,7 @@
 #include "frontend/compiled.h"
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
+#include "frontend/symbol_doors.h"
 #include "watch/loop.h"
 
 namespace saker::frontend {
@@ -229,6 +230,8 @@ bool Recorder::callsSpread(PyObject* callable, PyObject* args, PyObject* kwargs)
 PyObject* Recorder::instead(PyObject* callable) {
   if (stopped_) return callable;
   if (PyObject* other = insteadOf(callable)) return other;
+  PyObject* forSymbols = speculative_ ? doors::insteadOf(callable) : nullptr;
+  if (forSymbols) return forSymbols;
   if (!PyFunction_Check(callable)) return callable;
   auto* function = reinterpret_cast<PyFunctionObject*>(callable);
   if (!function->func_closure || !isPartOf(callable, "inner", "torch/_compile.py")) return callable;
@@ -248,6 +251,10 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
   if (stopped_) return false;
   if (PyFunction_Check(callable)) {
     if (initialises(callable, arguments) && speculative_) return stop("initialises a lazy module");
+    if (speculative_ && isPartOf(callable, "import_module", "importlib/__init__.py") && arguments.positional > 0 &&
+        !mayImport(arguments.values[0], nullptr, nullptr)) {
+      return false;
+    }
     if (around::isFlagSetter(callable)) {
       size_t named = arguments.names ? static_cast<size_t>(PyTuple_GET_SIZE(arguments.names)) : 0;
       Values args(arguments.values, arguments.values + arguments.positional + named);
@@ -264,6 +271,10 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
 
 bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments) {
   if (PyFunction_Check(callable)) return true;
+  if (speculative_) {
+    if (shows(doors::isSymbol(callable) ? callable : nullptr, "it is called")) return false;
+    if (std::optional<bool> known = callsStandIn(callable, arguments)) return *known;
+  }
   size_t named = arguments.names ? static_cast<size_t>(PyTuple_GET_SIZE(arguments.names)) : 0;
   Values args(arguments.values, arguments.values + arguments.positional + named);
   if (Py_IS_TYPE(callable, &PyMethod_Type)) {
@@ -351,6 +362,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
     return args.empty() || getsAttributes(callable, args[0]);
   }
   if (isCached(callable)) {
+    if (speculative_ && !mayAskCache(callable, args, arguments.names)) return false;
     bool lasting = true;  // a later call has the same arguments, and finds the result in the cache
     for (PyObject* arg : args) {
       if (findsByData(arg) || (isContainer(arg) && !realize(arg, true))) return false;
@@ -386,6 +398,11 @@ bool Recorder::makes(PyTypeObject* owner, const Values& args) {
                operations_.isIterator(owner) || PyExceptionClass_Check(reinterpret_cast<PyObject*>(owner)) ||
                operations_.ofCall(reinterpret_cast<PyObject*>(owner)) != Behaviour::Unknown;
   if (!known) return stop("makes a " + Operations::name(reinterpret_cast<PyObject*>(owner)) + ", which is not known");
+  if (speculative_) {
+    bool ofClass = !args.empty() && PyType_Check(args[0]);
+    if (ofClass && !mayMake(reinterpret_cast<PyTypeObject*>(args[0]))) return false;
+    if (showsInCall(Behaviour::Pure, reinterpret_cast<PyObject*>(owner), args)) return false;
+  }
   if (owner == &PyBaseObject_Type) return true;
   for (PyObject* arg : args) {
     if (!realize(arg, true)) return false;
@@ -399,6 +416,7 @@ bool Recorder::callsType(PyTypeObject* type, const Values& args, PyObject*) {
   static PyObject* const initName = PyUnicode_InternFromString("__init__");
   std::string name = Operations::name(reinterpret_cast<PyObject*>(type));
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return stop("makes a " + name + ", which is not known");
+  if (speculative_ && !mayMake(type)) return false;
   PyObject* metaCall = lookUp(Py_TYPE(type), callName);
   if (metaCall && PyFunction_Check(metaCall)) return true;
   PyObject* make = lookUp(type, newName);
@@ -420,6 +438,7 @@ bool Recorder::callsType(PyTypeObject* type, const Values& args, PyObject*) {
 }
 
 bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& args, PyObject* names) {
+  if (speculative_ && (showsInCall(behaviour, callable, args) || !mayCall(behaviour, callable, args))) return false;
   switch (behaviour) {
     case Behaviour::Pure:
     case Behaviour::Tensor:
@@ -429,6 +448,9 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
       return true;
     case Behaviour::Shallow:
       if (nameOf(callable).starts_with("_abc_")) guards_.registrations = registeredClasses();
+      if (!args.empty() && PyGen_Check(args[0]) && placeOf(args[0]) != kInside) {
+        return stop("uses a generator that was made before the call");
+      }
       return true;
     case Behaviour::Ambient:
       if (!args.empty() && nameOf(callable) == "_push_on_torch_function_stack") return meetsMode(args[0]);

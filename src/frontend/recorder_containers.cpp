@@ -3,6 +3,7 @@
 
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
+#include "frontend/symbol_doors.h"
 
 namespace saker::frontend {
 
@@ -286,6 +287,7 @@ void Recorder::entered(PyObject* dict, PyObject* key, PyObject* value) {
 bool Recorder::readsItem(PyObject* container, PyObject* key) {
   check();
   if (stopped_) return false;
+  if (speculative_ && shows(doors::seenByItem(container, key), "it is looked up")) return false;
   if (PyType_Check(container)) return true;  // list[int]
   container = behindProxy(container);
   if (std::optional<bool> known = arrayItem(container, key, nullptr, false)) return *known;
@@ -304,6 +306,7 @@ bool Recorder::readsItem(PyObject* container, PyObject* key) {
 bool Recorder::writesItem(PyObject* container, PyObject* key, PyObject* value) {
   check();
   if (stopped_) return false;
+  if (speculative_ && shows(doors::seenByItem(container, key), "it becomes a key")) return false;
   if (std::optional<bool> known = arrayItem(container, key, value, true)) return *known;
   if (findsByData(key)) return false;
   if (isTensor(container)) return realize(key, true) && (!value || realize(value, true));
@@ -331,6 +334,7 @@ bool Recorder::writesItem(PyObject* container, PyObject* key, PyObject* value) {
 bool Recorder::iterates(PyObject* iterable) {
   check();
   if (stopped_) return false;
+  if (speculative_ && shows(doors::isSymbol(iterable) ? iterable : nullptr, "it is iterated over")) return false;
   iterable = behindProxy(iterable);
   if (isContainer(iterable)) {
     static PyObject* const iterate = PyUnicode_InternFromString("__iter__");
@@ -360,6 +364,7 @@ bool Recorder::advances(PyObject* iterator) {
 bool Recorder::spreads(PyObject* iterable, PyObject* into) {
   check();
   if (stopped_) return false;
+  if (speculative_ && into && PyAnySet_Check(into) && shows(doors::symbolIn(iterable), "it enters a set")) return false;
   if (into && placeOf(into) != kInside) return stop("changes a container from outside by an operator");
   if (isContainer(iterable)) return realize(iterable, false);
   return iterates(iterable);
@@ -368,6 +373,7 @@ bool Recorder::spreads(PyObject* iterable, PyObject* into) {
 bool Recorder::unary(watch::Unary op, PyObject* operand) {
   check();
   if (stopped_) return false;
+  if (speculative_ && shows(doors::seenByUnary(op, operand), "its bits are inverted")) return false;
   if (std::optional<bool> known = arrayUnary(op, operand)) return *known;
   if (op == watch::Unary::Truth || op == watch::Unary::Not) {
     if (isContainer(operand)) {
@@ -394,6 +400,7 @@ bool Recorder::unary(watch::Unary op, PyObject* operand) {
 bool Recorder::binary(watch::Binary op, bool inplace, PyObject* left, PyObject* right) {
   check();
   if (stopped_) return false;
+  if (speculative_ && shows(doors::seenByBinary(op, left, right), "an operator that symbols lack")) return false;
   if (std::optional<bool> known = arrayOperator(op, inplace, left, right)) return *known;
   for (PyObject* each : {left, right}) {
     if (!slotIsKnown(each, kArithmetic)) return stop(std::string("computes with a ") + Py_TYPE(each)->tp_name);
@@ -410,6 +417,7 @@ bool Recorder::binary(watch::Binary op, bool inplace, PyObject* left, PyObject* 
 bool Recorder::compares(int op, PyObject* left, PyObject* right) {
   check();
   if (stopped_) return false;
+  if (speculative_ && shows(doors::seenByComparison(left, right), "it is compared with an unusual object")) return false;
   if (std::optional<bool> known = arrayComparison(op, left, right)) return *known;
   for (PyObject* each : {left, right}) {
     if (!slotIsKnown(each, kCompare)) return stop(std::string("compares a ") + Py_TYPE(each)->tp_name);
@@ -422,6 +430,7 @@ bool Recorder::compares(int op, PyObject* left, PyObject* right) {
 bool Recorder::contains(PyObject* container, PyObject* item) {
   check();
   if (stopped_ || findsByData(item) || findsByData(container)) return false;
+  if (speculative_ && shows(doors::seenByContains(container, item), "a container is searched for it")) return false;
   container = behindProxy(container);
   if (isTensor(container)) return true;
   if (!slotIsKnown(container, kContains)) return stop(std::string("searches a ") + Py_TYPE(container)->tp_name);
@@ -439,6 +448,7 @@ bool Recorder::contains(PyObject* container, PyObject* item) {
 bool Recorder::formats(PyObject* value, int, PyObject*) {
   check();
   if (stopped_) return false;
+  if (speculative_ && shows(doors::symbolIn(value), "it is formatted")) return false;
   if (arrayOf(value)) return stop("formats an array of numpy's");
   if (!slotIsKnown(value, kText)) return stop(std::string("formats a ") + Py_TYPE(value)->tp_name);
   if (!isAtom(value) && !isNamed(value) && !isContainer(value) && comparesByIdentity(value)) pin(value);
@@ -448,6 +458,7 @@ bool Recorder::formats(PyObject* value, int, PyObject*) {
 bool Recorder::matches(PyObject* subject, PyObject* cls, PyObject* names) {
   check();
   if (stopped_) return false;
+  if (speculative_ && cls && shows(doors::isSymbol(subject) ? subject : nullptr, "a pattern asks its class")) return false;
   if (cls && names && PyTuple_Check(names)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
       if (!attribute(subject, PyTuple_GET_ITEM(names, i))) return false;

@@ -6,11 +6,12 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <unordered_map>
 
+#include "aten/memory.h"
 #include "frontend/host_call.h"
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
+#include "runtime/failure.h"
 #include "runtime/interpreter.h"
 
 namespace saker::frontend {
@@ -63,17 +64,12 @@ at::Tensor tensorAt(PyObject* object) {
 }
 
 std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors) {
-  std::unordered_map<const c10::StorageImpl*, uint32_t> first;
-  std::vector<uint32_t> out;
+  constexpr uint32_t kOtherStorage = 1u << 31;
+  std::vector<uint32_t> first = aten::sharedMemory(tensors);
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!tensors[i].defined()) {
-      out.push_back(static_cast<uint32_t>(i));
-      continue;
-    }
-    const c10::StorageImpl* storage = tensors[i].has_storage() ? tensors[i].storage().unsafeGetStorageImpl() : nullptr;
-    out.push_back(first.try_emplace(storage, static_cast<uint32_t>(i)).first->second);
+    if (first[i] != i && !aten::sameStorage(tensors[i], tensors[first[i]])) first[i] |= kOtherStorage;
   }
-  return out;
+  return first;
 }
 
 bool Version::addEffects(const Recorder& recorder, Cookbook& book) {
@@ -142,13 +138,14 @@ bool Version::drawnPlace(uint32_t place) const {
 bool Version::draw(std::vector<PyObject*>& found) {
   found.resize(guards.places);
   drawn_.clear();
-  std::vector<std::pair<PyObject*, Ref>> states;  // of generators from outside
-  bool mayDiffer = std::any_of(draws.begin(), draws.end(), [](const Draw& each) { return bool(each.expected); });
+  states_.clear();
+  bool mayDiffer =
+      risky || std::any_of(draws.begin(), draws.end(), [](const Draw& each) { return bool(each.expected); });
   for (const Draw& each : draws) {
     bool outside = each.method && mayDiffer && !drawnPlace(each.generator);
     PyObject* generator = outside ? found[each.generator] : nullptr;
-    for (const auto& [known, state] : states) generator = generator == known ? nullptr : generator;
-    if (generator) states.emplace_back(generator, generatorState(generator));
+    for (const auto& [known, state] : states_) generator = generator == known.get() ? nullptr : generator;
+    if (generator) states_.emplace_back(Ref::borrow(generator), generatorState(generator));
   }
   bool same = true;
   for (const Draw& each : draws) {
@@ -159,10 +156,13 @@ bool Version::draw(std::vector<PyObject*>& found) {
     if (!each.expected) found[each.place] = got;
   }
   PyErr_Clear();
-  for (const auto& [generator, state] : states) {
-    if (!same) setGeneratorState(generator, state.get());
-  }
+  if (!same) putBackStates();
   return same;
+}
+
+void Version::putBackStates() {
+  for (const auto& [generator, state] : states_) setGeneratorState(generator.get(), state.get());
+  states_.clear();
 }
 
 bool Version::sizesFit(const std::vector<at::Tensor>& tensors) const {
@@ -230,6 +230,7 @@ PyObject* Version::run(const std::vector<PyObject*>& found) {
   std::vector<int64_t> versions;
   for (const auto& [input, moves] : unseen) versions.push_back(tensors[input]._version() + moves);
   inGraph = true;
+  runtime::lastFailure() = {};
   if (executor) outputs = executor(tensors);
   inGraph = false;
   for (size_t i = 0; i < unseen.size(); ++i) {

@@ -46,7 +46,13 @@ class Version {
   std::vector<Draw> draws;
   std::vector<Asked> asked;
   bool sets = false;      // flags change while it runs
-  bool random = false;    // the program draws numbers
+  // What an operator that fails, or gives another size, because of what tensors hold leads to: frontend/risk.cpp.
+  bool risky = false;                                // there is one
+  bool drawsTorch = false;                           // numbers are drawn from PyTorch's generator
+  std::optional<uint32_t> firstDone;                 // the first node whose doing cannot be taken back
+  std::vector<std::pair<uint32_t, size_t>> before;   // by such an operator behind it, how many effects are before it
+  bool mustUndo = false;                             // the program goes on where the replay ends
+  bool foreign = false;                              // a back end of the user's runs it
   bool inGraph = false;   // the tensor program runs, or has failed
   bool verified = false;  // compared with eager mode, where that was asked for
 
@@ -75,14 +81,26 @@ class Version {
   bool redo(const DoneAgain& effect, Kitchen& kitchen) const;
   // A new reference, or nullptr with an error set.
   PyObject* run(const std::vector<PyObject*>& found);
+  // False: a replay that fails cannot do what the program does.
+  bool takeRisk(const tracing::Tape::Risk& risk, bool repeatable);
+  void takeRiskOf(const runtime::Program& given);  // where there was no tape
+  bool needGraph(size_t count) const;
+  // PyTorch's generator before the run; undefined where it will not be asked for.
+  at::Tensor generatorBefore() const;
+  // The run failed in the graph. True: all is as before it, and the call may begin again.
+  bool takeBack(const at::Tensor& generator);
+  // The run failed in the graph, and what it has done stays: so do the effects that come before.
+  void doEffectsBefore(const std::vector<PyObject*>& found);
 
  private:
   std::vector<Ref> drawn_;
+  void putBackStates();
+  std::vector<std::pair<Ref, Ref>> states_;  // generators of Python's from outside, before they were drawn from
 };
 
 // A tensor, an array of numpy's as one, or a number as the size of one without elements.
 at::Tensor tensorAt(PyObject* object);
-// By input, the first one over the same storage.
+// By input, the first one that it shares memory with, and whether that is through another storage.
 std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors);
 
 }  // namespace saker::frontend

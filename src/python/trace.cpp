@@ -4,8 +4,10 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "aten/trace_key.h"
 #include "capture/capture.h"
 #include "capture/trace.h"
+#include "capture/undo.h"
 #include "python/host.h"
 #include "runtime/program.h"
 
@@ -54,6 +56,7 @@ class PyCapture {
     std::vector<tracing::DynamicSize> sizes;
     for (const auto& [argument, dim, name] : dynamic) sizes.push_back({argument, dim, name});
     capture_ = std::make_unique<tracing::Capture>(pythonHost(), arguments, sizes);
+    capture_->takeGradients(arguments);
   }
   std::vector<at::Tensor> arguments() const { return open().arguments(); }
   std::shared_ptr<runtime::Program> finish(const py::list& outputs) {
@@ -151,6 +154,8 @@ void bindTrace(py::module_& module) {
       .def("stats", &PyCapture::stats);
   py::class_<runtime::Program, std::shared_ptr<runtime::Program>>(module, "Program")
       .def("run", &run)
+      .def("needs_function", &runtime::needsFunction, py::arg("arguments"))
+      .def_readonly("user_gradients", &runtime::Program::userGradients)
       .def("functional",
            [](const std::shared_ptr<runtime::Program>& self) {
              return std::shared_ptr<runtime::Program>(tracing::makeFunctional(self));
@@ -162,9 +167,10 @@ void bindTrace(py::module_& module) {
       .def_property_readonly("sources", [](const runtime::Program& self) {
         py::list out;
         for (const runtime::Source& source : self.sources) {
-          const char* kind = source.kind == runtime::Source::Kind::Closed ? "closed"
-                             : source.kind == runtime::Source::Kind::Flat ? "flat"
-                                                                          : "argument";
+          const char* kind = source.kind == runtime::Source::Kind::Closed     ? "closed"
+                             : source.kind == runtime::Source::Kind::Flat     ? "flat"
+                             : source.kind == runtime::Source::Kind::Gradient ? "gradient"
+                                                                              : "argument";
           out.append(py::make_tuple(kind, source.argument, source.tensor, source.literal));
         }
         return out;
@@ -182,6 +188,27 @@ void bindTrace(py::module_& module) {
     tracing::Trace* trace = tracing::current();
     if (trace && trace->mode() == tracing::Mode::Deferred) trace->flush();
   });
+  // Attributes that no operator reads or sets: what a capture has to know before, and to put back.
+  module.def("note_grad_read", [](const at::Tensor& tensor) {
+    tracing::Trace* trace = tracing::current();
+    if (!trace || trace->mode() != tracing::Mode::Capture) return;
+    if (!tracing::traceTensor(*tensor.unsafeGetTensorImpl())) return trace->undo().noteLeaf(tensor);
+    if (trace->mayBeEager()) trace->noteOnlyEager("it asks for the .grad of an argument");
+  });
+  module.def("note_grad_set", [](const at::Tensor& tensor) {
+    tracing::Trace* trace = tracing::current();
+    if (trace && trace->mode() == tracing::Mode::Capture) trace->undo().noteGradientSet(tensor);
+  });
+  module.def("note_data_read", [](const at::Tensor& tensor) {
+    tracing::Trace* trace = tracing::current();
+    if (!trace || trace->mode() != tracing::Mode::Capture || !tensor.has_storage()) return;
+    const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    bool plain = tensor.layout() == c10::kStrided && !tensor.is_meta() && !tensor.is_quantized() &&
+                 !impl.key_set().has(c10::DispatchKey::Python) && !tracing::traceStorage(impl);
+    if (!plain) return;
+    auto held = trace->lock();
+    trace->valueOf(tensor);
+  });
   module.def("leave_mode", &tracing::leaveMode);
   // True: a capture is on, and random numbers drawn from here on are not those of the graph.
   module.def("note_generator_set", [] {
@@ -190,6 +217,14 @@ void bindTrace(py::module_& module) {
     trace->noteGeneratorSet();
     return true;
   });
+  // True: the function that is being captured will run in eager mode, for this reason. False: it may not.
+  module.def("note_only_eager", [](const std::string& why) {
+    tracing::Trace* trace = tracing::current();
+    if (!trace || !trace->mayBeEager()) return false;
+    trace->noteOnlyEager(why);
+    return true;
+  });
+  module.attr("trace_key") = py::cast(aten::kTraceKey);
   // None: no trace on this thread. Otherwise its mode, and whether anything is pending.
   module.def("trace_mode", []() -> std::optional<std::string> {
     tracing::Trace* trace = tracing::current();

@@ -6,6 +6,7 @@
 #include <ATen/ops/empty_strided.h>
 
 #include "ops/operator.h"
+#include "runtime/failure.h"
 #include "runtime/interpreter.h"
 #include "support/check.h"
 #include "symbolic/context.h"
@@ -189,7 +190,7 @@ void Code::translate(const ir::Node& node, std::vector<uint32_t>& lastUse) {
 at::Tensor Code::Instruction::take(const Result& result, at::Tensor real) const {
   if (!result.fresh) return real;
   if (real.sizes() != c10::IntArrayRef(result.told.sizes)) {
-    throw std::runtime_error(*name + ": the result has another shape than was inferred");
+    failForSizes(*name);
   }
   if (real.strides() == c10::IntArrayRef(result.told.strides) && real.storage_offset() == result.told.offset) {
     return real;

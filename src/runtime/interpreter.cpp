@@ -6,6 +6,8 @@
 #include <c10/core/TensorOptions.h>
 
 #include "aten/enums.h"
+#include "ops/operator.h"
+#include "runtime/failure.h"
 #include "support/check.h"
 
 namespace saker::runtime {
@@ -73,6 +75,9 @@ void Interpreter::runNode(const ir::Node& node) {
       take(*node.result(result++), std::move(value).toTensor(), aliases);
     } else if (value.isTensorList()) {
       c10::List<at::Tensor> list = std::move(value).toTensorList();
+      // How many there are may depend on data where nothing is known of the operator.
+      size_t others = stack_.size() - 1 - i;
+      if (!ops::of(&node) && result + list.size() + others != node.resultCount()) failForSizes(node.op()->qualified);
       for (size_t k = 0; k < list.size(); ++k) take(*node.result(result++), list.extract(k), aliases);
     } else {
       ++result;
@@ -86,7 +91,12 @@ void Interpreter::call(const ir::Node&, const c10::OperatorHandle& handle, torch
 
 void Interpreter::take(const ir::Value& value, at::Tensor real, bool aliases) {
   if (!value.tensor() || !real.defined()) return;
-  if (!aliases) real = fresh(value, std::move(real));
+  if (!aliases) {
+    real = fresh(value, std::move(real));
+  } else if (!ops::of(value.def()) && !value.tensor()->symbolic &&
+             real.sizes() != c10::IntArrayRef(geometryOf(*value.tensor(), symbols_).sizes)) {
+    failForSizes(value.def()->op()->qualified);
+  }
   if (value.hasUses()) values_[value.id()] = std::move(real);
 }
 
@@ -108,7 +118,7 @@ at::Tensor Interpreter::inToldLayout(const ir::Value& value, at::Tensor real, bo
   if (value.tensor()->symbolic) bindOwnSizes(*value.tensor(), real);
   Geometry told = geometryOf(*value.tensor(), symbols_);
   if (real.sizes() != c10::IntArrayRef(told.sizes)) {
-    throw std::runtime_error(value.def()->op()->qualified + ": the result has another shape than was inferred");
+    failForSizes(value.def()->op()->qualified);
   }
   if (real.strides() == c10::IntArrayRef(told.strides) && real.storage_offset() == told.offset) return real;
   moved = true;
@@ -142,7 +152,7 @@ sym::Assignment bindSymbols(const ir::Graph& graph, std::span<const at::Tensor> 
   out.floats.resize(context.symbols().size());
   for (size_t i = 0; i < inputs.size() && i < graph.top()->parameters().size(); ++i) {
     const ir::TensorType* type = graph.top()->parameters()[i]->tensor();
-    if (!type || !type->symbolic) continue;
+    if (!type || !type->symbolic || !inputs[i].defined()) continue;
     if (static_cast<size_t>(inputs[i].dim()) != type->rank) {
       throw std::runtime_error("input " + std::to_string(i) + " has another number of dimensions than the graph's");
     }
@@ -159,6 +169,18 @@ sym::Assignment bindSymbols(const ir::Graph& graph, std::span<const at::Tensor> 
     }
   }
   return out;
+}
+
+std::string outOfRange(const sym::Context& context, const sym::Assignment& symbols) {
+  for (const sym::Symbol& symbol : context.symbols()) {
+    const std::optional<int64_t>& value = symbols.ints[static_cast<size_t>(symbol.node->value)];
+    const sym::Range& range = symbol.node->range;
+    if (symbol.node->kind != sym::Kind::Symbol || !value || range.contains(*value)) continue;
+    std::string low = range.low == sym::Range::kNegInf ? "-inf" : std::to_string(range.low);
+    std::string high = range.high == sym::Range::kInf ? "inf" : std::to_string(range.high);
+    return "the size " + symbol.name + " is " + std::to_string(*value) + ", and must be in [" + low + ", " + high + "]";
+  }
+  return {};
 }
 
 }  // namespace saker::runtime

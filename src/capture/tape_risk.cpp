@@ -1,0 +1,46 @@
+// Which operators of a tape may end a replay in the middle, and what has been done by then that cannot be taken back.
+#include "capture/tape.h"
+#include "ops/operator.h"
+
+namespace saker::tracing {
+
+namespace {
+
+bool isOf(const Call& call, std::string_view space) { return call.op.operator_name().name.starts_with(space); }
+
+bool drawsFromDefault(const Call& call) {
+  bool own = true;
+  for (const c10::IValue& value : call.values) own &= !value.isGenerator() || !value.toGenerator().defined();
+  eachTensor(call.values, [&](const at::Tensor& tensor) { own &= tensor.is_cpu(); });
+  return own;
+}
+
+}  // namespace
+
+// The number of effects before it, where it may end a replay.
+std::optional<size_t> Tape::noteRisk(const Call& call, const aten::Inference::Entry* entry) {
+  // Operators of the user's that give data-dependent sizes say so by a tag, and are not recorded.
+  bool sizes = entry ? entry->op->has(ops::kDynamicShape) : isOf(call, "aten::");
+  risk_.drew |= entry ? entry->op->isRandom() : !isOf(call, "saker::host") && !isOf(call, "saker::wrap");
+  if (entry && !sizes && !entry->op->has(ops::kFailsOnData)) return std::nullopt;
+  Around around = around_ ? around_(/*any=*/!entry) : Around{true, 0};
+  risk_.any = true;
+  risk_.sizes |= sizes;
+  risk_.goesOnAnywhere |= around.handled;
+  risk_.goesOn |= around.handled && risk_.firstDone;
+  risk_.sizesGoOn |= sizes && risk_.firstDone;
+  risk_.op = toString(call.op.operator_name());
+  return around.effects;
+}
+
+bool Tape::changesOutside(const Call& call, const aten::Inference::Entry* entry,
+                          std::span<Memory* const> written) {
+  bool users = !entry && !isOf(call, "aten::") && !isOf(call, "saker::");
+  bool stranger = entry && entry->op->isRandom() && !drawsFromDefault(call);
+  bool outside = users || stranger;
+  risk_.unknown |= outside;
+  for (const Memory* memory : written) outside |= !memory->made;
+  return outside;
+}
+
+}  // namespace saker::tracing

@@ -1,0 +1,159 @@
+#include "frontend/risk.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include "frontend/kept_error.h"
+#include "frontend/ref.h"
+#include "frontend/version.h"
+#include "ops/operator.h"
+#include "runtime/failure.h"
+#include "watch/handled.h"
+
+namespace saker::frontend {
+
+namespace {
+
+bool startsWith(PyObject* unicode, const char* prefix) {
+  const char* text = unicode && PyUnicode_Check(unicode) ? PyUnicode_AsUTF8(unicode) : nullptr;
+  if (!text) PyErr_Clear();
+  return text && std::string_view(text).starts_with(prefix);
+}
+
+// A context manager of PyTorch's puts back modes and flags, which a replay that fails does too.
+bool putsBackOnly(PyObject* exit) {
+  KeptError kept;
+  PyObject* self = PyMethod_Check(exit) ? PyMethod_GET_SELF(exit) : nullptr;
+  if (PyCFunction_Check(exit)) self = PyCFunction_GET_SELF(exit);
+  if (!self) return false;
+  Ref module = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(self)), "__module__"));
+  PyErr_Clear();
+  if (startsWith(module.get(), "torch")) return true;
+  if (!startsWith(module.get(), "contextlib")) return false;
+  if (std::string_view(Py_TYPE(self)->tp_name) == "nullcontext") return true;
+  Ref generator = Ref::steal(PyObject_GetAttrString(self, "gen"));
+  PyErr_Clear();
+  if (!generator || !PyGen_CheckExact(generator.get())) return false;
+  Ref frame = Ref::steal(PyObject_GetAttrString(generator.get(), "gi_frame"));
+  Ref globals = frame ? Ref::steal(PyObject_GetAttrString(frame.get(), "f_globals")) : Ref();
+  PyErr_Clear();
+  PyObject* name = globals && PyDict_Check(globals.get()) ? PyDict_GetItemString(globals.get(), "__name__") : nullptr;
+  return startsWith(name, "torch");
+}
+
+// Operators raise these when data is not what they take.
+bool catchesDataErrors(PyObject* cls) {
+  PyObject* const raised[] = {PyExc_RuntimeError, PyExc_IndexError, PyExc_ValueError, PyExc_TypeError};
+  if (cls == PyExc_NotImplementedError || cls == PyExc_RecursionError) return false;
+  for (PyObject* each : raised) {
+    auto *one = reinterpret_cast<PyTypeObject*>(each), *other = reinterpret_cast<PyTypeObject*>(cls);
+    if (PyType_IsSubtype(one, other) || PyType_IsSubtype(other, one)) return true;
+  }
+  return false;
+}
+
+at::Generator& generatorOfTorch() {
+  static at::Generator generator = at::detail::getDefaultCPUGenerator();
+  return generator;
+}
+
+}  // namespace
+
+bool noticesErrors(bool any) {
+  return watch::handled({&putsBackOnly, any ? [](PyObject*) { return true; } : &catchesDataErrors});
+}
+
+bool Version::takeRisk(const tracing::Tape::Risk& risk, bool repeatable) {
+  risky = risk.any;
+  drawsTorch = risk.drew;
+  firstDone = risk.firstDone;
+  before = risk.before;
+  bool goesOn = risk.goesOn, sizes = risk.sizesGoOn;
+  if (!repeatable) {  // calls of the user's code among the operators
+    firstDone = 0;
+    before = risk.beforeAnywhere;
+    goesOn = risk.goesOnAnywhere;
+    sizes = risk.sizes;
+  }
+  size_t count = 0;
+  for (const auto& [node, effectsBefore] : before) count = std::max(count, effectsBefore);
+  mustUndo = goesOn || sizes || needGraph(count);
+  return !mustUndo || (repeatable && !sizes && !risk.unknown);
+}
+
+void Version::takeRiskOf(const runtime::Program& given) {
+  risky = true;
+  for (const ir::Node* node = given.graph->top()->first(); node && !node->isReturn(); node = node->next()) {
+    const ops::Operator* op = ops::of(node);
+    drawsTorch |= !op || op->isRandom();
+    if (!firstDone && (!op || op->writes)) firstDone = node->id();
+  }
+}
+
+// Do the first effects need results of the graph?
+bool Version::needGraph(size_t count) const {
+  std::vector<uint32_t> open;
+  std::vector<bool> seen(recipes.size());
+  for (size_t i = 0; i < std::min(count, effects.size()); ++i) {
+    if (!effects[i].early) open.insert(open.end(), effects[i].arguments.begin(), effects[i].arguments.end());
+  }
+  while (!open.empty()) {
+    uint32_t number = open.back();
+    open.pop_back();
+    if (seen[number]) continue;
+    seen[number] = true;
+    const Recipe& recipe = recipes[number];
+    switch (recipe.kind) {
+      case Recipe::Kind::Output:
+      case Recipe::Kind::Array:
+      case Recipe::Kind::Scalar:
+      case Recipe::Kind::Float:
+      case Recipe::Kind::Int:
+        return true;
+      default:
+        break;
+    }
+    open.insert(open.end(), recipe.parts.begin(), recipe.parts.end());
+    open.insert(open.end(), recipe.attributes.begin(), recipe.attributes.end());
+  }
+  return false;
+}
+
+at::Tensor Version::generatorBefore() const {
+  if (!risky || !drawsTorch) return {};
+  std::lock_guard<std::mutex> held(generatorOfTorch().mutex());
+  return generatorOfTorch().get_state();
+}
+
+bool Version::takeBack(const at::Tensor& generator) {
+  std::optional<uint32_t> node = runtime::lastFailure().node;
+  // Ahead of time, writes come behind the graph.
+  if (firstDone && (node ? *node >= *firstDone : foreign)) return false;
+  if (drawsTorch && !generator.defined()) return false;
+  putBackStates();
+  if (generator.defined()) {
+    std::lock_guard<std::mutex> held(generatorOfTorch().mutex());
+    generatorOfTorch().set_state(generator);
+  }
+  return true;
+}
+
+void Version::doEffectsBefore(const std::vector<PyObject*>& found) {
+  std::optional<uint32_t> failed = runtime::lastFailure().node;
+  size_t count = 0;
+  for (const auto& [node, effectsBefore] : before) {
+    if (failed && node <= *failed) count = effectsBefore;
+  }
+  KeptError kept;
+  const std::vector<at::Tensor> none;
+  Kitchen kitchen(recipes, found, none);
+  for (size_t i = 0; i < std::min(count, effects.size()); ++i) {
+    if (!effects[i].early && !redo(effects[i], kitchen)) PyErr_Clear();
+  }
+}
+
+}  // namespace saker::frontend
