@@ -195,10 +195,11 @@ void Plan::setHalves(size_t saved, Executable forwardHalf, Executable backwardHa
   std::iota(savedOf[0].begin(), savedOf[0].end(), size_t{0});
   whole_[0].store(nullptr, std::memory_order_release);
   backwards_.clear();
-  Backward whole{nullptr, std::move(backwardHalf), std::vector<bool>(saved + tangents, true),
-                 std::vector<bool>(saved + tangents, false)};
   Key key(0, std::vector<bool>(tangents, true), std::vector<bool>(joint.gradientOf.size(), true));
-  backwards_.emplace(std::move(key), std::move(whole));
+  Backward& whole = backwards_.try_emplace(std::move(key)).first->second;
+  whole.run = std::move(backwardHalf);
+  whole.reads.assign(saved + tangents, true);
+  whole.imitates.assign(saved + tangents, false);
 }
 
 void Plan::noteReads(Backward& part, const ir::Graph& graph) const {
