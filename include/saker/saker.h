@@ -23,8 +23,7 @@ namespace runtime {
 struct Program;
 }
 namespace tracing {
-class Trace;
-class TraceScope;
+class DeferredBlock;
 }  // namespace tracing
 
 using Tensors = std::vector<at::Tensor>;
@@ -48,7 +47,8 @@ class Graph {
   explicit Graph(std::shared_ptr<const runtime::Program> program) : program_(std::move(program)) {}
 
   // Runs it: results, and every write that the function does to its inputs and to tensors it closes over. If inputs
-  // require grad and autograd is on, results have the history that the function would give them.
+  // require grad and autograd is on, results have the history that the function would give them; where that passes a
+  // torch::autograd::Function or a hook, the function itself is called.
   Tensors operator()(const Tensors& inputs) const;
 
   // The same program without writes: what was written is a value, copied into the inputs at the end.
@@ -74,11 +74,17 @@ struct Dynamic {
 };
 
 // Calls the function once with stand-ins for the inputs. Nothing is computed, and nothing that it would have changed is
-// changed afterwards. Backward passes inside of it are part of the graph.
-Graph capture(const Function& function, const Tensors& inputs, const std::vector<Dynamic>& dynamic = {});
+// changed afterwards. Backward passes inside of it are part of the graph, and .grad is set when it runs.
+//
+// `cleared` are the tensors whose .grad the function clears before it uses it, as an optimizer's zero_grad() does: the
+// graph then runs whatever .grad they have, and capturing puts their .grad back. Of other tensors that it does not get
+// as inputs, a .grad that the function clears itself is lost, since C++ does that without an operator.
+Graph capture(const Function& function, const Tensors& inputs, const std::vector<Dynamic>& dynamic = {},
+              const Tensors& cleared = {});
 
 // While one lives, what this thread asks of PyTorch is recorded; it runs when data is needed through an operator
-// (item(), nonzero()), at flush() and at run(). Reading data_ptr() of a recorded tensor before that throws.
+// (item(), nonzero()), at flush() and at run(). Reading data_ptr() of a recorded tensor before that throws. One that is
+// made while another one lives on the same thread shares what is recorded: there is one order of operators.
 class Deferred {
  public:
   Deferred();
@@ -92,8 +98,8 @@ class Deferred {
   void run();
 
  private:
-  std::shared_ptr<tracing::Trace> trace_;
-  std::unique_ptr<tracing::TraceScope> scope_;
+  std::unique_ptr<tracing::DeferredBlock> block_;
+  bool ran_ = false;
 };
 
 }  // namespace saker

@@ -13,14 +13,14 @@ from saker import _higher_order, ops
 from saker._aot import aot_function, aot_module, aot_module_simplified
 from saker._C import SymbolSpace, parse, passes
 from saker._capture import capture
-from saker._compile import compile
+from saker._compile import compile, set_recompile_limit
 from saker._deferred import deferred
 from saker._explain import Explanation, explain
 from saker._export import aot_export_joint_simple, aot_export_module
 from saker._graph import Graph
 from saker._logs import from_environment, set_logs
 from saker._stats import reset, stats
-from saker.errors import CaptureError, MutationError, ParseError, Refusal, RunError, VerifyError
+from saker.errors import BackendError, CaptureError, MutationError, OptionError, ParseError, Refusal, RunError, VerifyError
 
 from_environment()
 _higher_order.install()
@@ -28,10 +28,12 @@ _higher_order.install()
 __version__ = "0.1.0"
 
 __all__ = [
+    "BackendError",
     "CaptureError",
     "Explanation",
     "Graph",
     "MutationError",
+    "OptionError",
     "ParseError",
     "Refusal",
     "RunError",
@@ -52,5 +54,6 @@ __all__ = [
     "passes",
     "reset",
     "set_logs",
+    "set_recompile_limit",
     "stats",
 ]

@@ -17,13 +17,16 @@ from saker import _C
 from saker._backends import Compiler, Executable, Graphs, strategy_of
 from saker._capture import as_capture_error
 from saker._checkpoint import checkpoints
-from saker._compiling import compiling
+from saker._compiling import asking, compiling
 from saker._doors import doors
 from saker._fakes import FakesAsTensors, is_fake, mode_of, without_fakes
+from saker._graph_writes import with_writes
+from saker._options import checked_budget, checked_compiler
+from saker._restore import unchanged_if_it_fails
 from saker._stats import count
 from saker._subclasses import taken_apart
 from saker._trees import Leaves, flatten
-from saker.errors import CaptureError, FakeTensorError, MutationError, Refusal
+from saker.errors import BackendError, CaptureError, FakeTensorError, MutationError, Refusal
 
 
 class _SeesOperators(TorchDispatchMode):
@@ -47,15 +50,20 @@ class _Options:
         decompositions: dict | None,
         memory_budget: float,
         dynamic: bool = False,
+        keep_writes: bool = False,
     ) -> None:
-        forward, backward, inference = compilers
+        names = ("fw_compiler", "bw_compiler", "inference_compiler")
+        forward, backward, inference = map(checked_compiler, names, compilers)
         self.forward = forward
         self.backward = backward or forward
         self.inference = inference or forward
-        self.min_cut = strategy_of(partition_fn) == "min_cut"
+        strategy = strategy_of(partition_fn)
+        self.min_cut = strategy != "default"
+        self.partition_fn = partition_fn if strategy is None else None
         self.decompositions = decompositions
-        self.memory_budget = memory_budget
+        self.memory_budget = checked_budget(memory_budget)
         self.dynamic = dynamic
+        self.keep_writes = keep_writes  # in graphs for inference_compiler
         self.fake_mode: Any = None  # what the examples for compilers belong to
 
 
@@ -128,10 +136,22 @@ class _Compiled:
             self.recorded.fn = self.recorded.leaves = None  # not needed any more, and not to be kept alive
 
     def _capture(self, tensors: list[torch.Tensor], options: _Options) -> tuple[_C.CompiledFunction | None, str]:
+        """With eager mode's answer to ``is_compiling()``; where the program then needs data, with True."""
+        answer = asking()
+        try:
+            with answer:
+                return self._capture_once(tensors, options)
+        except Refusal as error:
+            if not answer.asked or error.reason != "DataDependent":
+                raise
+        with compiling():
+            return self._capture_once(tensors, options)
+
+    def _capture_once(self, tensors: list[torch.Tensor], options: _Options) -> tuple[_C.CompiledFunction | None, str]:
         generator = torch.default_generator.get_state()
         sizes = _sizes(tensors) if options.dynamic else []
         try:
-            with doors, compiling(), checkpoints:
+            with doors, checkpoints:
                 made = _C.aot_compile(
                     self.recorded.call,
                     tensors,
@@ -140,8 +160,8 @@ class _Compiled:
                     sizes,
                     _leniently,
                     self.recorded.again,
-                    # The graphs that a compiler is given are one forward and one backward.
-                    in_stages=options.forward is None and options.backward is None,
+                    # The graphs that compilers and partitioners are given are one forward and one backward.
+                    in_stages=options.forward is None and options.backward is None and options.partition_fn is None,
                 )
                 if made[0] is not None and self.recorded.opaque:
                     kind = type(self.recorded.opaque[0]).__name__
@@ -165,7 +185,7 @@ class _Compiled:
         """Captures with ordinary tensors in the place of fake ones, to say which these are."""
         fakes = FakesAsTensors()
         try:
-            with doors, compiling(), checkpoints, fakes:
+            with doors, checkpoints, fakes:
                 native, _ = _C.aot_compile(
                     self.recorded.call, tensors, options.min_cut, options.memory_budget, [], None
                 )
@@ -178,15 +198,27 @@ class _Compiled:
         ) from error
 
     def _use_compilers(self, options: _Options, graphs: Graphs) -> None:
-        forward = options.forward if self.native.training else options.inference
-        backward = options.backward if self.native.training else None
-        made = Executable(forward, lambda: graphs.forward) if forward else None
-        if made:
+        training = self.native.training
+        if training and options.partition_fn is not None:
+            from saker._partition import use_partitioner
+
+            use_partitioner(options.partition_fn, self.native, graphs, options.forward, options.backward)
+            return
+        forward = options.forward if training else options.inference
+        backward = options.backward if training else None
+        made: Any = None
+        if forward:
+            maker = "fw_compiler" if forward is options.forward else "inference_compiler"
+            if not training and options.keep_writes:
+                made = with_writes(self.native, graphs, forward, maker)
+            made = made or Executable(forward, lambda: graphs.forward, maker)
             made.compile()
         self.native.set_executables(
             made,
-            Executable(backward, lambda: graphs.backward) if backward else None,
-            (lambda program: Executable(backward, lambda: graphs.other_backward(program))) if backward else None,
+            Executable(backward, lambda: graphs.backward, "bw_compiler") if backward else None,
+            (lambda program: Executable(backward, lambda: graphs.other_backward(program), "bw_compiler"))
+            if backward
+            else None,
         )
 
     def results(self, found: list[Any]) -> Any:
@@ -241,13 +273,16 @@ def aot_function(  # noqa: PLR0917 (the order of PyTorch's)
 
     Forward and backward are captured together and cut in two. A compiler is called with a ``torch.fx.GraphModule`` and
     example inputs (fake tensors) and gives a callable; without one, Saker's own executor runs. ``decompositions`` are
-    used in the graphs that compilers get. ``partition_fn`` is "min_cut" or "default" (a function of PyTorch's with such
-    a name counts as that).
+    used in the graphs that compilers get. ``partition_fn`` is "min_cut" or "default" (PyTorch's own partitioners count
+    as these), or a function ``(joint_module, joint_inputs, *, num_fwd_outputs) -> (forward, backward)``.
 
-    The remaining arguments of PyTorch's function change nothing here: writes to arguments are done behind the graph.
+    Writes to arguments are done behind the graph; with ``keep_inference_input_mutations`` those of a graph for
+    ``inference_compiler`` are ``copy_`` at its end, where each argument can be written as it is. The remaining
+    arguments of PyTorch's function change nothing here.
     """
     compilers = (fw_compiler, bw_compiler, inference_compiler)
-    return _callable(fn, _Options(compilers, partition_fn, decompositions, memory_budget, dynamic))
+    keep = keep_inference_input_mutations
+    return _callable(fn, _Options(compilers, partition_fn, decompositions, memory_budget, dynamic, keep))
 
 
 class Functional:
@@ -260,14 +295,24 @@ class Functional:
                 raise FakeTensorError(f"Unexpected fake tensor: {name} of the module has no data")
 
     def state(self) -> dict[str, torch.Tensor]:
+        return {**self.places("_parameters"), **self.places("_buffers")}
+
+    def places(self, kind: str) -> dict[str, torch.Tensor]:
+        """Each place once: a module that is found under two names has its parameters and buffers once."""
         return {
-            **dict(self.module.named_parameters(remove_duplicate=False)),
-            **dict(self.module.named_buffers(remove_duplicate=False)),
+            f"{path}.{name}" if path else name: tensor
+            for path, module in self.module.named_modules()
+            for name, tensor in getattr(module, kind).items()
+            if tensor is not None
         }
 
     def call(self, state: dict[str, torch.Tensor], *args: Any, **kwargs: Any) -> tuple[Any, dict[str, torch.Tensor]]:
         given = dict(state)
-        result = torch.func.functional_call(self.module, state, args, kwargs)
+        own = self.state()
+        if _C.trace_mode() != "capture" and all(tensor is own.get(name) for name, tensor in state.items()):
+            return self.module(*args, **kwargs), {}  # in eager mode it changes itself
+        with unchanged_if_it_fails(self.module):
+            result = torch.func.functional_call(self.module, state, args, kwargs, tie_weights=False)
         return result, {name: tensor for name, tensor in state.items() if tensor is not given[name]}
 
     def take(self, returned: tuple[Any, dict[str, torch.Tensor]]) -> Any:
@@ -278,10 +323,33 @@ class Functional:
         return result
 
 
+class _OfModule:
+    """A module compiled for each set of ``training`` flags that its modules have in a call: ``eval()`` is followed."""
+
+    def __init__(self, module: torch.nn.Module, compile_function: Callable[[Callable], _C.AotCallable]) -> None:
+        self.functional = Functional(module)
+        self._compile = compile_function
+        self._by_flags: dict[tuple[bool, ...], _C.AotCallable] = {}
+
+    @property
+    def compiled(self) -> _C.AotCallable:
+        flags = tuple([module.training for module in self.functional.module.modules()])
+        found = self._by_flags.get(flags)
+        if found is None:
+            found = self._by_flags[flags] = self._compile(self.functional.call)
+        return found
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.functional.take(self.compiled(self.functional.state(), *args, **kwargs))
+
+
 def aot_module(mod: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
-    """``mod`` with its forward compiled by ``aot_function``; parameters and buffers are inputs of the graphs."""
-    functional = Functional(mod)
-    compiled = aot_function(functional.call, *args, **kwargs)
+    """``mod`` with its forward compiled by ``aot_function``; parameters and buffers are inputs of the graphs.
+
+    It is compiled again where a module has come to be in training mode, or has left it.
+    """
+    aot_function(mod, *args, **kwargs)  # wrong options are told at once
+    call = _OfModule(mod, lambda function: aot_function(function, *args, **kwargs))
 
     class AotModule(torch.nn.Module):
         def __init__(self) -> None:
@@ -289,7 +357,7 @@ def aot_module(mod: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Modu
             self.orig_module = mod
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
-            return functional.take(compiled(functional.state(), *args, **kwargs))
+            return call(*args, **kwargs)
 
     return AotModule()
 
@@ -317,14 +385,17 @@ def aot_module_simplified(  # noqa: PLR0917 (the order of PyTorch's)
     """
     if pre_grad_passes is not None:
         mod = pre_grad_passes(mod, args)
-    functional = Functional(mod)
-    options = _Options((fw_compiler, bw_compiler, inference_compiler), partition_fn, decompositions, memory_budget)
+        if not isinstance(mod, torch.nn.Module):
+            raise BackendError(f"pre_grad_passes must give a module, not a {type(mod).__name__}")
+    compilers = (fw_compiler, bw_compiler, inference_compiler)
+    keep = keep_inference_input_mutations
+    options = _Options(compilers, partition_fn, decompositions, memory_budget, keep_writes=keep)
     options.fake_mode = mode_of(list(args))
-    compiled = _callable(functional.call, options)
-    compiled.prepare(functional.state(), *without_fakes(list(args)))
+    call = _OfModule(mod, lambda function: _callable(function, options))
+    call.compiled.prepare(call.functional.state(), *without_fakes(list(args)))
 
     def forward(*runtime_args: Any) -> Any:
-        return functional.take(compiled(functional.state(), *runtime_args))
+        return call(*runtime_args)
 
     def boxed(runtime_args: list[Any]) -> Any:
         given = tuple(runtime_args)

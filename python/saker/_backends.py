@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import functools
 import threading
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from saker import _C
+from saker.errors import BackendError, OptionError
 
 # A graph module and example inputs to a callable.
 Compiler = Callable[["torch.fx.GraphModule", list[Any]], Callable]
 
 
 class Executable:
-    """What a compiler makes of a graph, when the graph is first run or ``compile`` is called."""
+    """What a compiler makes of a graph, when the graph is first run or ``compile`` is called.
 
-    def __init__(self, compiler: Compiler, graph: Callable[[], torch.fx.GraphModule]) -> None:
+    ``maker`` is the compiler's name in errors about what its callable gives, which are raised where that is used.
+    """
+
+    def __init__(self, compiler: Compiler, graph: Callable[[], torch.fx.GraphModule], maker: str) -> None:
+        self.maker = maker
         self._compiler = compiler
         self._graph = graph
         self._compiled: Callable | None = None
@@ -30,7 +34,9 @@ class Executable:
             if self._compiled is None:
                 compiled = _C.in_plain_state(self._make)
                 if not callable(compiled):
-                    raise TypeError(f"a compiler must give something to call, not {type(compiled).__name__}")
+                    raise BackendError(
+                        f"the {self.maker} must give something to call, not a {type(compiled).__name__}"
+                    )
                 self._compiled = compiled
             return self._compiled
 
@@ -39,10 +45,9 @@ class Executable:
         examples = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
         return self._compiler(module, examples)
 
-    def __call__(self, *inputs: Any) -> list[Any]:
+    def __call__(self, *inputs: Any) -> Any:
         compiled = self._compiled or self.compile()
-        returned = compiled(list(inputs)) if getattr(compiled, "_boxed_call", False) else compiled(*inputs)
-        return [returned] if isinstance(returned, torch.Tensor) else list(returned)
+        return compiled(list(inputs)) if getattr(compiled, "_boxed_call", False) else compiled(*inputs)
 
 
 class Graphs:
@@ -67,6 +72,15 @@ class Graphs:
         return self._build(program, names)
 
     @functools.cached_property
+    def joint(self) -> torch.fx.GraphModule:
+        """Forward and backward in one: primals and tangents to results and gradients."""
+        program = self._native.joint_program()
+        primals = len(self._native.forward_program().sources)
+        tangents = len(program.sources) - primals
+        names = [f"primals_{i + 1}" for i in range(primals)] + [f"tangents_{i + 1}" for i in range(tangents)]
+        return self._build(program, names)
+
+    @functools.cached_property
     def backward(self) -> torch.fx.GraphModule:
         return self._build(self._native.backward_program(), self._backward_names())
 
@@ -88,16 +102,20 @@ class Graphs:
         return Builder(program, self._examples, Form(names, decompositions=self._table)).build()
 
 
-def strategy_of(partition_fn: Callable | str) -> str:
-    """What to cut the joint graph by. Functions of PyTorch's are known by their names."""
+# PyTorch's own partitioners, by name; Saker cuts as they do.
+_OF_TORCH = {"min_cut_rematerialization_partition": "min_cut", "default_partition": "default"}
+
+
+def strategy_of(partition_fn: Callable | str) -> str | None:
+    """How Saker cuts the joint graph; None: ``partition_fn`` is the user's own, and is called."""
     if isinstance(partition_fn, functools.partial):
         return strategy_of(partition_fn.func)
-    name = partition_fn if isinstance(partition_fn, str) else getattr(partition_fn, "__name__", "")
-    for known in ("min_cut", "default"):
-        if known in name:
-            return known
     if isinstance(partition_fn, str):
-        raise ValueError(f'partition_fn must be "min_cut" or "default", not {partition_fn!r}')
-    message = f"Saker cuts the graph itself and does not call {partition_fn!r}; it saves what min_cut finds best"
-    warnings.warn(message, stacklevel=4)
-    return "min_cut"
+        if partition_fn not in ("min_cut", "default"):
+            raise OptionError(f'partition_fn must be "min_cut", "default" or a function, not {partition_fn!r}')
+        return partition_fn
+    if not callable(partition_fn):
+        raise TypeError(f'partition_fn must be "min_cut", "default" or a function, not a {type(partition_fn).__name__}')
+    if str(getattr(partition_fn, "__module__", "")).startswith(("torch._functorch.", "functorch.")):
+        return _OF_TORCH.get(getattr(partition_fn, "__name__", ""))
+    return None

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from saker import _C
 from saker._compiling import compiling
-from saker._doors import doors
+from saker._doors import applied, doors
 from saker._graph import Graph, Output
 from saker.errors import CaptureError, Refusal
 
@@ -46,6 +46,7 @@ def capture(fn: Callable, /, *args: Any, dynamic: Mapping[int | str, Dims] | Non
         for place, stand_in in zip(places, stand_ins, strict=True):
             leaves[place] = stand_in
         call_args, call_kwargs = pytree.tree_unflatten(leaves, spec)
+        applied.any = False
         with doors, compiling():
             result = fn(*call_args, **call_kwargs)
             outputs, values = _outputs(result)
@@ -64,7 +65,8 @@ def capture(fn: Callable, /, *args: Any, dynamic: Mapping[int | str, Dims] | Non
         recording.cancel()
         torch.default_generator.set_state(generator)
     constants = [None if i in set(places) else leaf for i, leaf in enumerate(leaves)]
-    return Graph(program, inputs=(spec, places, constants), outputs=outputs, stats=stats)
+    function = fn if program.user_gradients or applied.any else None
+    return Graph(program, inputs=(spec, places, constants), outputs=outputs, stats=stats, function=function)
 
 
 def as_capture_error(error: Refusal) -> CaptureError:

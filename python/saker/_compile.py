@@ -12,13 +12,20 @@ from typing import Any
 import torch
 
 from saker import _C
+from saker._options import backend_of, check_mode, check_options, checked_limit, limit_of
 from saker._stats import count
-
-# Versions of one function before it runs eagerly for what is new.
-_LIMIT = 8
+from saker.errors import BackendError
 
 
-def _foreign(backend: Callable, options: dict[str, Any] | None) -> Callable:
+def set_recompile_limit(limit: int) -> int:
+    """How often a function is recorded before it runs eagerly (or raises, with ``fullgraph=True``) for what is new.
+
+    It holds for functions that were compiled without a ``recompile_limit`` of their own. Gives the limit from before.
+    """
+    return _C.set_recompile_limit(checked_limit(limit))
+
+
+def _foreign(backend: Callable, keywords: dict[str, Any]) -> Callable:
     """What turns a recorded program into a callable by a back end of the user's."""
 
     def make(program: _C.Program, examples: list[torch.Tensor]) -> Callable:
@@ -35,14 +42,12 @@ def _foreign(backend: Callable, options: dict[str, Any] | None) -> Callable:
                 stacklevel=2,
             )
             return lambda inputs: list(program.run(list(inputs)))
-        keywords = {"options": options} if options else {}
         compiled = backend(module, examples, **keywords)
+        if not callable(compiled):
+            raise BackendError(f"the backend must give something to call, not a {type(compiled).__name__}")
 
-        def run(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-            if getattr(compiled, "_boxed_call", False):
-                return list(compiled(list(inputs)))
-            returned = compiled(*inputs)
-            return [returned] if isinstance(returned, torch.Tensor) else list(returned)
+        def run(inputs: list[torch.Tensor]) -> Any:
+            return compiled(list(inputs)) if getattr(compiled, "_boxed_call", False) else compiled(*inputs)
 
         return run
 
@@ -134,13 +139,15 @@ def compile(
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
 ) -> Any:
     """``model`` (a function or a module), recorded on its first call and replayed afterwards.
 
     The arguments mean what those of ``torch.compile`` mean. ``backend`` is "native" (Saker's own executor, through
-    ahead-of-time autograd), "eager" (the recorded operators, one by one), "aot_eager", or a callable
-    ``(graph_module, example_inputs) -> callable``. With ``fullgraph=True`` a function that cannot be recorded whole
-    raises ``saker.CaptureError`` with the reason and the line; otherwise it runs as without compiling.
+    ahead-of-time autograd), "eager" (the recorded operators, one by one), "aot_eager", a callable
+    ``(graph_module, example_inputs) -> callable``, or the name of one that is registered with PyTorch. With
+    ``fullgraph=True`` a function that cannot be recorded whole, or more often than ``recompile_limit`` says, raises
+    ``saker.CaptureError`` with the reason and the line; otherwise it runs as without compiling.
 
     With ``SAKER_VERIFY=1`` in the environment, the first replay of each version is compared with eager mode on copies
     of the arguments, and ``saker.VerifyError`` says where they differ.
@@ -154,28 +161,46 @@ def compile(
             mode=mode,
             options=options,
             disable=disable,
+            recompile_limit=recompile_limit,
         )
     if not callable(model):
         raise TypeError(f"saker.compile takes a function or a module, not a {type(model).__name__}")
+    check_mode(mode, options)
+    runs = backend_of(backend)
+    check_options(options, runs)
+    limit = limit_of(recompile_limit)
     if disable:
         return model
-    if isinstance(backend, str):
-        known = {"native": True, "aot_eager": True, "inductor": True, "eager": False}
-        if backend not in known:
-            raise ValueError(f"unknown backend {backend!r}: one of {', '.join(map(repr, known))}, or a callable")
-        ahead, foreign = known[backend], None
-    else:
-        ahead, foreign = False, _foreign(backend, options)
+    foreign = None
+    if runs.compiler is not None:
+        given = {"mode": mode if mode != "default" else None, "options": options}
+        foreign = _foreign(runs.compiler, {name: value for name, value in given.items() if value})
     if isinstance(model, (_C.Compiled, CompiledModule)):
         return model
     verify = os.environ.get("SAKER_VERIFY", "0") not in ("", "0")
-    compiled = _C.compile(model, fullgraph, ahead, foreign, _LIMIT, dynamic, verify)
+    compiled = _C.compile(model, fullgraph, runs.ahead, foreign, limit, dynamic, verify)
     if isinstance(model, torch.nn.Module):
         module = CompiledModule(model, compiled)
-        module.__dict__["_settings"] = {"fullgraph": fullgraph, "backend": backend}
+        module.__dict__["_settings"] = {
+            "fullgraph": fullgraph,
+            "dynamic": dynamic,
+            "backend": backend,
+            "mode": mode,
+            "options": options,
+            "recompile_limit": recompile_limit,
+        }
         return module
-    for name in functools.WRAPPER_ASSIGNMENTS:
-        if hasattr(model, name):
-            setattr(compiled, name, getattr(model, name))
-    compiled.__wrapped__ = model
+    look_like(compiled, model)
     return compiled
+
+
+# What inspect asks of a function: its name, and whether it is a generator or coroutine function (by its code).
+_OF_FUNCTIONS = (*functools.WRAPPER_ASSIGNMENTS, "__code__", "__defaults__", "__kwdefaults__", "_is_coroutine")
+
+
+def look_like(compiled: Any, function: Callable) -> None:
+    """Gives a compiled function the attributes by which Python programs ask what a function is."""
+    for name in _OF_FUNCTIONS:
+        if hasattr(function, name):
+            setattr(compiled, name, getattr(function, name))
+    compiled.__wrapped__ = function

@@ -1,7 +1,9 @@
 """``torch.compiler.is_compiling()`` as a captured program sees it.
 
-Libraries ask it to decide whether they may look at data. Inside ``saker.capture`` it is true for the capturing thread
-alone; optimizers and ``nn.Module.__call__`` still see False, since they would take paths that eager mode does not.
+Programs that ask may compute something else when it is true. ``saker.compile`` leaves it as it is, so such programs
+get eager mode's answer and numbers. So does ``saker.aot_function`` at first; where the program then asks for data, it is
+captured once more with True. Inside of ``saker.capture``, which gives a graph or none, it is true for the capturing
+thread; optimizers and ``nn.Module.__call__`` still see False there.
 """
 
 from __future__ import annotations
@@ -18,28 +20,69 @@ _SEES_EAGER = ("torch.optim.", "torch.nn.modules.module")
 _state = threading.local()
 
 
-@functools.cache
-def _install() -> None:
-    original = torch.compiler.is_compiling
+class _Question:
+    """Stands in the place of ``torch.compiler.is_compiling`` while some thread captures, and at no other time."""
 
-    @functools.wraps(original)
-    def is_compiling() -> bool:
-        if getattr(_state, "depth", 0):
-            asking = sys._getframe(1).f_globals.get("__name__", "")
-            return not asking.startswith(_SEES_EAGER)
-        return original()
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._captures = 0
+        self._original = torch.compiler.is_compiling
 
-    torch.compiler.is_compiling = is_compiling
+    def enter(self) -> None:
+        with self._lock:
+            self._captures += 1
+            if self._captures == 1:
+                self._original = torch.compiler.is_compiling
+                torch.compiler.is_compiling = self._answering(self._original)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._captures -= 1
+            if self._captures == 0:
+                torch.compiler.is_compiling = self._original
+
+    @staticmethod
+    def _answering(original):
+        @functools.wraps(original)
+        def is_compiling() -> bool:
+            if getattr(_state, "depth", 0):
+                asking = sys._getframe(1).f_globals.get("__name__", "")
+                return not asking.startswith(_SEES_EAGER)
+            _state.asked = True
+            return original()
+
+        return is_compiling
+
+
+_question = _Question()
 
 
 class compiling:
     """While entered, this thread is compiling."""
 
     def __enter__(self) -> None:
-        _install()
+        _question.enter()
         _state.depth = getattr(_state, "depth", 0) + 1
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         _state.depth -= 1
+        _question.leave()
+
+
+class asking:
+    """While entered, it is noted whether the program asks; the answer is eager mode's. ``asked`` tells afterwards."""
+
+    asked = False
+
+    def __enter__(self) -> asking:
+        _question.enter()
+        _state.asked = False
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.asked = _state.asked
+        _question.leave()

@@ -14,14 +14,15 @@ class deferred:
 
     Inside the block operators execute nothing: sizes, dtypes, strides, autograd history and version counters are
     those of eager mode at once, and data comes at a *flush*. Leaving the block flushes; so does reading data inside of
-    it (``.item()``, ``print``, ``.numpy()``, ...). After a flush every tensor is an ordinary one.
+    it (``.item()``, ``print``, ``.numpy()``, ...). After a flush every tensor is an ordinary one. Blocks nest: an inner
+    one records behind what the outer one has recorded, and leaving it runs both.
 
     >>> with saker.deferred():
     ...     loss = model(x).sum()
     ...     loss.backward()
 
-    Limits: memory that something outside of PyTorch sees (a numpy array made from a tensor before the block) shows
-    pending writes only after a flush, and an operator that fails because of the data in its inputs raises at the flush.
+    Limits: memory whose bare address was taken before the block (``data_ptr()``, a DLPack capsule) shows pending writes
+    only after a flush, and an operator that fails because of the data in its inputs raises at the flush.
     """
 
     def __init__(self) -> None:
@@ -55,5 +56,6 @@ class deferred:
         return self._scope.stats()
 
 
-# A forked child has none of its parent's threads: it leaves the mode.
-os.register_at_fork(after_in_child=_C.leave_mode)
+# A forked child gets a copy of memory, which is to be what the program has made of it so far. It has none of its
+# parent's threads: it leaves the mode.
+os.register_at_fork(before=_C.settle, after_in_child=_C.leave_mode)

@@ -1,16 +1,22 @@
-"""Doors to data: Python calls that read a tensor's memory without an operator.
+"""Doors to data: Python calls that read or change a tensor's memory without an operator.
 
 While a trace is on, what a tensor holds may not be there yet. PyTorch's operators reach the trace by themselves; these
-calls do not, so each of them is wrapped while a trace is on, and asks for the data first. Nothing is wrapped when no
-trace is on.
+calls do not, so each of them is wrapped while a trace is on, and asks for the data first. Some of them give the address
+away: whoever has it may read and write there at any time, so operators on that memory run at once from then on. Nothing
+is wrapped when no trace is on.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
+import multiprocessing.connection
+import multiprocessing.process
+import multiprocessing.queues
 import queue
 import sys
 import threading
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -35,28 +41,55 @@ _TENSOR = (
     "is_shared",
     "new",
     "new_tensor",
+    "apply_",
+    "map_",
+    "map2_",
     "__cuda_array_interface__",
 )
+# Those of them that give the address away.
+_EXPOSING = ("numpy", "__array__", "data_ptr", "__dlpack__", "__cuda_array_interface__")
 
 # Functions that read tensors inside of Python data.
 _MAKERS = ("tensor", "as_tensor", "asarray")
 
-# A storage that was handed out shares memory with tensors that may have writes pending.
+# A storage that was handed out shares memory with tensors that may have writes pending. What its methods do to memory
+# is done at once, also where PyTorch uses operators for it: a storage may have other memory afterwards.
 _STORAGE = (
-    "data_ptr",
+    "__copy__",
+    "__deepcopy__",
     "__getitem__",
+    "__len__",
+    "__reduce__",
     "__setitem__",
-    "tolist",
+    "_byteswap",
+    "_set_from_file",
+    "_share_cuda_",
+    "_share_fd_cpu_",
+    "_share_filename_cpu_",
+    "_shared_decref",
+    "_shared_incref",
+    "_write_file",
+    "byteswap",
     "clone",
     "copy_",
     "cpu",
+    "cuda",
+    "data_ptr",
     "fill_",
+    "is_pinned",
+    "is_shared",
+    "nbytes",
+    "pin_memory",
+    "resizable",
     "resize_",
-    "byteswap",
-    "_write_file",
-    "_share_fd_cpu_",
-    "_share_filename_cpu_",
+    "share_memory_",
+    "size",
+    "tolist",
+    "type",
 )
+
+# Functions of PyTorch's that read a tensor, whatever module has them under that name.
+_EXPORTS = ("to_dlpack",)
 
 # State around operators that decides what they compute: what is pending runs under the state it was recorded in.
 _STATE = (
@@ -83,6 +116,23 @@ _STATE = (
 _GENERATOR = ("seed",)
 _TORCH_STATE = ("set_num_threads", "set_flush_denormal")
 
+# Where another thread or process comes to see what this one has done, or the other way round.
+_HANDOVERS = (
+    (threading.Thread, ("start", "join")),
+    (threading.Condition, ("notify", "notify_all", "wait", "wait_for")),
+    (threading.Event, ("set", "wait")),
+    (threading.Semaphore, ("acquire", "release")),
+    (threading.Barrier, ("wait",)),
+    (queue.Queue, ("put", "get")),
+    (concurrent.futures.ThreadPoolExecutor, ("submit",)),
+    (concurrent.futures.ProcessPoolExecutor, ("submit",)),
+    (concurrent.futures.Future, ("result", "set_result")),
+    (multiprocessing.process.BaseProcess, ("start", "join")),
+    (multiprocessing.queues.Queue, ("put", "get")),
+    (multiprocessing.queues.SimpleQueue, ("put", "get")),
+    (multiprocessing.connection.Connection, ("send", "send_bytes", "recv", "recv_bytes")),
+)
+
 
 def _tensors(data: Any, depth: int = 0) -> Iterator[torch.Tensor]:
     if isinstance(data, torch.Tensor):
@@ -95,11 +145,40 @@ def _tensors(data: Any, depth: int = 0) -> Iterator[torch.Tensor]:
 
 def _method(name: str, original: Callable) -> Callable:
     door = f"Tensor.{name}"
+    exposes = name in _EXPOSING
 
     @functools.wraps(original)
     def call(self, *args, **kwargs):
-        _C.open_door(self, door)
+        _C.open_door(self, door, exposes)
+        for other in args:
+            if isinstance(other, torch.Tensor):
+                _C.open_door(other, door)
         return original(self, *args, **kwargs)
+
+    return call
+
+
+def _storage_method(name: str, original: Callable) -> Callable:
+    exposes = name == "data_ptr"
+
+    @functools.wraps(original)
+    def call(self, *args, **kwargs):
+        _C.open_storage(self, exposes)
+        for other in args:
+            _C.open_storage(other)
+        if _C.trace_mode() == "deferred":
+            return _C.call_unrecorded(original, self, *args, **kwargs)
+        return original(self, *args, **kwargs)
+
+    return call
+
+
+def _export(name: str, original: Callable) -> Callable:
+    @functools.wraps(original)
+    def call(tensor, *args, **kwargs):
+        if isinstance(tensor, torch.Tensor):
+            _C.open_door(tensor, f"torch.{name}", True)
+        return original(tensor, *args, **kwargs)
 
     return call
 
@@ -177,6 +256,51 @@ def _manual_seed(original: Callable) -> Callable:
 _GENERATOR_STATE = {"get_rng_state": _get_rng_state, "set_rng_state": _set_rng_state, "manual_seed": _manual_seed}
 
 
+def _grad() -> property:
+    """``.grad``, which a capture puts back, and whose new value is one of its graph."""
+    original = torch._C.TensorBase.grad
+
+    def get(self):
+        _C.note_grad_read(self)
+        return original.__get__(self)
+
+    def set_to(self, value):
+        _C.note_grad_set(self)
+        original.__set__(self, value)
+
+    def delete(self):
+        _C.note_grad_set(self)
+        original.__delete__(self)
+
+    return property(get, set_to, delete)
+
+
+def _data() -> property:
+    """``.data``, an alias that a graph makes of the tensor: the capture meets that first."""
+    original = torch._C.TensorBase.data
+
+    def get(self):
+        _C.note_data_read(self)
+        return original.__get__(self)
+
+    return property(get, original.__set__)
+
+
+# Of this thread: has a Function been applied? What it says of tangents is in no graph.
+applied = threading.local()
+
+
+def _apply() -> classmethod:
+    original = vars(torch.autograd.Function)["apply"].__func__
+
+    @functools.wraps(original)
+    def call(cls, *args, **kwargs):
+        applied.any = True
+        return original(cls, *args, **kwargs)
+
+    return classmethod(call)
+
+
 class _Doors:
     """Wraps and unwraps; counts the traces that are on, in all threads."""
 
@@ -201,6 +325,9 @@ class _Doors:
             elif original is not None:
                 self._put(torch.Tensor, name, _method(name, original))
         self._put(torch.Tensor, "__repr__", _repr(torch.Tensor.__repr__))
+        self._put(torch.autograd.Function, "apply", _apply())
+        self._put(torch.Tensor, "grad", _grad())
+        self._put(torch.Tensor, "data", _data())
         for name in _MAKERS:
             self._put(torch, name, _maker(name, getattr(torch, name)))
         for name in _GENERATOR:
@@ -211,17 +338,29 @@ class _Doors:
             wrapped = wrap(getattr(torch, name))
             self._put(torch, name, wrapped)
             self._put(torch.random, name, wrapped)
-        for owner, names in (
-            (torch.UntypedStorage, _STORAGE),
-            (torch._C, _STATE),
-            (torch, _TORCH_STATE),
-            (threading.Thread, ("start", "join")),
-            (queue.Queue, ("put", "get")),
-        ):
+        for name in _STORAGE:
+            original = getattr(torch.UntypedStorage, name, None)
+            if original is not None:
+                self._put(torch.UntypedStorage, name, _storage_method(name, original))
+        self._wrap_exports()
+        for owner, names in ((torch._C, _STATE), (torch, _TORCH_STATE), *_HANDOVERS):
             for name in names:
-                original = getattr(owner, name, None)
+                original = vars(owner).get(name) or getattr(owner, name, None)
                 if original is not None:
                     self._put(owner, name, _flushing(original))
+
+    def _wrap_exports(self) -> None:
+        """Modules that have imported such a function by its name get the wrapped one too."""
+        made = {name: _export(name, getattr(torch._C, f"_{name}")) for name in _EXPORTS}
+        originals = {name: getattr(torch._C, f"_{name}") for name in _EXPORTS}
+        for module in list(sys.modules.values()):
+            names = getattr(module, "__dict__", {}) if isinstance(module, types.ModuleType) else {}
+            for name, original in originals.items():
+                if names.get(name) is original:
+                    self._put(module, name, made[name])
+        for name in ("_to_dlpack", "_to_dlpack_versioned"):
+            if hasattr(torch._C, name):
+                self._put(torch._C, name, _export(name.lstrip("_"), getattr(torch._C, name)))
 
     def __enter__(self) -> None:
         with self._lock:

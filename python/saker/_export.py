@@ -64,8 +64,7 @@ def aot_export_module(
         traced = trace(request)
     _refuse_missing_gradients(traced, request.leaves, names, trace_joint)
     full_spec = pytree.tree_structure(((*state, *args), kwargs))
-    parameters = sum(1 for _ in mod.named_parameters(remove_duplicate=False))
-    return traced.module, _signature(traced, names, parameters, full_spec, loss)
+    return traced.module, _signature(traced, names, len(functional.places("_parameters")), full_spec, loss)
 
 
 def aot_export_joint_simple(

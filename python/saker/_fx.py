@@ -121,6 +121,9 @@ class Builder:
             kind, argument, tensor, _ = source
             if kind == "closed":
                 node = self._attribute(number, tensor)
+            elif kind == "gradient":
+                owner = arguments[argument] if tensor is None else self._attribute(number, tensor)
+                node = self.graph.call_function(getattr, (owner, "grad"))
             elif kind == "flat":
                 node = self.graph.call_function(flat, (arguments[argument],))
             else:

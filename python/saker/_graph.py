@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch.utils import _pytree as pytree
 
 from saker import _C
+from saker._stats import count
 from saker.errors import RunError
 
 
@@ -16,6 +18,10 @@ class Output(NamedTuple):
 
     index: int | None
     constant: Any
+
+
+def _in_dual_level() -> bool:
+    return torch.autograd.forward_ad._current_level >= 0
 
 
 class Graph:
@@ -27,11 +33,13 @@ class Graph:
         inputs: tuple[pytree.TreeSpec, list[int], list[Any]],
         outputs: tuple[pytree.TreeSpec, list[Output]],
         stats: dict[str, int],
+        function: Callable | None = None,
     ) -> None:
         self._program = program
         self._inputs = inputs
         self._outputs = outputs
         self.stats = stats
+        self._function = function  # called where gradients pass code of the user, which no graph has
 
     @property
     def ir(self) -> _C.Graph:
@@ -60,11 +68,15 @@ class Graph:
 
     def functional(self) -> Graph:
         """The same program without writes: what was written is a value, copied into arguments at the end."""
-        return Graph(self._program.functional(), self._inputs, self._outputs, self.stats)
+        return Graph(self._program.functional(), self._inputs, self._outputs, self.stats, self._function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph: results, and everything else that the function would do to its arguments."""
-        returned = self._program.run(self._tensors(args, kwargs))
+        tensors = self._tensors(args, kwargs)
+        if self._function is not None and (self._program.needs_function(tensors) or _in_dual_level()):
+            count("fallbacks")
+            return self._function(*args, **kwargs)
+        returned = self._program.run(tensors)
         spec, outputs = self._outputs
         leaves = [output.constant if output.index is None else returned[output.index] for output in outputs]
         return pytree.tree_unflatten(leaves, spec)

@@ -68,3 +68,12 @@ class AssignmentError(CaptureError, ValueError):
 
 class RunError(RuntimeError):
     """A graph was given what it was not captured for."""
+
+
+class BackendError(RunError, TypeError):
+    """A back end or compiler made something that cannot be used: no callable, or one with other results than the
+    graph's."""
+
+
+class OptionError(ValueError, RuntimeError):
+    """An option that Saker does not know, or a value that it cannot have. The message lists what is known."""

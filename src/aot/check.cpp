@@ -73,17 +73,6 @@ void checkGuards(const Plan& plan, const sym::Assignment& symbols) {
   }
 }
 
-// A symbol stands for sizes from 2 on: smaller ones mean other things in PyTorch.
-void checkRanges(const Plan& plan, const sym::Assignment& symbols) {
-  for (const sym::Symbol& symbol : plan.joint.program->context->symbols().symbols()) {
-    const std::optional<int64_t>& value = symbols.ints[static_cast<size_t>(symbol.node->value)];
-    if (value && !symbol.node->range.contains(*value)) {
-      throw runtime::RunError("the size " + symbol.name + " is " + std::to_string(*value) +
-                              ", the function was compiled for others");
-    }
-  }
-}
-
 }  // namespace
 
 sym::Assignment checkPrimals(const Plan& plan, std::span<const at::Tensor> primals) {
@@ -94,7 +83,9 @@ sym::Assignment checkPrimals(const Plan& plan, std::span<const at::Tensor> prima
     } catch (const std::runtime_error& error) {
       throw runtime::RunError(error.what());
     }
-    checkRanges(plan, symbols);
+    // A symbol stands for sizes from 2 on: smaller ones mean other things in PyTorch.
+    std::string why = runtime::outOfRange(plan.joint.program->context->symbols(), symbols);
+    if (!why.empty()) throw runtime::RunError(why + ": the function was compiled for others");
   }
   PrimalCheck check(plan, symbols);
   for (size_t i = 0; i < primals.size(); ++i) {

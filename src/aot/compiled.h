@@ -10,6 +10,13 @@
 
 namespace saker::aot {
 
+// A write to an argument that the forward graph could do itself.
+struct GraphWrite {
+  size_t primal;
+  size_t result;  // the new contents
+  bool needed;    // the result is also something else
+};
+
 class CompiledFunction {
  public:
   // Cuts the joint graph where there is a backward; our own executor runs both until a back end is set. Throws
@@ -34,6 +41,13 @@ class CompiledFunction {
   // Does a backward need the function itself? It is called on tensors that autograd follows.
   bool needsFunction() const { return !plan_->joint.roots.empty(); }
   void setFunction(Callee function);
+  const ir::Graph& jointGraph() const { return *plan_->joint.program->graph; }
+  // See Plan.
+  void setHalves(size_t saved, Executable forward, Executable backward);
+  // By write: how the graph can do it, where nothing is differentiated; nothing where only the caller can.
+  std::vector<std::optional<GraphWrite>> writesForGraph() const;
+  // From now on the forward that is set does all of them.
+  void leaveWritesToGraph();
   void setExecutables(Executable forward, Executable backward, Maker backwardMaker = nullptr);
 
  private:

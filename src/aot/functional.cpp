@@ -223,7 +223,7 @@ class Functional {
       if (!contents_[i] || joint_.sources[i].caller < behind) continue;
       const at::Tensor& written = joint_.closed[joint_.sources[i].caller - behind];
       for (const at::Tensor& other : joint_.closed) {
-        if (!other.is_same(written) && sameStorage(other, written)) {
+        if (!other.is_same(written) && shareMemory(other, written)) {
           throw NotAheadOfTime("the function writes to memory that it closes over twice");
         }
       }

@@ -30,6 +30,7 @@ void eachPlace(const at::Tensor& tensor, const Function& at) {
   }
 }
 
+// In bytes, from the start of the storage.
 std::pair<int64_t, int64_t> extent(const at::Tensor& tensor) {
   int64_t last = tensor.storage_offset();
   for (int64_t d = 0; d < tensor.dim(); ++d) last += (tensor.size(d) - 1) * tensor.stride(d);
@@ -57,14 +58,12 @@ bool liesApart(const at::Tensor& a, const at::Tensor& b) {
   if (a.numel() == 0 || b.numel() == 0) return true;
   auto [startA, endA] = extent(a);
   auto [startB, endB] = extent(b);
-  return endA <= startB || endB <= startA;
+  // Two storages may begin at different places of one memory.
+  auto apart = sameStorage(a, b) ? 0 : static_cast<int64_t>(aten::bytesOf(b).begin - aten::bytesOf(a).begin);
+  return endA <= startB + apart || endB + apart <= startA;
 }
 
 at::Tensor autogradBase(const at::Tensor& tensor) { return tensor.is_view() ? at::Tensor(tensor._base()) : tensor; }
-
-bool sameStorage(const at::Tensor& a, const at::Tensor& b) {
-  return a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl();
-}
 
 bool refusesWrites(const at::Tensor& tensor) {
   using torch::autograd::CreationMeta;
@@ -84,7 +83,12 @@ SharedArguments findShared(std::span<const at::Tensor> arguments) {
     if (!arguments[i].defined() || !arguments[i].has_storage()) continue;
     for (size_t k = 0; k < i; ++k) {
       if (!arguments[k].defined() || !arguments[k].has_storage() || arguments[k].is_same(arguments[i])) continue;
-      if (!sameStorage(arguments[i], arguments[k]) || !overlap(arguments[i], arguments[k])) continue;
+      if (!shareMemory(arguments[i], arguments[k])) continue;
+      if (!sameStorage(arguments[i], arguments[k])) {
+        if (liesApart(arguments[i], arguments[k])) continue;
+        throw NotAheadOfTime("arguments share memory through several storages");
+      }
+      if (!overlap(arguments[i], arguments[k])) continue;
       size_t mine = found.memories[i], other = found.memories[k];
       for (size_t& memory : found.memories) {
         if (memory == mine) memory = other;

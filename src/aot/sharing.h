@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "aten/memory.h"
 #include "aten/version_counter.h"
 
 namespace saker::aot {
@@ -24,9 +25,10 @@ SharedArguments findShared(std::span<const at::Tensor> arguments);
 // The tensor that autograd sees this one as a view of, or itself.
 at::Tensor autogradBase(const at::Tensor& tensor);
 
-bool sameStorage(const at::Tensor& a, const at::Tensor& b);
+using aten::sameStorage;
+using aten::shareMemory;
 
-// Does one end in memory before the other begins?
+// Of tensors that share memory: does one end in memory before the other begins?
 bool liesApart(const at::Tensor& a, const at::Tensor& b);
 
 using aten::sharesVersion;

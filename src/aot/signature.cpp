@@ -7,9 +7,11 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
+#include <torch/csrc/autograd/forward_grad.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <array>
 
 #include "aot/sharing.h"
 #include "capture/trace.h"
@@ -18,20 +20,27 @@ namespace saker::aot {
 
 namespace {
 
-// Pairs of different arguments on one storage.
+// Pairs of different arguments that share memory.
 std::vector<std::pair<size_t, size_t>> sharing(std::span<const at::Tensor> arguments) {
   std::vector<std::pair<size_t, size_t>> pairs;
-  if (arguments.size() <= 8) {
+  constexpr size_t kFew = 8;
+  if (arguments.size() <= kFew) {
+    std::array<aten::Bytes, kFew> bytes;
     for (size_t i = 0; i < arguments.size(); ++i) {
-      for (size_t k = 0; k < i && arguments[i].defined(); ++k) {
-        if (arguments[k].defined() && sameStorage(arguments[i], arguments[k])) pairs.emplace_back(k, i);
+      if (!arguments[i].defined()) continue;
+      bytes[i] = aten::bytesOf(arguments[i]);
+      for (size_t k = 0; k < i; ++k) {
+        if (!arguments[k].defined()) continue;
+        bool overlap = bytes[k].begin < bytes[i].end && bytes[i].begin < bytes[k].end;
+        if (overlap || sameStorage(arguments[i], arguments[k])) pairs.emplace_back(k, i);
       }
     }
     return pairs;
   }
-  std::vector<std::pair<const c10::StorageImpl*, size_t>> order;
+  std::vector<uint32_t> first = aten::sharedMemory(arguments);
+  std::vector<std::pair<uint32_t, size_t>> order;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].defined()) order.emplace_back(arguments[i].storage().unsafeGetStorageImpl(), i);
+    if (arguments[i].defined()) order.emplace_back(first[i], i);
   }
   std::sort(order.begin(), order.end());
   for (size_t i = 1; i < order.size(); ++i) {
@@ -76,7 +85,7 @@ Signature signatureOf(std::span<const at::Tensor> arguments) {
     how |= static_cast<uint64_t>(a.is_same(autogradBase(b))) << 3 | static_cast<uint64_t>(b.is_same(autogradBase(a)))
                                                                         << 4;
     bool apart = liesApart(a, b);
-    how |= static_cast<uint64_t>(apart) << 5;
+    how |= static_cast<uint64_t>(apart) << 5 | static_cast<uint64_t>(!sameStorage(a, b)) << 6;
     // Where they lie decides whether they overlap.
     for (const at::Tensor* tensor : {&a, &b}) {
       if (apart) break;
@@ -93,6 +102,8 @@ Signature signatureOf(std::span<const at::Tensor> arguments) {
 bool belongsToEager(std::span<const at::Tensor> arguments) {
   if (torch::autograd::AnomalyMode::is_enabled() || tracing::current()) return true;
   if (c10::impl::TorchDispatchModeTLS::stack_len() > 0) return true;
+  // Tangents of dual numbers travel with arguments and with what the function closes over.
+  if (torch::autograd::ForwardADLevel::try_get_by_idx(0)) return true;
   constexpr c10::DispatchKeySet transforms{c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
                                            c10::DispatchKey::FuncTorchDynamicLayerBackMode};
   if (c10::impl::tls_local_dispatch_key_set().included_.has_any(transforms)) return true;

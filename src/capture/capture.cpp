@@ -1,16 +1,21 @@
 #include "capture/capture.h"
 
+#include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "aten/autograd_node.h"
 #include "aten/convert.h"
 #include "aten/enums.h"
+#include "aten/memory.h"
 #include "aten/version_counter.h"
 #include "capture/undo.h"
+#include "capture/user_code.h"
+#include "runtime/shown.h"
 
 namespace saker::tracing {
 
@@ -77,8 +82,11 @@ std::optional<ir::Dims> denseStrides(const at::Tensor& example, std::span<const 
 Capture::Capture(Host host, std::span<const at::Tensor> arguments, std::span<const DynamicSize> dynamic,
                  std::span<const size_t> memories)
     : trace_(std::make_shared<Trace>(Mode::Capture, host)), program_(std::make_unique<runtime::Program>()) {
+  // What the program finds is there: a block around the capture runs what is pending.
+  if (Trace* outer = current(); outer && outer->mode() == Mode::Deferred) outer->flush();
   program_->context = trace_->context();
   program_->arguments = arguments.size();
+  program_->gradAround = c10::GradMode::is_enabled();
   wrapped_.resize(arguments.size());
   try {
     wrap(arguments, dynamic, memories);
@@ -97,6 +105,7 @@ void Capture::leave() {
   trace_->undo().restore();
   trace_->abandon({ops::Reason::Unsupported, kEnded});
   wrapped_.clear();
+  gradients_.clear();
   trace_.reset();
 }
 
@@ -127,6 +136,7 @@ void Capture::wrap(std::span<const at::Tensor> arguments, std::span<const Dynami
   std::unordered_map<const c10::TensorImpl*, size_t> seen;
   program_->sameAs.resize(arguments.size());
   std::vector<uintptr_t> order;
+  if (memories.empty()) noteStorages(arguments);
   for (size_t i = 0; i < arguments.size(); ++i) {
     program_->sameAs[i] = i;
     if (!arguments[i].defined()) continue;
@@ -153,6 +163,14 @@ void Capture::wrap(std::span<const at::Tensor> arguments, std::span<const Dynami
     } else if (wrapped_[i].defined() && arguments[i].requires_grad()) {
       giveHistory(wrapped_[i], arguments[i].is_leaf());
     }
+  }
+}
+
+// Those that are on one storage are views of one parameter; those that share memory otherwise are parameters of their own.
+void Capture::noteStorages(std::span<const at::Tensor> arguments) {
+  std::vector<uint32_t> first = aten::sharedMemory(arguments);
+  for (size_t i = 0; i < first.size(); ++i) {
+    if (first[i] != i && !aten::sameStorage(arguments[i], arguments[first[i]])) program_->memories = first;
   }
 }
 
@@ -247,21 +265,113 @@ at::Tensor Capture::addArgument(const ir::TensorType* type) {
   return wrapped_.back();
 }
 
-void Capture::collectGradients(std::vector<ir::Arg>& returned) {
-  auto collect = [&](size_t parameter, const at::Tensor& before, const at::Tensor& after) {
-    if (after.is_same(before) || !after.defined()) return;
-    program_->gradients.push_back({parameter, before.defined()});
-    returned.push_back(ir::Arg::value(trace_->valueOf(after)));
-  };
-  for (size_t i = 0; i < sources_.size(); ++i) {
-    if (!sources_[i] || sources_[i]->kind != runtime::Source::Kind::Argument) continue;
-    const at::Tensor& standIn = wrapped_[sources_[i]->argument];
-    if (standIn.is_leaf()) collect(i, {}, standIn.grad());
-  }
-  for (const Undo::Leaf& leaf : trace_->undo().leaves()) {
-    for (const Input& input : trace_->inputs()) {
-      if (input.tensor.is_same(leaf.tensor)) collect(input.value->index(), leaf.grad, leaf.tensor.grad());
+void Capture::takeGradients(std::span<const at::Tensor> arguments) {
+  ir::Graph& graph = trace_->graph();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const at::Tensor& standIn = wrapped_[i];
+    if (program_->sameAs[i] != i || !standIn.defined() || !standIn.requires_grad() || !standIn.is_leaf()) continue;
+    const at::Tensor gradient = arguments[i].grad();
+    if (gradient.defined() && gradient.layout() == c10::kStrided && gradient.has_storage() &&
+        !gradient.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) {
+      // Of sizes that change, only those of the argument are known.
+      const ir::TensorType* type = trace_->valueOf(standIn)->tensor();
+      bool alike = gradient.sizes() == arguments[i].sizes() && gradient.strides() == arguments[i].strides() &&
+                   gradient.scalar_type() == arguments[i].scalar_type() &&
+                   gradient.storage_offset() == 0 && arguments[i].storage_offset() == 0;
+      if (!alike && type->symbolic) continue;
+      if (!alike) type = argumentType(i, gradient, {});
+      ir::Value* parameter = graph.addParameter(graph.top(), type);
+      addSource(parameter, {runtime::Source::Kind::Gradient, i, {}, false});
+      gradients_.emplace_back(parameter->index(), trace_->makeTensor(parameter, nullptr));
+      standIn.mutable_grad() = gradients_.back().second;
     }
+    trace_->undo().noteLeaf(standIn);
+  }
+}
+
+void Capture::expectCleared(const at::Tensor& tensor) {
+  aten::RunForReal real;
+  trace_->undo().expectCleared(tensor);
+}
+
+namespace {
+
+// Where leaves, and what they have as .grad, are in the graph.
+class Places {
+ public:
+  explicit Places(Trace& trace) : trace_(trace) {
+    for (const Input& input : trace.inputs()) inputs_.emplace(input.tensor.unsafeGetTensorImpl(), input.value);
+  }
+  void addArgument(const at::Tensor& standIn, size_t parameter) {
+    arguments_.emplace(standIn.unsafeGetTensorImpl(), parameter);
+  }
+  void addReturned(const ir::Arg& arg) {
+    if (arg.isValue()) returned_.insert(arg.toValue());
+  }
+
+  std::optional<size_t> parameterOf(const at::Tensor& leaf) {
+    auto argument = arguments_.find(leaf.unsafeGetTensorImpl());
+    if (argument != arguments_.end()) return argument->second;
+    if (traceStorage(*leaf.unsafeGetTensorImpl())) return std::nullopt;  // made by the program, and gone with it
+    ir::Value* value = trace_.valueOf(leaf);
+    return value->isParameter() ? std::optional<size_t>(value->index()) : std::nullopt;
+  }
+  // Has an operator seen it, or is it a result?
+  bool isRead(const at::Tensor& gradient) const {
+    auto input = inputs_.find(gradient.unsafeGetTensorImpl());
+    const TraceTensor* own = traceTensor(*gradient.unsafeGetTensorImpl());
+    const ir::Value* value = own ? own->value() : input != inputs_.end() ? input->second : nullptr;
+    return value && (value->hasUses() || returned_.contains(value));
+  }
+
+ private:
+  Trace& trace_;
+  std::unordered_map<const c10::TensorImpl*, const ir::Value*> inputs_;
+  std::unordered_map<const c10::TensorImpl*, size_t> arguments_;
+  std::unordered_set<const ir::Value*> returned_;
+};
+
+}  // namespace
+
+void Capture::collectGradients(std::vector<ir::Arg>& returned) {
+  using Before = runtime::Program::Gradient::Before;
+  Places places(*trace_);
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    bool argument = sources_[i] && sources_[i]->kind == runtime::Source::Kind::Argument;
+    if (argument) places.addArgument(wrapped_[sources_[i]->argument], i);
+  }
+  for (const ir::Arg& arg : returned) places.addReturned(arg);
+  const std::vector<Undo::Leaf> leaves = trace_->undo().leaves();
+  for (const Undo::Leaf& leaf : leaves) {
+    const at::Tensor before = leaf.found, after = leaf.tensor.grad();
+    bool same = after.is_same(before);
+    bool read = before.defined() && places.isRead(before);
+    if (leaf.saidCleared && read) {
+      trace_->raise({ops::Reason::BadArgument,
+                     "the function uses the .grad that a tensor has, which it was said to clear before"});
+    }
+    if (same && (after.defined() || !leaf.set)) continue;
+    std::optional<size_t> parameter = places.parameterOf(leaf.tensor);
+    if (!parameter) continue;
+    bool any = leaf.setFirst || (before.defined() && !same && !read);
+    program_->gradients.push_back({*parameter, any ? Before::Any : before.defined() ? Before::Some : Before::None});
+    returned.push_back(after.defined() ? ir::Arg::value(trace_->valueOf(after)) : ir::Arg::none());
+  }
+}
+
+// Where the tensors come from that the program found elsewhere. The .grad of a tensor is what that has when it runs.
+void Capture::noteInputs() {
+  std::unordered_map<const c10::TensorImpl*, const at::Tensor*> owners;
+  for (const Undo::Leaf& leaf : trace_->undo().leaves()) {
+    if (leaf.grad.defined()) owners.emplace(leaf.grad.unsafeGetTensorImpl(), &leaf.tensor);
+  }
+  for (const Input& input : trace_->inputs()) {
+    using Kind = runtime::Source::Kind;
+    auto owner = owners.find(input.tensor.unsafeGetTensorImpl());
+    program_->sources[input.value->index()] = owner == owners.end()
+                                                  ? runtime::Source{Kind::Closed, 0, input.tensor, input.literal}
+                                                  : runtime::Source{Kind::Gradient, 0, *owner->second, false};
+    program_->closedWrites[input.value->index()] = trace_->undo().writesTo(input.tensor);
   }
 }
 
@@ -272,6 +382,7 @@ void Capture::noteUserWrites() {
       std::vector<size_t>& parameters = noted.parameters.emplace_back();
       for (size_t i = 0; i < program_->sources.size(); ++i) {
         const runtime::Source& source = program_->sources[i];
+        if (source.kind == runtime::Source::Kind::Gradient) continue;
         bool closed = source.kind == runtime::Source::Kind::Closed;
         const at::Tensor& tensor = closed ? source.tensor : wrapped_[source.argument];
         if (aten::sharesVersion(target, tensor)) parameters.push_back(i);
@@ -285,17 +396,21 @@ std::unique_ptr<runtime::Program> Capture::finish(std::span<const c10::IValue> o
   auto held = trace_->lock();
   runtime::Program& program = *program_;
   std::vector<ir::Arg> returned;
+  std::vector<torch::autograd::Edge> roots;
   for (const c10::IValue& output : outputs) {
     returned.push_back(outputArg(*trace_, output));
     bool grad = output.isTensor() && output.toTensor().defined() && output.toTensor().requires_grad();
     program.resultRequiresGrad.push_back(grad);
     program.differentiable |= grad;
+    if (grad) roots.push_back(torch::autograd::impl::gradient_edge(output.toTensor()));
   }
   program.results = outputs.size();
+  program.userGradients = reachesRecordedUserCode(roots);
   collectGradients(returned);
   for (const at::Tensor& argument : wrapped_) {
     bool counted = argument.defined() && !argument.is_inference();
     program.argumentWrites.push_back(counted ? static_cast<uint32_t>(argument._version()) : 0);
+    program.differentiable |= program.argumentWrites.back() != 0 && argument.requires_grad();
   }
   size_t parameters = trace_->graph().top()->parameters().size();
   program.closedWrites.resize(parameters);
@@ -303,15 +418,20 @@ std::unique_ptr<runtime::Program> Capture::finish(std::span<const c10::IValue> o
   for (size_t i = 0; i < sources_.size(); ++i) {
     if (sources_[i]) program.sources[i] = *sources_[i];
   }
-  for (const Input& input : trace_->inputs()) {
-    program.sources[input.value->index()] = {runtime::Source::Kind::Closed, 0, input.tensor, input.literal};
-    program.closedWrites[input.value->index()] = trace_->undo().writesTo(input.tensor);
+  for (const auto& [parameter, standIn] : gradients_) {
+    program.closedWrites[parameter] = static_cast<uint32_t>(standIn._version());
   }
+  noteInputs();
   noteUserWrites();
   trace_->graph().appendReturn(trace_->graph().top(), returned);
   program.objects = trace_->kept();
   program.gradModes = trace_->gradModes();
+  program.ownVersions = trace_->ownVersions();
   program.graph = trace_->takeGraph();
+  // Arguments that share memory are views of one that the caller does not have.
+  bool flat = std::any_of(program.sources.begin(), program.sources.end(),
+                          [](const runtime::Source& source) { return source.kind == runtime::Source::Kind::Flat; });
+  if (!flat) program.shown = runtime::shownNodes(*program.graph);
   std::unique_ptr<runtime::Program> done = std::move(program_);
   leave();
   return done;

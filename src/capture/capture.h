@@ -37,6 +37,10 @@ class Capture {
   // What stands for the arguments.
   const std::vector<at::Tensor>& arguments() const { return wrapped_; }
   Trace& trace() { return *trace_; }
+  // From here on the program finds the .grad that its arguments have. Otherwise they are without.
+  void takeGradients(std::span<const at::Tensor> arguments);
+  // The program is said to clear the .grad of this tensor, or of what stands for it, before it uses it.
+  void expectCleared(const at::Tensor& tensor);
   // One more parameter of the graph, as an argument after those there are, and what stands for it.
   at::Tensor addArgument(const ir::TensorType* type);
   // Ends the capture. Outputs are tensors, numbers of ours, or constants.
@@ -51,9 +55,11 @@ class Capture {
   void checkArgument(size_t index, const at::Tensor& argument, std::span<const DynamicSize> dynamic) const;
   const ir::TensorType* argumentType(size_t index, const at::Tensor& argument, std::span<const DynamicSize> dynamic);
   sym::Int dynamicSize(const DynamicSize& dynamic, int64_t example);
+  void noteStorages(std::span<const at::Tensor> arguments);
   void addSource(const ir::Value* parameter, runtime::Source source);
   void noteUserWrites();
   void collectGradients(std::vector<ir::Arg>& returned);
+  void noteInputs();
   void leave();
 
   std::shared_ptr<Trace> trace_;
@@ -61,6 +67,7 @@ class Capture {
   std::unique_ptr<runtime::Program> program_;
   std::vector<at::Tensor> wrapped_;
   std::vector<std::optional<runtime::Source>> sources_;  // by parameter: those that are arguments
+  std::vector<std::pair<size_t, at::Tensor>> gradients_;  // .grad of arguments: their parameters, what stands for them
 };
 
 // The functional form of a program; throws std::runtime_error with the reason where there is none.

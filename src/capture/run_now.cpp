@@ -94,6 +94,12 @@ bool allOfSubclasses(const Call& call) {
   return any && all;
 }
 
+bool anyExposed(const Trace& trace, const Call& call) {
+  bool any = false;
+  eachTensor(call.values, [&](const at::Tensor& tensor) { any |= trace.isExposed(tensor); });
+  return any;
+}
+
 bool allPlain(const Call& call) {
   bool plain = true;
   eachTensor(call.values, [&](const at::Tensor& tensor) { plain &= isPlain(tensor); });
@@ -245,7 +251,7 @@ bool cannotWait(const Trace& trace, const Call& call, const Entry* entry) {
   if (trace.mode() == Mode::Capture) return entry && entry->op->isRandom() && trace.generatorSet();
   if (!entry || entry->op->isRandom() || allOnMeta(call)) return true;
   if (entry->op->qualified == "aten::lift_fresh" || entry->op->has(ops::kHostResult)) return true;
-  if (isHostTable(call, *entry)) return true;
+  if (isHostTable(call, *entry) || anyExposed(trace, call)) return true;
   bool decides = entry->op->has(ops::kFailsOnData) || isHostScalar(call);
   return decides && isIndependent(trace, call, entry);
 }

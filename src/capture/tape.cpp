@@ -13,6 +13,7 @@
 #include "aten/trace_key.h"
 #include "capture/user_write.h"
 #include "ops/operator.h"
+#include "runtime/shown.h"
 #include "support/check.h"
 
 namespace saker::tracing {
@@ -119,7 +120,8 @@ Tape::Tape(Host host)
       context_(std::make_shared<ir::Context>(ops::lookup)),
       graph_(std::make_unique<ir::Graph>(context_)),
       inference_(host.hooks),
-      wasInference_(c10::InferenceMode::is_enabled()) {}
+      wasInference_(c10::InferenceMode::is_enabled()),
+      hadGrad_(c10::GradMode::is_enabled()) {}
 
 Tape::~Tape() = default;
 
@@ -202,15 +204,16 @@ void Tape::sharesData(const at::Tensor& alias, const at::Tensor& tensor) {
   const ir::Type* results[] = {type};
   ir::Node* node = graph_->append(graph_->top(), ops::find("aten::detach"), args, results);
   if (gradModes_.size() <= node->id()) gradModes_.resize(2 * node->id() + 64);
+  ownVersions_.resize(node->id() + 1);
+  ownVersions_[node->id()] = true;
   know(alias, node->result());
   aliases_[alias.unsafeGetTensorImpl()] = tensor;
 }
 
-// A write through `.data` is not counted in the tensor's version; one through the recorded view would be. That of an
-// input can be put right after the run. True: that of another cannot.
-bool Tape::writesAlias(const Call& call, const aten::Inference::Entry* entry) {
-  if (aliases_.empty() || !entry || !entry->op->writes) return false;
-  bool found = false;
+// A write through `.data` is not counted in the tensor's version. Run as recorded, it is not either; whatever else runs
+// the program has to know.
+void Tape::noteHiddenWrites(const Call& call, const aten::Inference::Entry* entry) {
+  if (aliases_.empty() || !entry || !entry->op->writes) return;
   for (size_t i = 0; i < call.values.size(); ++i) {
     if (!(entry->op->writes >> i & 1)) continue;
     eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& tensor) {
@@ -218,12 +221,10 @@ bool Tape::writesAlias(const Call& call, const aten::Inference::Entry* entry) {
         auto known = known_.find(alias);
         c10::intrusive_ptr<c10::TensorImpl> impl = known == known_.end() ? nullptr : known->second.impl.lock();
         if (!impl || !impl->has_storage() || !impl->unsafe_storage().is_alias_of(tensor.storage())) continue;
-        found |= !valueOf(source)->isParameter();
         unseen_.push_back(source);
       }
     });
   }
-  return found;
 }
 
 // The number in a tensor that was written in the program is a constant of it.
@@ -301,9 +302,8 @@ static bool onlyWrites(const Call& call, const aten::Inference::Entry* entry) {
 
 bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
   constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
-  if (writesAlias(call, entry)) {
-    spoil("a write goes through .data", nameOf(call.op));
-  } else if (!gradients_ && torch::autograd::get_current_node()) {
+  noteHiddenWrites(call, entry);
+  if (!gradients_ && torch::autograd::get_current_node()) {
     spoil("gradients are computed inside of the function", nameOf(call.op));
   } else if (entry ? (entry->op->traits & never) != 0 && !setsMemory(call) : dependsOnData(call.op)) {
     spoil("its result or its size depends on data", nameOf(call.op));
@@ -505,11 +505,16 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
     program->sameAs.push_back(program->arguments++);
     int64_t now = input.tensor.is_inference() ? 0 : input.tensor._version();
     program->argumentWrites.push_back(static_cast<uint32_t>(now - input.version));
+    // What is written gets a history, whether it is returned or not.
+    program->differentiable |= now != input.version && input.tensor.requires_grad();
   }
   graph_->appendReturn(graph_->top(), returned);
   program->objects = std::move(kept_);
   program->gradModes = std::move(gradModes_);
   program->inferenceModes = std::move(inferenceModes_);
+  program->gradAround = hadGrad_;
+  program->ownVersions = std::move(ownVersions_);
+  program->shown = runtime::shownNodes(*graph_);
   program->graph = std::move(graph_);
   return program;
 }

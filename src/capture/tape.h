@@ -88,7 +88,7 @@ class Tape {
 
   // `alias` is `tensor.data`: another tensor over its memory, which no operator made.
   void sharesData(const at::Tensor& alias, const at::Tensor& tensor);
-  // Inputs that were written through `.data`, which their versions do not show; the recorded writes would.
+  // What was written through `.data`, which its version does not show.
   const std::vector<at::Tensor>& unseenWrites() const { return unseen_; }
 
   // The program takes gradients itself, without putting them into .grad: what that asks for is written down as well.
@@ -128,7 +128,7 @@ class Tape {
   ir::Value* valueOf(const at::Tensor& tensor);
   // The value that another tensor over the same memory, of the same geometry, has: autograd keeps such ones.
   ir::Value* valueSaved(const at::Tensor& tensor);
-  bool writesAlias(const Call& call, const aten::Inference::Entry* entry);
+  void noteHiddenWrites(const Call& call, const aten::Inference::Entry* entry);
   bool isWrapper(const at::Tensor& tensor) const;
   void perform(const Call& call, const aten::Inference::Entry* entry, void (*run)(Tape& tape, const Call& call));
   bool readsLiteral(const Call& call) const;
@@ -158,8 +158,8 @@ class Tape {
   std::unordered_map<const c10::TensorImpl*, at::Tensor> aliases_;  // made by sharesData: what they share memory with
   std::vector<at::Tensor> unseen_;
   std::vector<c10::IValue> kept_;
-  std::vector<bool> gradModes_, inferenceModes_;
-  bool wasInference_;  // around the call
+  std::vector<bool> gradModes_, inferenceModes_, ownVersions_;
+  bool wasInference_, hadGrad_;  // around the call
   struct Expected {
     at::Scalar number;
     at::Tensor source;

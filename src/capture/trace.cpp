@@ -8,6 +8,7 @@
 #include "aten/convert.h"
 #include "aten/enums.h"
 #include "aten/sym_node.h"
+#include "aten/version_counter.h"
 #include "capture/errors.h"
 #include "capture/undo.h"
 #include "ops/operator.h"
@@ -61,6 +62,13 @@ c10::SymInt storageBytes(const aten::SharedContext& context, const ir::TensorTyp
     extent += (type.size(i).constant() - 1) * type.stride(i).constant();
   }
   return (extent + type.offset.constant()) * static_cast<int64_t>(itemSize);
+}
+
+// Is it all the same to the program which of the two, of one geometry over one memory, is used?
+bool isAsGood(const at::Tensor& a, const at::Tensor& b) {
+  if (a.is_same(b)) return true;
+  if (a.requires_grad() || b.requires_grad()) return false;
+  return a.is_inference() ? b.is_inference() : aten::sharesVersion(a, b);
 }
 
 const aten::SymNode* noWrapper(const c10::SymNodeImpl&) { return nullptr; }
@@ -142,6 +150,10 @@ ir::Value* Trace::valueOf(const at::Tensor& tensor) {
   if (storage && !storage->root()) return inputFor(tensor);
   TraceTensor* own = traceTensor(impl);
   if (own && own->value() && own->trace().get() == this && hasGeometry(impl, *own->value()->tensor())) {
+    if (own->hidesWrites() && mode_ == Mode::Capture && !mayBeEager_) {
+      own->setValue(detached(own->value(), true));
+      own->setHidesWrites(false);
+    }
     return own->value();
   }
   return storage ? viewOfStorage(tensor, storage->root()) : inputFor(tensor);
@@ -170,15 +182,37 @@ ir::Value* Trace::viewOfStorage(const at::Tensor& tensor, ir::Value* root) {
 
 ir::Value* Trace::inputFor(const at::Tensor& tensor) {
   const ir::TensorType* type = typeOf(tensor);
-  std::vector<ir::Value*>& known = inputsOf_[tensor.storage().unsafeGetStorageImpl()];
-  for (ir::Value* value : known) {
-    if (value->type() == type) return value;
+  const at::Tensor met = mode_ == Mode::Capture ? tensor : at::Tensor();
+  std::vector<Met>& known = inputsOf_[tensor.storage().unsafeGetStorageImpl()];
+  const Met* alike = nullptr;
+  for (const Met& each : known) {
+    if (each.value->type() != type) continue;
+    if (mode_ != Mode::Capture || isAsGood(each.tensor, tensor)) return each.value;
+    if (!alike || each.tensor.requires_grad()) alike = &each;
+  }
+  // Gradients, and counts of writes, are not those of the tensor that was met before: this is its .data or .detach().
+  if (alike && !tensor.requires_grad()) {
+    ir::Value* value = detached(alike->value, !aten::sharesVersion(alike->tensor, tensor));
+    inputsOf_[tensor.storage().unsafeGetStorageImpl()].push_back({value, met});
+    return value;
   }
   ir::Value* value = graph_->addParameter(graph_->top(), type);
-  known.push_back(value);
-  inputs_.push_back({value, tensor.storage(), mode_ == Mode::Capture ? tensor : at::Tensor(), false});
+  known.push_back({value, met});
+  inputs_.push_back({value, tensor.storage(), met, false});
+  inputMemory_.add(*tensor.storage().unsafeGetStorageImpl());
   if (mode_ == Mode::Capture) undo_->noteLeaf(tensor);
   return value;
+}
+
+ir::Value* Trace::detached(ir::Value* value, bool ownVersion) {
+  static const ops::Operator* detach = ops::find("aten::detach");
+  const ir::Arg args[] = {ir::Arg::value(value)};
+  const ir::Type* results[] = {value->type()};
+  ir::Node* node = graph_->append(graph_->top(), detach, args, results, whereAmI());
+  if (gradModes_.size() <= node->id()) gradModes_.resize(2 * node->id() + 64);
+  if (ownVersions_.size() <= node->id()) ownVersions_.resize(node->id() + 1);
+  ownVersions_[node->id()] = ownVersion;
+  return node->result();
 }
 
 bool Trace::isPending(const at::Tensor& tensor) const {
@@ -186,6 +220,15 @@ bool Trace::isPending(const at::Tensor& tensor) const {
   if (!impl.has_storage()) return false;
   if (TraceStorage* storage = pendingStorage(impl)) return storage->trace().get() == this;
   return hasPendingWrite(impl.unsafe_storage().unsafeGetStorageImpl());
+}
+
+// PyTorch makes a storage that an array of NumPy sees, that other processes see or that is not its own one of a fixed
+// length.
+bool Trace::isExposed(const at::Tensor& tensor) const {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  if (!impl.has_storage() || pendingStorage(impl)) return false;
+  const c10::StorageImpl& storage = *impl.unsafe_storage().unsafeGetStorageImpl();
+  return (!storage.resizable() && storage.device().is_cpu()) || exposed_.overlaps(storage);
 }
 
 at::Tensor Trace::makeTensor(ir::Value* value, const c10::Storage* base) {
@@ -232,6 +275,7 @@ void Trace::noteWrite(const at::Tensor& tensor, uint32_t counted) {
   if (!tensor.has_storage()) return;
   if (TraceStorage* storage = pendingStorage(*tensor.unsafeGetTensorImpl())) return storage->noteWrite();
   written_[tensor.storage().unsafeGetStorageImpl()] = true;
+  writtenMemory_.add(*tensor.storage().unsafeGetStorageImpl());
   if (mode_ == Mode::Capture) undo_->noteWrite(tensor, counted);
 }
 
@@ -257,8 +301,11 @@ void Trace::reset(bool dropKeys) {
   inputs_.clear();
   inputsOf_.clear();
   written_.clear();
+  writtenMemory_.clear();
+  inputMemory_.clear();
   kept_.clear();
   gradModes_.clear();
+  ownVersions_.clear();
   sequences_.clear();
   lastLocation_ = nullptr;
   storages_.clear();

@@ -15,6 +15,7 @@
 
 #include "aten/infer.h"
 #include "capture/host.h"
+#include "capture/memory_set.h"
 #include "capture/trace_tensor.h"
 #include "capture/user_write.h"
 #include "ir/graph.h"
@@ -83,9 +84,17 @@ class Trace : public std::enable_shared_from_this<Trace> {
   bool mayBeEager() const { return mayBeEager_; }
   void noteOnlyEager(const std::string& why) { onlyEager_ = onlyEager_.empty() ? why : onlyEager_; }
   const std::string& onlyEager() const { return onlyEager_; }
-  // Does a pending operator write to this storage? Does one read it as an input?
-  bool hasPendingWrite(const c10::StorageImpl* storage) const { return written_.count(storage) != 0; }
-  bool isInput(const c10::StorageImpl* storage) const { return inputsOf_.count(storage) != 0; }
+  // Does a pending operator write to the memory of this storage? Does one read it as an input? The storage has data.
+  bool hasPendingWrite(const c10::StorageImpl* storage) const {
+    return written_.count(storage) != 0 || writtenMemory_.overlaps(*storage);
+  }
+  bool isInput(const c10::StorageImpl* storage) const {
+    return inputsOf_.count(storage) != 0 || inputMemory_.overlaps(*storage);
+  }
+  // Something outside of PyTorch may read or write this memory from now on, at any time.
+  void expose(const c10::StorageImpl& storage) { exposed_.add(storage); }
+  // May something outside of PyTorch read or write the memory of this tensor?
+  bool isExposed(const at::Tensor& tensor) const;
   // Is data of this tensor still to come?
   bool isPending(const at::Tensor& tensor) const;
 
@@ -114,6 +123,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   bool generatorSet() const { return generatorSet_; }
   // Per node, whether autograd was on when it was recorded: some kernels ask.
   std::vector<bool>& gradModes() { return gradModes_; }
+  // Per node, whether it is a detach that stands for `.data`.
+  const std::vector<bool>& ownVersions() const { return ownVersions_; }
   Undo& undo() { return *undo_; }
   // Called with each tensor that an operator of a backward is given.
   void observeReads(std::function<void(const at::Tensor& read)> observer) { readObserver_ = std::move(observer); }
@@ -126,6 +137,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   friend class TraceStorage;
   friend class TraceTensor;
   ir::Value* inputFor(const at::Tensor& tensor);
+  // What `tensor` is, over the memory of `value`: a detach of it.
+  ir::Value* detached(ir::Value* value, bool ownVersion);
   ir::Value* viewOfStorage(const at::Tensor& tensor, ir::Value* root);
   const ir::TensorType* typeOf(const at::Tensor& tensor);
   void settleTensors(bool dropKeys);
@@ -139,11 +152,15 @@ class Trace : public std::enable_shared_from_this<Trace> {
   aten::Inference inference_;
   Arena scratch_;
   std::vector<Input> inputs_;
-  std::unordered_map<const c10::StorageImpl*, std::vector<ir::Value*>> inputsOf_;
+  struct Met {
+    ir::Value* value;
+    at::Tensor tensor;  // in Mode::Capture
+  };
+  std::unordered_map<const c10::StorageImpl*, std::vector<Met>> inputsOf_;
   std::unordered_map<const c10::StorageImpl*, bool> written_;
   std::vector<Filled> storages_;
   std::vector<c10::IValue> kept_;
-  std::vector<bool> gradModes_;
+  std::vector<bool> gradModes_, ownVersions_;
   std::unordered_map<uint64_t, const ir::Location*> sequences_;
   const ir::Location* lastLocation_ = nullptr;
   bool generatorSet_ = false;
@@ -156,6 +173,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::mutex listLock_;  // of living_: tensors die on any thread
   std::recursive_mutex lock_;
   TraceStats stats_;
+  // Of storages with data: what pending operators write and read, and what others may see at any time.
+  MemorySet writtenMemory_, inputMemory_, exposed_;
 };
 
 // The trace of this thread, or nullptr.

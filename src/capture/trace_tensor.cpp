@@ -144,7 +144,10 @@ c10::intrusive_ptr<c10::TensorImpl> TraceTensor::shallow_copy_and_detach(const c
 
 c10::intrusive_ptr<c10::TensorImpl> TraceTensor::shallow_copy_and_detach(c10::VariableVersion&& version,
                                                                          bool allowChange) const {
-  return copy(std::move(version), allowChange);
+  // A counter of its own, which is how PyTorch makes `.data`.
+  c10::intrusive_ptr<c10::TensorImpl> made = copy(std::move(version), allowChange);
+  if (TraceTensor* alias = traceTensor(*made)) alias->setHidesWrites(true);
+  return made;
 }
 
 void TraceTensor::shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& from) {

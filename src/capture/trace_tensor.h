@@ -73,6 +73,9 @@ class TraceTensor final : public c10::TensorImpl {
 
   ir::Value* value() const { return value_; }
   void setValue(ir::Value* value) { value_ = value; }
+  // Is it `.data` of the tensor that its value is of? Writes to it are not counted there.
+  bool hidesWrites() const { return hidesWrites_; }
+  void setHidesWrites(bool hides) { hidesWrites_ = hides; }
   const std::shared_ptr<Trace>& trace() const { return trace_; }
 
   c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(const c10::VariableVersion& version,
@@ -99,6 +102,7 @@ class TraceTensor final : public c10::TensorImpl {
 
   std::shared_ptr<Trace> trace_;  // nullptr: nothing pending
   ir::Value* value_;
+  bool hidesWrites_ = false;
   mutable std::unique_ptr<std::vector<int64_t>> sizes_, strides_;  // of symbols, as numbers
   TraceTensor* next_ = nullptr;                                    // the trace's list of living tensors
   TraceTensor* previous_ = nullptr;

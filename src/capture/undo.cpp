@@ -1,5 +1,8 @@
 #include "capture/undo.h"
 
+#include <ATen/ops/expand.h>
+#include <ATen/ops/zeros.h>
+
 namespace saker::tracing {
 
 void Undo::noteWrite(const at::Tensor& tensor, uint32_t counted) {
@@ -15,8 +18,27 @@ void Undo::noteWrite(const at::Tensor& tensor, uint32_t counted) {
 
 void Undo::noteLeaf(const at::Tensor& tensor) {
   if (!tensor.requires_grad() || !tensor.is_leaf()) return;
-  if (!seenLeaf_.emplace(tensor.unsafeGetTensorImpl(), true).second) return;
-  leaves_.push_back({tensor, tensor.grad()});
+  leafOf(tensor);
+}
+
+Undo::Leaf& Undo::leafOf(const at::Tensor& tensor) {
+  auto [known, isNew] = seenLeaf_.emplace(tensor.unsafeGetTensorImpl(), leaves_.size());
+  if (isNew) leaves_.push_back({tensor, tensor.grad(), tensor.grad()});
+  return leaves_[known->second];
+}
+
+void Undo::noteGradientSet(const at::Tensor& tensor) {
+  Leaf& leaf = leafOf(tensor);
+  if (!leaf.set) leaf.setFirst = tensor.grad().is_same(leaf.found);
+  leaf.set = true;
+}
+
+void Undo::expectCleared(const at::Tensor& tensor) {
+  Leaf& leaf = leafOf(tensor);
+  leaf.saidCleared = true;
+  if (leaf.found.defined()) return;
+  leaf.found = at::zeros({}, tensor.options().requires_grad(false)).expand(tensor.sizes());
+  tensor.mutable_grad() = leaf.found;
 }
 
 uint32_t Undo::writesTo(const at::Tensor& tensor) const {
@@ -44,6 +66,8 @@ void Undo::restore() {
   }
   written_.clear();
   leaves_.clear();
+  seenWritten_.clear();
+  seenLeaf_.clear();
 }
 
 }  // namespace saker::tracing

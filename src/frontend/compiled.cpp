@@ -8,17 +8,22 @@
 
 #include "capture/tape.h"
 #include "capture/trace.h"
+#include "frontend/changed_numbers.h"
 #include "frontend/dynamic.h"
 #include "frontend/execute.h"
+#include "frontend/float_inputs.h"
+#include "frontend/kept_error.h"
 #include "frontend/log.h"
 #include "frontend/risk.h"
 #include "frontend/stance.h"
 #include "frontend/verify.h"
 #include "frontend/wrapped.h"
 #include "ops/operator.h"
+#include "python/foreign_results.h"
 #include "python/host.h"
 #include "runtime/failure.h"
 #include "watch/loop.h"
+#include "watch/traced.h"
 
 namespace saker::frontend {
 
@@ -27,7 +32,45 @@ Counts& counts() {
   return all;
 }
 
+// The locks that a recorded call takes, for all of a replay. None is waited for.
+class Locked {
+ public:
+  explicit Locked(const std::vector<Ref>& locks) {
+    static PyObject* const acquire = PyUnicode_InternFromString("acquire");
+    for (const Ref& lock : locks) {
+      PyObject* args[] = {lock.get(), Py_False};
+      Ref taken = Ref::steal(PyObject_VectorcallMethod(acquire, args, 2, nullptr));
+      if (!taken) PyErr_Clear();
+      all_ &= taken.get() == Py_True;
+      if (!all_) return;
+      taken_.push_back(lock);
+    }
+  }
+  ~Locked() { release(); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+  bool all() const { return all_; }
+  void release() {
+    static PyObject* const name = PyUnicode_InternFromString("release");
+    if (taken_.empty()) return;
+    const KeptError kept;
+    for (const Ref& lock : std::exchange(taken_, {})) {
+      Ref done = Ref::steal(PyObject_CallMethodNoArgs(lock.get(), name));
+      if (!done) PyErr_Clear();
+    }
+  }
+
+ private:
+  std::vector<Ref> taken_;
+  bool all_ = true;
+};
+
 namespace {
+
+size_t& recompileLimit() {
+  static size_t limit = 8;  // of the process: saker.set_recompile_limit()
+  return limit;
+}
 
 std::set<Compiled*>& living() {
   static std::set<Compiled*>& all = *new std::set<Compiled*>;  // saker.reset() forgets what they recorded
@@ -49,7 +92,7 @@ PyObject* Compiled::plain(PyObject* const* args, size_t nargsf, PyObject* names)
 
 PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) {
   // Inside of another recording, the call is part of it.
-  if (watch::watching() || tracing::currentTape() || tracing::current() || !watch::supported()) {
+  if (watch::watching() || tracing::currentTape() || tracing::current() || !watch::supported() || watch::traced()) {
     return plain(args, nargsf, names);
   }
   Stance stands = stance();
@@ -64,6 +107,12 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
     ~GiveBack() { to = std::move(from); }
   } giveBack{found, found_};
   for (size_t i = 0; i < versions_.size(); ++i) {
+    std::optional<Locked> locked;
+    if (!versions_[i]->locks.empty()) locked.emplace(versions_[i]->locks);
+    if (locked && !locked->all()) {
+      locked.reset();
+      return plain(args, nargsf, names);
+    }
     if (!versions_[i]->fits(now, call, found)) {
       if (i == 0)
         lastFailure_ =
@@ -81,7 +130,7 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
       version->verified = true;
       return runVerified(*version, found, function_.get(), call);
     }
-    return replay(*version, found, call);
+    return replay(*version, found, call, locked ? &*locked : nullptr);
   }
   if (stands != Stance::Default && !versions_.empty()) {
     if (stands == Stance::EagerOnRecompile) return plain(args, nargsf, names);
@@ -91,24 +140,40 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
                  Operations::name(function_.get()).c_str(), lastFailure_.c_str());
     return nullptr;
   }
-  if (versions_.size() >= options_.limit) {
+  if (versions_.size() >= (options_.limit ? options_.limit : recompileLimit())) {
     if (!warnLimit()) return nullptr;
     return plain(args, nargsf, names);
   }
   if (PyObject* result = captureDynamic(now, call)) return result;
   if (PyErr_Occurred()) return nullptr;
+  noteFloats(call);
   return capture(now, args, nargsf, names);
+}
+
+void Compiled::noteFloats(const CallArguments& call) {
+  for (const std::shared_ptr<Version>& version : versions_) {
+    if (!version->eager.empty()) continue;
+    for (const ChangedNumber& each : changedFloats(version->guards, call)) {
+      if (!comparedFloats_.contains(each.place)) floats_.insert(each.place);
+    }
+  }
 }
 
 PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& call) {
   if (options_.dynamic == Options::Dynamic::Never) return nullptr;
   std::vector<StandIn> sizes = markedSizes(call);
+  if (sizes.empty() && !checkMarks(call, allSizes(call), nullptr)) return nullptr;
   if (sizes.empty() && options_.dynamic == Options::Dynamic::Always) sizes = allSizes(call);
-  for (size_t i = 0; sizes.empty() && i < versions_.size(); ++i) sizes = changedSizes(*versions_[i], call);
-  if (sizes.empty()) return nullptr;
+  std::vector<ChangedNumber> counters;
+  for (size_t i = 0; sizes.empty() && counters.empty() && i < versions_.size(); ++i) {
+    sizes = changedSizes(*versions_[i], call);
+    if (versions_[i]->eager.empty()) counters = changedCounters(versions_[i]->guards, call);
+  }
+  if (sizes.empty() && counters.empty()) return nullptr;
   std::string why;
   Progress progress(Operations::name(function_.get()));
-  std::shared_ptr<Version> version = frontend::captureDynamic(function_.get(), before, call, sizes, why);
+  std::shared_ptr<Version> version = frontend::captureDynamic(function_.get(), before, call, sizes, counters, why);
+  if (!checkMarks(call, sizes, version.get())) return nullptr;
   if (!version) {
     Report report;
     report.outcome = "static";
@@ -143,13 +208,14 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   return result;
 }
 
-PyObject* Compiled::replay(Version& version, const std::vector<PyObject*>& found, const CallArguments& call) {
+PyObject* Compiled::replay(Version& version, const std::vector<PyObject*>& found, const CallArguments& call,
+                           Locked* locked) {
   std::optional<Flags> flags;
   if (version.sets) flags.emplace();
   at::Tensor generator = version.generatorBefore();
   if (PyObject* result = version.run(found)) return result;
   if (flags) flags->restore();
-  if (!std::exchange(version.inGraph, false)) return nullptr;
+  if (!std::exchange(version.inGraph, false) || python::raisedBackendError()) return nullptr;
   if (!version.takeBack(generator)) {
     version.doEffectsBefore(found);
     return nullptr;
@@ -159,6 +225,7 @@ PyObject* Compiled::replay(Version& version, const std::vector<PyObject*>& found
   PyErr_Clear();
   if (counts().replays > 0) --counts().replays;
   if (runtime::lastFailure().sizes) noteSizes(version);
+  if (locked) locked->release();
   return plain(call.values, call.positional, call.names);
 }
 
@@ -173,11 +240,22 @@ void Compiled::noteSizes(Version& version) {
   note(report, version);
 }
 
+// With fullgraph=True it raises.
 bool Compiled::warnLimit() {
+  size_t limit = options_.limit ? options_.limit : recompileLimit();
+  std::string name = Operations::name(function_.get()), times = std::to_string(limit) + (limit == 1 ? " time" : " times");
+  std::string text = name + " was recorded " + times;
+  std::string hint = "what kept changing: " + lastFailure_ + "; recompile_limit=" + std::to_string(limit) +
+                     " of saker.compile, or saker.set_recompile_limit(), sets the limit";
+  if (options_.fullgraph) {
+    py::object type = py::module_::import("saker.errors").attr("CaptureError");
+    py::object error = type("Unsupported", text + ", and fullgraph=True lets no other call run eagerly; " + hint);
+    PyErr_SetObject(type.ptr(), error.ptr());
+    return false;
+  }
   if (warned_) return true;
   warned_ = true;
-  std::string text = "saker: " + Operations::name(function_.get()) + " was recorded " + std::to_string(options_.limit) +
-                     " times and runs eagerly for other arguments from now on; what kept changing: " + lastFailure_;
+  text = "saker: " + text + " and runs eagerly for other arguments from now on; " + hint;
   return PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) == 0;
 }
 
@@ -193,7 +271,10 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   tracing::Host host = python::pythonHost();
   addWrappers(host);
   tracing::Tape tape(host);
-  Recorder recorder(tape, function_.get(), call, /*raising=*/options_.fullgraph, {}, scalarsAreData_);
+  std::optional<FloatInputs> floats;
+  if (!floats_.empty()) floats.emplace(floats_);
+  // With floats as inputs it may stop because of these alone: no error, but a call that is not recorded.
+  Recorder recorder(tape, function_.get(), call, /*raising=*/options_.fullgraph && !floats, {}, scalarsAreData_);
   tape.setAround([&](bool any) { return tracing::Tape::Around{noticesErrors(any), recorder.effects().size()}; });
   PyObject* result = nullptr;
   {
@@ -213,6 +294,8 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     why = "it raised an exception";
   } else if (!(Ambient::now() == before) && !recorder.leavesGradMode(before)) {
     why = "it leaves with another " + Ambient::now().difference(before) + " than it was called with";
+  } else if (recorder.holdsLocks()) {
+    why = "it leaves a lock taken";
   } else if (!recorder.balanced()) {
     why = "it leaves a context variable changed";
   } else if (why = recorder.seal(); why.empty()) {
@@ -235,9 +318,15 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   report.effects = recorder.effects().size();
   report.operators = tape.operators();
   version->eager = why;
+  if (!why.empty()) version->locks.clear();
   version->guards = recorder.takeGuards();
   note(report, *version);
   if (!result) return nullptr;  // a later call may not raise
+  if (!why.empty() && floats && recorder.metScalars() && !report.internal) {
+    comparedFloats_.merge(floats_);  // they decide something: from now on they are compared
+    floats_.clear();
+    return result;
+  }
   if (!why.empty() && options_.fullgraph && !report.internal) {
     Py_DECREF(result);
     Stop stop = recorder.stopped() ? *recorder.stopped() : Stop{why, "", 0};
@@ -245,7 +334,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     return nullptr;
   }
   if (recorder.stopped() && recorder.metScalars()) {
-    scalarsAreData_ = false;  // they decide something: from now on they are compared
+    scalarsAreData_ = false;  // the same
     return result;
   }
   counts().guards += version->guards.size();
@@ -299,9 +388,14 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   version.program = std::move(program);
   for (uint32_t writes : version.program->argumentWrites) version.writes |= writes != 0;
   for (const at::Tensor& written : tape.unseenWrites()) {
+    bool isInput = false;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i].is_same(written)) version.unseen.emplace_back(i, version.program->argumentWrites[i]);
+      if (!inputs[i].is_same(written)) continue;
+      isInput = true;
+      version.unseen.emplace_back(i, version.program->argumentWrites[i]);
     }
+    // A back end counts all writes. For an input that is put right after the run.
+    if (!isInput && !options_.backend.is_none()) return "a write goes through .data of a tensor that is no input";
     version.writes = true;
   }
   HostCalls hosts = hostCallsOf(version.program->objects);
@@ -309,6 +403,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
       tape.risk().op + " may fail, or give another size, because of data, and what was done before cannot be taken back";
   if (!version.takeRisk(tape.risk(), hosts.repeatable)) return unsafe;
   version.sets = hosts.sets;
+  if (hosts.any && !version.locks.empty()) return "it takes a lock, and calls code of the user that might take it too";
   version.memory = sharedMemory(inputs);
   bool changed = false;
   std::vector<PyObject*> objects = recorder.objects();
@@ -318,8 +413,8 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
     changed |= !recorder.guards().tensors[static_cast<size_t>(at.number)].fits(tensor);
   }
   // What runs the user's code whenever it is called is not to run ahead of time.
-  bool ahead = options_.ahead && !hosts.any && hosts.repeatable && version.draws.empty() && version.unseen.empty() &&
-               version.program->inferenceModes.empty() && !version.inOrder;
+  bool ahead = options_.ahead && !hosts.any && hosts.repeatable && version.draws.empty() &&
+               tape.unseenWrites().empty() && version.program->inferenceModes.empty() && !version.inOrder;
   ExecutorOptions options{ahead, options_.backend, hosts.wraps, version.mustUndo};
   version.foreign = !options_.backend.is_none();
   if (changed && version.mustUndo) return unsafe;
@@ -441,6 +536,7 @@ void bindFrontend(py::module_& module) {
   module.attr("Compiled") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(compiledType()));
   module.def("compile", &make, py::arg("function"), py::arg("fullgraph"), py::arg("ahead"), py::arg("backend"),
              py::arg("limit"), py::arg("dynamic"), py::arg("verify"));
+  module.def("set_recompile_limit", [](size_t limit) { return std::exchange(recompileLimit(), limit); });
   module.def("compiled_function",
              [](const py::object& object) { return py::reinterpret_borrow<py::object>(unwrap(object).function()); });
   bindReports(module);

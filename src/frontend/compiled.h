@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ struct Options {
   bool ahead = true;   // through ahead-of-time autograd; else the recording itself runs
   py::object backend;  // (program, example inputs) -> callable; or None
   enum class Dynamic : uint8_t { Never, WhenChanged, Always } dynamic = Dynamic::WhenChanged;
-  size_t limit = 8;     // versions of one function
+  size_t limit = 8;     // versions of one function; 0: the limit of the process
   bool verify = false;  // compare the first replay of each version with eager mode
 };
 
@@ -49,6 +50,8 @@ void tellInternalFailure(const std::string& what, const std::string& where);
 void failNext(const std::string& text);
 void failIfAsked();
 
+class Locked;  // the locks that a recorded call takes
+
 class Compiled {
  public:
   Compiled(PyObject* function, Options options);
@@ -64,12 +67,15 @@ class Compiled {
  private:
   PyObject* plain(PyObject* const* args, size_t nargsf, PyObject* names);
   PyObject* capture(const Ambient& before, PyObject* const* args, size_t nargsf, PyObject* names);
+  // Which floats keep the call from being replayed?
+  void noteFloats(const CallArguments& call);
   // A version with symbolic sizes, where that can be; its result, or nullptr and no error set.
   PyObject* captureDynamic(const Ambient& before, const CallArguments& call);
   // Nothing, or why the call cannot be done again.
   std::string finish(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result);
   bool warnLimit();
-  PyObject* replay(Version& version, const std::vector<PyObject*>& found, const CallArguments& call);
+  PyObject* replay(Version& version, const std::vector<PyObject*>& found, const CallArguments& call,
+                   Locked* locked = nullptr);
   void noteSizes(Version& version);
   std::string finishSafely(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result, Report& report);
   void note(const Report& report, const Version& version);
@@ -82,6 +88,9 @@ class Compiled {
   std::vector<PyObject*> found_;  // room for what a check of guards finds
   bool warned_ = false;
   bool scalarsAreData_;  // see Recorder
+  // Places of floats that have changed from call to call: inputs of the next recording. Where one has decided
+  // something, they are compared.
+  std::set<std::string> floats_, comparedFloats_;
 };
 
 Compiled& unwrap(const py::object& object);

@@ -4,10 +4,16 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <unordered_set>
+
+#include "aten/sym_node.h"
 #include "capture/capture.h"
 #include "capture/trace_tensor.h"
 #include "frontend/execute.h"
+#include "frontend/kept_error.h"
+#include "frontend/surroundings.h"
 #include "python/host.h"
+#include "python/symbols.h"
 #include "runtime/interpreter.h"
 #include "watch/loop.h"
 
@@ -43,8 +49,46 @@ bool isOrdinary(const at::Tensor& tensor) {
          !tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
 }
 
+// The index of a stand-in that is no argument: it stands in a dict of the program.
+constexpr size_t kPlanted = size_t{1} << 32;
+
+// Symbols in place of numbers in the program's own dicts, which are put back.
+class Planted {
+ public:
+  Planted() = default;
+  ~Planted() {
+    const KeptError kept;
+    for (auto each = before_.rbegin(); each != before_.rend(); ++each) {
+      PyDict_SetItem(each->dict.get(), each->key.get(), each->value.get());
+    }
+    PyErr_Clear();
+  }
+  Planted(const Planted&) = delete;
+  Planted& operator=(const Planted&) = delete;
+
+  void put(const ChangedNumber& number, PyObject* symbol) {
+    before_.push_back(number);
+    PyDict_SetItem(number.dict.get(), number.key.get(), symbol);
+  }
+
+ private:
+  std::vector<ChangedNumber> before_;
+};
+
+// Other threads would see what is planted.
+bool onlyThread() {
+  PyThreadState* first = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+  return first && !PyThreadState_Next(first);
+}
+
 StandIn numberStandIn(size_t index, Path path, PyObject* number) {
   return {index, std::move(path), tensorAt(number), {0}, /*number=*/true, {}};
+}
+
+size_t symbolsOf(const std::vector<StandIn>& arguments) {
+  size_t count = 0;
+  for (const StandIn& argument : arguments) count += argument.dims.size();
+  return count;
 }
 
 // Does a guard ask for an object that only this call has seen?
@@ -59,8 +103,9 @@ bool closedToArguments(runtime::Program& program, const Recorder& recorder, Vers
   for (size_t i = 0; i < program.sources.size(); ++i) {
     runtime::Source& source = program.sources[i];
     if (source.kind == runtime::Source::Kind::Flat) return false;
-    if (source.kind != runtime::Source::Kind::Closed || source.literal) continue;
-    uint32_t place = recorder.placeOfTensor(source.tensor);
+    if (source.kind == runtime::Source::Kind::Argument || source.literal) continue;
+    bool gradient = source.kind == runtime::Source::Kind::Gradient;
+    uint32_t place = recorder.placeOfTensor(gradient ? source.tensor.grad() : source.tensor);
     if (place == kInside) return false;
     source = {runtime::Source::Kind::Argument, program.arguments, {}, false};
     program.sameAs.push_back(program.arguments++);
@@ -73,8 +118,35 @@ bool closedToArguments(runtime::Program& program, const Recorder& recorder, Vers
 
 }  // namespace
 
-std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& before, const CallArguments& call,
-                                        std::span<StandIn> arguments, std::string& why) {
+namespace {
+
+void collectSymbols(const sym::Node* node, std::unordered_set<const sym::Node*>& found) {
+  if (node->isSymbol()) found.insert(node);
+  for (const sym::Node* operand : node->args()) collectSymbols(operand, found);
+}
+
+// Takes from the sizes and numbers that are symbols those that the program has seen for what they are, or decided on:
+// they stay what they are in this call. `given` has the tensors that stand in, by argument.
+void fix(std::vector<StandIn>& arguments, const std::vector<at::Tensor>& given,
+         std::span<const sym::Node* const> expressions) {
+  std::unordered_set<const sym::Node*> symbols;
+  for (const sym::Node* node : expressions) collectSymbols(node, symbols);
+  std::vector<StandIn> left;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    StandIn& argument = arguments[i];
+    std::erase_if(argument.dims, [&](size_t dim) {
+      const aten::SymNode* node = aten::ourNode(given[i].sym_size(static_cast<int64_t>(dim)));
+      return node && symbols.contains(node->node());
+    });
+    if (!argument.dims.empty()) left.push_back(std::move(argument));
+  }
+  arguments = std::move(left);
+}
+
+// One attempt. Where the program saw symbols, these are taken from `arguments`.
+std::unique_ptr<Version> attempt(PyObject* function, const Ambient& before, const CallArguments& call,
+                                 std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& counters,
+                                 std::string& why) {
   std::vector<at::Tensor> tensors;
   std::vector<size_t> numbers;  // by argument: of its tensor. One tensor may be found in several places
   std::vector<tracing::DynamicSize> sizes;
@@ -91,11 +163,19 @@ std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& befor
   refused = false;
   auto version = std::make_unique<Version>();
   version->ambient = before;
+  Surroundings surroundings;
+  python::SymbolWatch watch;
   try {
     tracing::Capture capture(host, tensors, sizes);
+    auto fixSeen = [&] {
+      std::vector<at::Tensor> given;
+      for (size_t number : numbers) given.push_back(capture.arguments()[number]);
+      fix(arguments, given, watch.seen());
+    };
     std::vector<PyObject*> values(call.values, call.values + valuesOf(call));
     std::vector<Ref> wrapped(tensors.size());
     Doubles doubles;
+    Planted planted;
     for (size_t i = 0; i < arguments.size(); ++i) {
       StandIn& argument = arguments[i];
       const at::Tensor& standIn = capture.arguments()[numbers[i]];
@@ -105,6 +185,10 @@ std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& befor
                                            : THPVariable_Wrap(standIn));
       }
       argument.given = given;
+      if (argument.index >= kPlanted) {
+        planted.put(counters[argument.index - kPlanted], given.get());
+        continue;
+      }
       if (!doubles.put(values[argument.index], argument.path, given.get())) {
         why = "an argument that holds a tensor of another size cannot be copied";
         return nullptr;
@@ -117,10 +201,12 @@ std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& befor
     Ref result = Ref::steal(watch::run(recorder, function, values.data(), call.positional, call.names));
     bool leavesModes = recorder.leftModes().has_value();
     if (leavesModes) setFunctionModes(modes);
-    if (!result || leavesModes || recorder.abandoned() || refused || !(Ambient::now() == before) ||
+    bool seen = !watch.seen().empty() || !watch.failure().empty();
+    if (!result || leavesModes || recorder.abandoned() || refused || seen || !(Ambient::now() == before) ||
         !recorder.balanced()) {
-      why = recorder.abandoned() ? recorder.abandoned()->why : pendingError();
+      why = recorder.abandoned() ? recorder.abandoned()->why : seen ? watch.failure() : pendingError();
       PyErr_Clear();
+      fixSeen();
       return nullptr;
     }
     why = recorder.seal();
@@ -143,6 +229,10 @@ std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& befor
     }
     std::vector<c10::IValue> outputs(book.outputs.begin(), book.outputs.end());
     std::shared_ptr<runtime::Program> program = capture.finish(outputs);
+    if (program->userGradients) {
+      why = "gradients pass code of the user, which is to run in each backward";
+      return nullptr;
+    }
     if (!closedToArguments(*program, recorder, *version)) return nullptr;
     for (uint32_t writes : program->argumentWrites) version->writes |= writes != 0;
     version->takeRiskOf(*program);
@@ -158,6 +248,22 @@ std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& befor
   } catch (const std::exception& error) {
     why = error.what();
     PyErr_Clear();
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& before, const CallArguments& call,
+                                        std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& counters,
+                                        std::string& why) {
+  for (size_t i = 0; i < counters.size() && onlyThread(); ++i) {
+    arguments.push_back(numberStandIn(kPlanted + i, {}, counters[i].value.get()));
+  }
+  while (!arguments.empty()) {
+    size_t count = symbolsOf(arguments);
+    std::unique_ptr<Version> version = attempt(function, before, call, arguments, counters, why);
+    if (version || symbolsOf(arguments) == count) return version;
   }
   return nullptr;
 }
@@ -237,6 +343,86 @@ std::vector<StandIn> markedSizes(const CallArguments& call) {
     if (!dims.empty()) out.push_back({i, {}, tensor, std::move(dims), false, {}});
   }
   return out;
+}
+
+namespace {
+
+// mark_dynamic(tensor, dim, min=..., max=...): does the size lie outside?
+bool leavesRange(PyObject* tensor, size_t dim, int64_t size) {
+  PyObject* dict = instanceDict(tensor);
+  PyObject* ranges = dict ? PyDict_GetItemString(dict, "_dynamo_dynamic_range") : nullptr;
+  Ref all = Ref::steal(ranges && PyAnySet_Check(ranges) ? PySequence_Tuple(ranges) : nullptr);
+  auto number = [](PyObject* range, const char* name, int64_t otherwise) {
+    Ref value = Ref::steal(PyObject_GetAttrString(range, name));
+    int64_t found = value && PyLong_Check(value.get()) ? PyLong_AsLongLong(value.get()) : otherwise;
+    PyErr_Clear();
+    return found;
+  };
+  bool leaves = false;
+  for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE(all.get()); ++i) {
+    PyObject* range = PyTuple_GET_ITEM(all.get(), i);
+    if (number(range, "dim", -1) != static_cast<int64_t>(dim)) continue;
+    leaves |= size < number(range, "min", size) || size > number(range, "max", size);
+  }
+  PyErr_Clear();
+  return leaves;
+}
+
+// Does what was recorded hold for this one size only?
+bool isConstant(const Version& version, PyObject* tensor, size_t dim, const CallArguments& call) {
+  const sym::Facts& facts = version.program->context->symbols().facts();
+  std::span<ir::Value* const> parameters = version.program->graph->top()->parameters();
+  for (size_t i = 0; i < version.program->sources.size(); ++i) {
+    const runtime::Source& source = version.program->sources[i];
+    if (source.kind != runtime::Source::Kind::Argument) continue;
+    uint32_t place = version.inputs[source.argument];
+    bool here = false;
+    for (const Instruction& at : version.guards.instructions) {
+      if (at.place != place || at.op > Op::Keyword) continue;
+      size_t index = static_cast<size_t>(at.number) + (at.op == Op::Keyword ? call.positional : 0);
+      here |= call.values[index] == tensor;
+    }
+    const ir::TensorType* type = here ? parameters[i]->tensor() : nullptr;
+    if (!type || dim >= type->rank) continue;
+    sym::Int size = type->size(dim);
+    if (size.isConst() || facts.rangeOf(size.node()).isExact()) return true;
+  }
+  return false;
+}
+
+bool raiseMark(size_t index, size_t dim, const std::string& what) {
+  Ref module = Ref::steal(PyImport_ImportModule("saker.errors"));
+  Ref type = module ? Ref::steal(PyObject_GetAttrString(module.get(), "CaptureError")) : Ref();
+  if (!type) return false;
+  std::string text = "dimension " + std::to_string(dim) + " of argument " + std::to_string(index) +
+                     " is marked by torch._dynamo.mark_dynamic, but " + what +
+                     "; remove the mark, or use torch._dynamo.maybe_mark_dynamic";
+  Ref error = Ref::steal(PyObject_CallFunction(type.get(), "ss", "Unsupported", text.c_str()));
+  if (error) PyErr_SetObject(type.get(), error.get());
+  return false;
+}
+
+}  // namespace
+
+bool checkMarks(const CallArguments& call, const std::vector<StandIn>& left, const Version* version) {
+  for (size_t i = 0; i < valuesOf(call); ++i) {
+    if (!isTensor(call.values[i])) continue;
+    const at::Tensor& tensor = THPVariable_Unpack(call.values[i]);
+    for (size_t d = 0; isOrdinary(tensor) && d < static_cast<size_t>(tensor.dim()); ++d) {
+      if (!isMarked(call.values[i], d, "_dynamo_dynamic_indices")) continue;
+      int64_t size = tensor.sizes()[d];
+      std::string is = "its size is " + std::to_string(size);
+      if (leavesRange(call.values[i], d, size)) return raiseMark(i, d, is + ", which is outside of the range it gives");
+      if (size < 2) return raiseMark(i, d, is + ", and recordings are made for sizes of 0 and 1 alone");
+      auto holds = [&](const StandIn& each) {
+        return each.index == i && std::find(each.dims.begin(), each.dims.end(), d) != each.dims.end();
+      };
+      bool stays = std::any_of(left.begin(), left.end(), holds);
+      bool fixed = !stays || (version && isConstant(*version, call.values[i], d, call));
+      if (fixed) return raiseMark(i, d, "the function fixes it to " + std::to_string(size));
+    }
+  }
+  return true;
 }
 
 }  // namespace saker::frontend

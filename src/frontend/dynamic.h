@@ -3,8 +3,9 @@
 #pragma once
 
 #include <memory>
-#include <span>
+#include <vector>
 
+#include "frontend/changed_numbers.h"
 #include "frontend/recorder.h"
 #include "frontend/version.h"
 
@@ -12,8 +13,12 @@ namespace saker::frontend {
 
 // Nothing, and `why`, where the call cannot be followed without running it, or would change something outside: it is as
 // if it had not been made. What holds the stand-ins are copies of the arguments; changes of these are done again.
+// Sizes and numbers that the program looks at as objects (their text, their hash) are taken from `arguments` and stay
+// what they are. `counters` are ints outside of the arguments that are symbols as well: they stand in the dicts of the
+// program while it is followed.
 std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& before, const CallArguments& call,
-                                        std::span<StandIn> arguments, std::string& why);
+                                        std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& counters,
+                                        std::string& why);
 
 // Which sizes of the call's tensors, and which numbers, have changed since a version was recorded that would otherwise
 // fit; those that were dynamic already stay so. Empty: it is not about sizes.
@@ -21,5 +26,8 @@ std::vector<StandIn> changedSizes(const Version& version, const CallArguments& c
 // All sizes of all tensors that are arguments, or those that the user marked.
 std::vector<StandIn> allSizes(const CallArguments& call);
 std::vector<StandIn> markedSizes(const CallArguments& call);
+// False, with an error set: the user has said by torch._dynamo.mark_dynamic that a size changes, and the program does
+// not allow it. `left` has the sizes that stayed symbols, `version` what was recorded, or nothing.
+bool checkMarks(const CallArguments& call, const std::vector<StandIn>& left, const Version* version);
 
 }  // namespace saker::frontend

@@ -1,6 +1,5 @@
 #include "frontend/execute.h"
 
-#include <ATen/ops/scalar_tensor.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Exceptions.h>
@@ -8,11 +7,11 @@
 
 #include <algorithm>
 
-#include "aten/enums.h"
 #include "capture/errors.h"
 #include "frontend/compiled.h"
 #include "frontend/host_call.h"
 #include "frontend/wrapped.h"
+#include "python/foreign_results.h"
 #include "python/host.h"
 
 namespace saker::frontend {
@@ -58,24 +57,6 @@ Executor aheadOfTime(const std::shared_ptr<runtime::Program>& program, const std
   };
 }
 
-// PyTorch hands tensors that stand for numbers to Python as numbers.
-at::Tensor numberOrTensor(PyObject* object, at::ScalarType dtype) {
-  if (isTensor(object)) return THPVariable_Unpack(object);
-  double number = PyFloat_AsDouble(object);
-  if (PyErr_Occurred()) throw python_error();
-  if (PyLong_Check(object)) return at::scalar_tensor(PyLong_AsLongLong(object), dtype);
-  return at::scalar_tensor(number, dtype);
-}
-
-std::vector<at::ScalarType> resultTypes(const runtime::Program& program) {
-  std::vector<at::ScalarType> out;
-  for (const ir::Arg& arg : program.graph->top()->last()->args()) {
-    const ir::TensorType* type = arg.isValue() ? arg.toValue()->tensor() : nullptr;
-    out.push_back(type ? aten::fromDType(type->dtype) : at::kFloat);
-  }
-  return out;
-}
-
 // A callable of Python's, held until no thread runs it any more.
 Executor backend(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs,
                  const py::object& maker) {
@@ -85,15 +66,16 @@ Executor backend(const std::shared_ptr<runtime::Program>& program, const std::ve
     py::gil_scoped_acquire gil;
     delete object;
   });
-  return [made, types = resultTypes(*program)](const std::vector<at::Tensor>& given) {
+  // PyTorch hands tensors that stand for numbers to Python as numbers.
+  python::ForeignResults expected(*program->graph, "backend", 0, program->results);
+  expected.allowNumbers();
+  return [made, expected](const std::vector<at::Tensor>& given) {
     NoAutocast casts;
     c10::AutoGradMode kept(c10::GradMode::is_enabled());  // also where it raises in the middle
     NumbersOfPython numbers;
     py::list list;
     for (const at::Tensor& tensor : given) list.append(py::cast(tensor));
-    std::vector<at::Tensor> out;
-    for (py::handle item : py::object((*made)(list))) out.push_back(numberOrTensor(item.ptr(), types.at(out.size())));
-    return out;
+    return expected.take((*made)(list));
   };
 }
 

@@ -10,6 +10,7 @@
 #include "frontend/dict_changes.h"
 #include "frontend/guards.h"
 #include "frontend/kinds.h"
+#include "frontend/recorder.h"
 
 namespace saker::frontend {
 
@@ -18,6 +19,24 @@ namespace {
 uint64_t numberOf(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
 
 const uint64_t* wordAt(const void* pointer) { return static_cast<const uint64_t*>(pointer); }
+
+// CPython makes one object of each of these, which never dies.
+bool isImmortal(PyObject* object) {
+  constexpr long kSmallest = -5, kLargest = 256;
+  if (object == Py_None || object == Py_True || object == Py_False || object == Py_Ellipsis) return true;
+  if (!PyLong_CheckExact(object)) return false;
+  int overflow = 0;
+  long value = PyLong_AsLongAndOverflow(object, &overflow);
+  return !overflow && value >= kSmallest && value <= kLargest;
+}
+
+// An object at the address of one that was found before: is it that one, or told from it by what is checked of its
+// contents (versions of dicts, elements of lists)? Not so numbers, strings, tuples, methods and functions, which are
+// taken for granted while they are the same objects.
+bool isTold(PyObject* object) {
+  return (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) || isImmortal(object) || isTensor(object) ||
+         PyModule_Check(object) || PyDict_CheckExact(object) || PyList_CheckExact(object) || PyType_Check(object);
+}
 
 }  // namespace
 
@@ -93,19 +112,30 @@ class Memo::Builder {
       case Op::Item:
         since = level;
         if (PyTuple_Check(owner)) break;
+        if (!isTold(found_[at.place])) return moves(since);
         loads_.push_back({index, level});
         since = level + 1;
         break;
       case Op::Slot:
+        if (!isTold(found_[at.place])) return moves(since);
         since = word(wordAt(reinterpret_cast<char*>(owner) + at.number), numberOf(found_[at.place]), level);
         break;
       case Op::Cell:
+        if (!isTold(found_[at.place])) return moves(since);
         since = word(wordAt(&reinterpret_cast<PyCellObject*>(owner)->ob_ref), numberOf(found_[at.place]), level);
         break;
       default:
         break;
     }
-    return since != kMoves;
+    if (since == kMoves) return false;
+    PyObject* object = found_[at.place];
+    if (isTold(object) && !isTensor(object) && !isImmortal(object)) type(object, since);
+    return true;
+  }
+
+  static bool moves(uint32_t& since) {
+    since = kMoves;
+    return false;
   }
 
   bool check(uint32_t index, const Instruction& at) {
@@ -278,7 +308,8 @@ bool Memo::lookAgain(Word& word, const std::vector<uint32_t>& lookups, Guards& g
   for (uint32_t index : lookups) {
     const Instruction& at = guards.instructions[index];
     if (!guards.step(at, call, found)) return false;
-    if (at.op <= Op::ContextValue && found[at.place] != found_[at.place]) return false;
+    bool loads = at.op <= Op::ContextValue;
+    if (loads && (found[at.place] != found_[at.place] || !isTold(found[at.place]))) return false;
   }
   word.value = *word.at;
   return true;

@@ -8,11 +8,14 @@
 #include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "frontend/float_inputs.h"
 #include "frontend/kept_error.h"
 #include "frontend/kinds.h"
 #include "frontend/log.h"
 #include "frontend/numpy.h"
+#include "frontend/symbol_doors.h"
 #include "frontend/wrapped.h"
+#include "python/symbols.h"
 #include "watch/loop.h"
 #include "watch/once.h"
 
@@ -43,11 +46,18 @@ bool isEnumMember(PyObject* object) {
          (std::string_view(meta->tp_name) == "EnumType" || std::string_view(meta->tp_name) == "EnumMeta");
 }
 
+// int | str: a class of C that has no name to include.
+bool isUnion(PyObject* object) {
+  static constinit watch::Once<PyObject*> found;
+  PyObject* type = found.get([] { return watch::importedAttribute("types", "UnionType"); });
+  return Py_IS_TYPE(object, reinterpret_cast<PyTypeObject*>(type));
+}
+
 bool isOperator(PyObject* object) {
   std::string_view name = Py_TYPE(object)->tp_name;
   return name == "numpy.ufunc" || name == "numpy._ArrayFunctionDispatcher" || name == "OpOverload" ||
          name == "OpOverloadPacket" || name == "_OpNamespace" || name == "_Ops" ||
-         name == "builtin_function_or_method" || name == "torch._C.Generator";
+         name == "builtin_function_or_method" || name == "torch._C.Generator" || name == "re.Pattern";
 }
 
 // Python code of PyTorch's or of Python's own library: the user's line is the one that led there.
@@ -81,7 +91,7 @@ bool isNamed(PyObject* object) {
          type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type ||
          type == &PyMemberDescr_Type || type == &PyInstanceMethod_Type || type == &PyClassMethodDescr_Type ||
          type == &PyProperty_Type || type == &PyStaticMethod_Type || type == &PyClassMethod_Type ||
-         PyType_IsSubtype(type, &Py_GenericAliasType) || isEnumMember(object) || isOperator(object) ||
+         PyType_IsSubtype(type, &Py_GenericAliasType) || isUnion(object) || isEnumMember(object) || isOperator(object) ||
          numpy::isDtype(object);
 }
 
@@ -95,8 +105,9 @@ Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments&
       scalarsAreData_(scalarsAreData) {
   for (const StandIn& each : standIns) standIns_.emplace(each.given.get(), &each);
   guards_.positional = call.positional;
+  handled_ = Ref::steal(PyErr_GetHandledException());
+  if (handled_.get() == Py_None) handled_ = Ref();
   rememberCaller();
-  tellCompiling(true);
   fixed(callable);
   if (PyMethod_Check(callable)) {
     fixed(PyMethod_GET_SELF(callable));
@@ -151,37 +162,21 @@ bool Recorder::stop(std::string why, bool quiet) {
   if (stopped_) return false;
   stopped_ = stopAt(std::move(why));
   tracing::leaveTape();
-  tellCompiling(false);
   if (raising_ && !quiet && !PyErr_Occurred()) raiseStop(*stopped_);
   return false;
-}
-
-void Recorder::tellCompiling(bool on) {
-  static constinit watch::Once<PyObject*> found;
-  PyObject* dict = found.get([] { return watch::importedAttribute("torch.compiler", "__dict__"); });
-  static PyObject* const name = PyUnicode_InternFromString("_is_compiling_flag");
-  // Several threads may record at once: the first one sets it, the last one puts it back.
-  static constinit size_t recorders = 0;
-  static constinit PyObject* before = nullptr;
-  if (!dict || on == tellsCompiling_) return;
-  tellsCompiling_ = on;
-  if (on) {
-    written_.emplace(dict, name);
-    if (recorders++ > 0) return;
-    before = Py_XNewRef(PyDict_GetItemWithError(dict, name));
-    PyDict_SetItem(dict, name, Py_True);
-  } else if (--recorders == 0 && before) {
-    PyDict_SetItem(dict, name, before);
-    Py_CLEAR(before);
-  }
 }
 
 // Something on the tape may have made it useless: go on without watching.
 void Recorder::check() {
   if (std::exchange(hosted_, std::nullopt)) tape_.spoil("a call of numpy failed");
   if (std::exchange(hooking_, std::nullopt)) tape_.spoil("setting hooks on the backward of a module failed");
+  if (std::exchange(caching_, std::nullopt)) tape_.spoil("a function under functools.lru_cache raised");
   if (std::exchange(drawing_, std::nullopt)) tape_.spoil("drawing a random number failed");
   if (std::exchange(expects_, false)) tape_.spoil("an operator on a number that is data failed");
+  if (speculative_ && !abandoned_) {
+    const python::SymbolWatch* watch = python::SymbolWatch::current();
+    if (watch && !watch->failure().empty()) stop(watch->failure(), /*quiet=*/true);
+  }
   if (stopped_ || abandoned_ || !tape_.spoiled()) return;
   stop(*tape_.spoiled(), /*quiet=*/true);
   if (!speculative_) watch::stop();
@@ -276,6 +271,24 @@ uint32_t Recorder::read(Op op, uint32_t parent, PyObject* key, int64_t number, P
     foundArray(place, object);
     return place;
   }
+  if (FloatInputs* inputs = FloatInputs::current(); inputs && PyFloat_CheckExact(object)) {
+    if (const Array* data = arrayOf(object)) {
+      uint32_t first = placeOfTensor(data->tensor);
+      if (first == kInside) tape_.spoil("a float that it computes is found outside");
+      if (first != kInside) checkIs(Op::Same, place, nullptr, first);
+      return place;
+    }
+    if (inputs->takes(guards_.expression(place), object)) {
+      checkIs(Op::IsType, place, reinterpret_cast<PyObject*>(&PyFloat_Type));
+      at::Tensor tensor = numberTensor(PyFloat_AS_DOUBLE(object));
+      tape_.meet(tensor);
+      tensors_.emplace(tensor.unsafeGetTensorImpl(), place);
+      arrays_.emplace(object, Array{tensor, true, false, true});
+      metScalars_ = true;
+      return place;
+    }
+    inputs->constant(object);
+  }
   if (isAtom(object)) {
     checkIs(object == Py_None || PyBool_Check(object) ? Op::Is : Op::Equals, place, object);
     return place;
@@ -312,6 +325,9 @@ bool Recorder::writtenAlong(PyTypeObject* type, PyObject* name) const {
 
 PyObject* Recorder::lookUp(PyTypeObject* type, PyObject* name) {
   PyObject* found = _PyType_Lookup(type, name);
+  if (FloatInputs* inputs = FloatInputs::current(); inputs && found && PyFloat_CheckExact(found)) {
+    arrayOf(found) ? tape_.spoil("a float is an input and an attribute of a class") : inputs->constant(found);
+  }
   if (writesClasses_ && writtenAlong(type, name)) return found;
   uint64_t hash = mix(reinterpret_cast<uint64_t>(type), reinterpret_cast<uint64_t>(name));
   if (!lookups_.insert(hash).second) return found;
@@ -382,7 +398,11 @@ bool Recorder::identifies(PyObject* left, PyObject* right) {
     return object == Py_None || PyBool_Check(object) || object == Py_Ellipsis || object == Py_NotImplemented ||
            isNamed(object);
   };
+  if (speculative_ && shows(doors::seenByIdentity(left, right), "`is` tells which object it is")) return false;
   if (single(left) || single(right)) return true;
+  if (arrayOf(left) || arrayOf(right)) {
+    if (isAtom(left) && isAtom(right)) return stop("tells a number that is data apart by `is`");
+  }
   if (isAtom(left) && isAtom(right)) {
     if (Py_IS_TYPE(left, &THPDtypeType) || !sameValue(left, right)) return true;
     if (left != right) return stop("tells equal numbers or strings apart by `is`");
@@ -398,6 +418,7 @@ bool Recorder::identifies(PyObject* left, PyObject* right) {
 
 bool Recorder::keys(PyObject* key) {
   if (stopped_ || findsByData(key)) return false;
+  if (speculative_ && shows(doors::symbolIn(key), "it becomes a key")) return false;
   tellApart(key);
   return true;
 }
@@ -490,15 +511,30 @@ bool Recorder::skips(PyCodeObject* code) {
                  (file.ends_with("torch/_dynamo/mutation_guard.py") && name == "GenerationTracker.tag") ||
                  (file.ends_with("torch/_dynamo/utils.py") && name.starts_with("ExactWeakKeyDictionary."));
     bool keeping = file.ends_with("torch/utils/checkpoint.py") && name.ends_with(".pack_hook");
-    bool symbols = file.ends_with("torch/__init__.py") && name.starts_with("Sym");
+    bool symbols = file.ends_with("torch/__init__.py") && (name.starts_with("Sym") || name.starts_with("sym_"));
     found->second = file.starts_with("<frozen importlib") || symbols || hints || keeping ||
                     file.find("torch/_library/") != std::string::npos || file.ends_with("fx/experimental/sym_node.py");
   }
   return found->second;
 }
 
-bool Recorder::enters(PyObject* function, PyCodeObject*) {
+bool Recorder::enters(PyObject* function, PyCodeObject* code) {
   if (stopped_) return false;
+  // Objects that a function has with it need no place.
+  if (FloatInputs* inputs = FloatInputs::current()) {
+    auto note = [&](auto&& self, PyObject* tuple) -> void {
+      for (Py_ssize_t i = 0; tuple && PyTuple_Check(tuple) && i < PyTuple_GET_SIZE(tuple); ++i) {
+        PyObject* value = PyTuple_GET_ITEM(tuple, i);
+        if (PyTuple_Check(value)) self(self, value);
+        if (!PyFloat_CheckExact(value)) continue;
+        arrayOf(value) ? tape_.spoil("a float is an input and a constant") : inputs->constant(value);
+      }
+    };
+    note(note, code->co_consts);
+    if (function && PyFunction_Check(function)) {
+      note(note, reinterpret_cast<PyFunctionObject*>(function)->func_defaults);
+    }
+  }
   ++frames_;
   Progress::tick();
   check();
@@ -626,13 +662,45 @@ bool Recorder::effect(PyObject* callable, const std::vector<PyObject*>& args, Py
   return true;
 }
 
-bool Recorder::imports(PyObject*, PyObject*, PyObject*) { return true; }
+bool Recorder::imports(PyObject* name, PyObject* fromlist, PyObject* level) {
+  return !speculative_ || mayImport(name, fromlist, level);
+}
 
 bool Recorder::importsFrom(PyObject* module, PyObject* name) { return attribute(module, name); }
 
-bool Recorder::raises(PyObject*, PyObject*) { return true; }
+// An exception takes note of each time that it is raised.
+bool Recorder::raises(PyObject* exception, PyObject* cause) {
+  for (PyObject* each : {exception, cause}) {
+    if (each && PyType_Check(each)) guardSpecials(reinterpret_cast<PyTypeObject*>(each));
+  }
+  if (exception && PyExceptionInstance_Check(exception) && placeOf(exception) != kInside) {
+    return stop("raises an exception that was made before the call");
+  }
+  if (!exception && handled_) return stop("raises what its caller handles");
+  return true;
+}
+
+// Errors of C code name the class of what it was given.
+static bool namesSymbol(PyObject* exception) {
+  if (!exception || !PyExceptionInstance_Check(exception)) return false;
+  PyObject* args = reinterpret_cast<PyBaseExceptionObject*>(exception)->args;
+  for (Py_ssize_t i = 0; args && i < PyTuple_GET_SIZE(args); ++i) {
+    PyObject* text = PyTuple_GET_ITEM(args, i);
+    if (!PyUnicode_Check(text)) continue;
+    std::string found = textOf(text);
+    for (const char* name : {"SymInt", "SymFloat", "SymBool"}) {
+      if (found.find(name) != std::string::npos) return true;
+    }
+  }
+  return false;
+}
 
 // What abandons a recording is nothing that the program knows of.
-bool Recorder::catches(PyObject*, PyObject*) { return !abandoned_ || stop(abandoned_->why); }
+bool Recorder::catches(PyObject* exception, PyObject* classes) {
+  if (abandoned_) return stop(abandoned_->why);
+  if (speculative_ && namesSymbol(exception)) return stop("catches an error about a size that changes");
+  if (exception && PyExceptionInstance_Check(exception)) guardOrder(Py_TYPE(exception));
+  return !classes || realize(classes, true);
+}
 
 }  // namespace saker::frontend

@@ -1,4 +1,5 @@
 // Calls: Python functions are entered, C code does what the table says.
+#include <torch/csrc/Size.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include "frontend/compiled.h"
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
+#include "frontend/symbol_doors.h"
 #include "watch/loop.h"
 
 namespace saker::frontend {
@@ -63,6 +65,27 @@ bool isTensorMethod(PyObject* callable, const char* name) {
   return nameOf(callable) == name;
 }
 
+// Numbers and texts, and containers of such: their text is made by C.
+bool isPlain(PyObject* object, int depth = 0) {
+  if (isAtom(object)) return true;
+  if (depth > 8) return false;
+  if (PyDict_CheckExact(object)) {
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (PyDict_Next(object, &position, &key, &value)) {
+      if (!isPlain(key, depth + 1) || !isPlain(value, depth + 1)) return false;
+    }
+    return true;
+  }
+  bool known = PyList_CheckExact(object) || PyTuple_CheckExact(object) || Py_TYPE(object) == &THPSizeType;
+  if (!known) {
+    return PyType_Check(object) && Py_TYPE(object)->tp_repr == PyType_Type.tp_repr &&
+           Py_TYPE(object)->tp_str == PyType_Type.tp_str;
+  }
+  PyObject* const* items = PySequence_Fast_ITEMS(object);
+  return std::all_of(items, items + Py_SIZE(object), [&](PyObject* each) { return isPlain(each, depth + 1); });
+}
+
 bool isLeaf(const at::Tensor& tensor) { return tensor.requires_grad() && tensor.is_leaf(); }
 
 // Of an exception: it keeps its arguments.
@@ -83,6 +106,7 @@ void Recorder::called(PyObject* callable, const watch::Arguments& arguments, PyO
   if (hosted_) return hosted(result);
   if (hooking_) return setHooks(result);
   if (drawing_) return drew(result);
+  if (caching_) cached(result);
   took();
   if (PyObject* module = std::exchange(initialising_, nullptr); module && !stopped_) initialised(module);
   if (seedCall_ != SeedCall::None) changedSeed(result);
@@ -92,6 +116,7 @@ void Recorder::called(PyObject* callable, const watch::Arguments& arguments, PyO
 
 void Recorder::calledSpread(PyObject* callable, PyObject* args, PyObject*, PyObject* result) {
   if (hosted_) return hosted(result);
+  if (caching_) cached(result);
   took();
   check();
   gave(callable, result, PyTuple_Check(args) ? static_cast<size_t>(PyTuple_GET_SIZE(args)) : 0);
@@ -229,6 +254,8 @@ bool Recorder::callsSpread(PyObject* callable, PyObject* args, PyObject* kwargs)
 PyObject* Recorder::instead(PyObject* callable) {
   if (stopped_) return callable;
   if (PyObject* other = insteadOf(callable)) return other;
+  PyObject* forSymbols = speculative_ ? doors::insteadOf(callable) : nullptr;
+  if (forSymbols) return forSymbols;
   if (!PyFunction_Check(callable)) return callable;
   auto* function = reinterpret_cast<PyFunctionObject*>(callable);
   if (!function->func_closure || !isPartOf(callable, "inner", "torch/_compile.py")) return callable;
@@ -248,6 +275,10 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
   if (stopped_) return false;
   if (PyFunction_Check(callable)) {
     if (initialises(callable, arguments) && speculative_) return stop("initialises a lazy module");
+    if (speculative_ && isPartOf(callable, "import_module", "importlib/__init__.py") && arguments.positional > 0 &&
+        !mayImport(arguments.values[0], nullptr, nullptr)) {
+      return false;
+    }
     if (around::isFlagSetter(callable)) {
       size_t named = arguments.names ? static_cast<size_t>(PyTuple_GET_SIZE(arguments.names)) : 0;
       Values args(arguments.values, arguments.values + arguments.positional + named);
@@ -264,6 +295,10 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
 
 bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments) {
   if (PyFunction_Check(callable)) return true;
+  if (speculative_) {
+    if (shows(doors::isSymbol(callable) ? callable : nullptr, "it is called")) return false;
+    if (std::optional<bool> known = callsStandIn(callable, arguments)) return *known;
+  }
   size_t named = arguments.names ? static_cast<size_t>(PyTuple_GET_SIZE(arguments.names)) : 0;
   Values args(arguments.values, arguments.values + arguments.positional + named);
   if (Py_IS_TYPE(callable, &PyMethod_Type)) {
@@ -276,6 +311,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
     all.names = arguments.names;
     return callsKnown(function, all);
   }
+  if (PyInstanceMethod_Check(callable)) return callsKnown(PyInstanceMethod_GET_FUNCTION(callable), arguments);
   if (isCompiled(callable)) return true;  // it calls its function here
   if (around::isCheckpoint(callable)) return around::checkpoints(*this, callable, arguments);
   if (around::isPush(callable)) return packsSaved(args);
@@ -287,7 +323,13 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
       nameOf(callable) == "__new__") {
     return makes(reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(callable)), args);
   }
-  if (initialisesException(callable)) return true;
+  if (initialisesException(callable)) {
+    Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
+    PyErr_Clear();
+    PyObject* error = self ? self.get() : args.empty() ? nullptr : args[0];
+    if (error && placeOf(error) != kInside) return stop("changes an exception that was made before the call");
+    return true;
+  }
   if (isTensorMethod(callable, "requires_grad_")) {
     if (PyObject* self = selfOf(callable)) args.insert(args.begin(), self);
     return setsRequiresGrad(args[0], args.size() > 1 ? args[1] : Py_True);
@@ -338,6 +380,10 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
     more.names = arguments.names;
     return callsKnown(function.get(), more);
   }
+  if (typeName == "_json.Encoder" || typeName == "_json.Scanner") {
+    pin(callable);
+    return behaves(Behaviour::Text, callable, args, arguments.names);
+  }
   if (typeName == "operator.methodcaller") {
     pin(callable);
     return args.empty() || callsMethod(callable, args[0]);
@@ -351,14 +397,8 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
     return args.empty() || getsAttributes(callable, args[0]);
   }
   if (isCached(callable)) {
-    bool lasting = true;  // a later call has the same arguments, and finds the result in the cache
-    for (PyObject* arg : args) {
-      if (findsByData(arg) || (isContainer(arg) && !realize(arg, true))) return false;
-      if (!isContainer(arg)) pin(arg);
-      lasting &= isAtom(arg) || isNamed(arg) || placeOf(arg) != kInside;
-    }
-    if (lasting && !speculative_) hiding_ = callable;
-    return true;
+    if (speculative_ && !mayAskCache(callable, args, arguments.names)) return false;
+    return callsCached(callable, args, arguments.names);
   }
   if (PyWeakref_CheckRefExact(callable)) {
     uint32_t place = placeOf(callable);
@@ -386,6 +426,11 @@ bool Recorder::makes(PyTypeObject* owner, const Values& args) {
                operations_.isIterator(owner) || PyExceptionClass_Check(reinterpret_cast<PyObject*>(owner)) ||
                operations_.ofCall(reinterpret_cast<PyObject*>(owner)) != Behaviour::Unknown;
   if (!known) return stop("makes a " + Operations::name(reinterpret_cast<PyObject*>(owner)) + ", which is not known");
+  if (speculative_) {
+    bool ofClass = !args.empty() && PyType_Check(args[0]);
+    if (ofClass && !mayMake(reinterpret_cast<PyTypeObject*>(args[0]))) return false;
+    if (showsInCall(Behaviour::Pure, reinterpret_cast<PyObject*>(owner), args)) return false;
+  }
   if (owner == &PyBaseObject_Type) return true;
   for (PyObject* arg : args) {
     if (!realize(arg, true)) return false;
@@ -399,6 +444,7 @@ bool Recorder::callsType(PyTypeObject* type, const Values& args, PyObject*) {
   static PyObject* const initName = PyUnicode_InternFromString("__init__");
   std::string name = Operations::name(reinterpret_cast<PyObject*>(type));
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return stop("makes a " + name + ", which is not known");
+  if (speculative_ && !mayMake(type)) return false;
   PyObject* metaCall = lookUp(Py_TYPE(type), callName);
   if (metaCall && PyFunction_Check(metaCall)) return true;
   PyObject* make = lookUp(type, newName);
@@ -420,6 +466,7 @@ bool Recorder::callsType(PyTypeObject* type, const Values& args, PyObject*) {
 }
 
 bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& args, PyObject* names) {
+  if (speculative_ && (showsInCall(behaviour, callable, args) || !mayCall(behaviour, callable, args))) return false;
   switch (behaviour) {
     case Behaviour::Pure:
     case Behaviour::Tensor:
@@ -428,13 +475,34 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
       }
       return true;
     case Behaviour::Shallow:
+      if (!args.empty() && PyGen_Check(args[0]) && placeOf(args[0]) != kInside) {
+        return stop("uses a generator that was made before the call");
+      }
+      return true;
+    case Behaviour::OfClass:
       if (nameOf(callable).starts_with("_abc_")) guards_.registrations = registeredClasses();
+      if (args.size() < 2) return true;
+      return belongs(args[1], args[0], nameOf(callable).find("subclass") != std::string::npos);
+    case Behaviour::Belongs:
+      return args.size() < 2 || belongs(args[0], args[1], nameOf(callable) == "issubclass");
+    case Behaviour::Callable:
+      for (PyObject* arg : args) guardSpecials(Py_TYPE(arg));
+      return true;
+    case Behaviour::OfError:
+      if (!args.empty() && placeOf(args[0]) != kInside) {
+        return stop("changes an exception that was made before the call");
+      }
+      return true;
+    case Behaviour::Text:
+      for (PyObject* arg : args) {
+        if (!tells(arg) || (!PyExceptionInstance_Check(arg) && !realize(arg, true))) return false;
+      }
       return true;
     case Behaviour::Ambient:
       if (!args.empty() && nameOf(callable) == "_push_on_torch_function_stack") return meetsMode(args[0]);
       return true;
     case Behaviour::Asks:
-      return asksFlag(callable, args);
+      return asks(callable, args);
     case Behaviour::Sets:
       return setsFlag(callable, args, names);
     case Behaviour::Length:
@@ -449,6 +517,7 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
     case Behaviour::Identity:
       for (PyObject* arg : args) {
         if (findsByData(arg)) return false;
+        guardSpecials(Py_TYPE(arg));
         if (isContainer(arg)) {
           if (!realize(arg, true)) return false;
         } else if (nameOf(callable) == "id" && !inHash()) {
@@ -480,11 +549,9 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
     case Behaviour::Advances:
       return args.empty() || advances(args[0]);
     case Behaviour::Host:
-      for (PyObject* arg : args) {
-        if (!realize(arg, true)) return false;
-        if (!isAtom(arg)) return stop("prints an object that is no number and no string");
-      }
-      return effect(callable, args, names);
+      return prints(callable, args, names);
+    case Behaviour::Locks:
+      return args.empty() || locks(args[0], nameOf(callable));
     case Behaviour::Gradients:
       return takesGradients(args, names);
     case Behaviour::Warns:
@@ -506,6 +573,40 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
       break;
   }
   return stop("calls " + Operations::name(callable) + ", which is not known");
+}
+
+// What is printed is a text that the call has made, of values that are guarded.
+bool Recorder::prints(PyObject* callable, Values args, PyObject* names) {
+  size_t positional = args.size() - (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!realize(args[i], true)) return false;
+    if (isAtom(args[i])) continue;
+    if (i >= positional || !isPlain(args[i])) return stop("prints an object that is no number and no string");
+    if (!tells(args[i])) return false;
+    kept_.push_back(Ref::steal(PyObject_Str(args[i])));
+    args[i] = kept_.back().get();
+    if (!args[i]) return false;
+  }
+  if (!locks_.empty()) return stop("prints, and takes a lock, which whoever prints might take too");
+  return effect(callable, args, names);
+}
+
+// A lock is held only for a part of a call. A replay holds those from outside from before it looks at anything until
+// its end; where another thread has one, the call runs eagerly.
+bool Recorder::locks(PyObject* lock, const std::string& method) {
+  if (placeOf(lock) == kInside) return true;
+  if (speculative_) return stop("takes a lock");
+  bool takes = method == "acquire" || method == "__enter__";
+  if ((held_[lock] += takes ? 1 : -1) < 0) return stop("releases a lock that it has not taken");
+  pin(lock);
+  if (std::any_of(effects_.begin(), effects_.end(), [](const Effect& each) {
+        return each.callable && Operations::table().ofCall(each.callable.get()) == Behaviour::Host;
+      })) {
+    return stop("prints, and takes a lock, which whoever prints might take too");
+  }
+  bool known = std::any_of(locks_.begin(), locks_.end(), [&](const Ref& each) { return each.get() == lock; });
+  if (!known) locks_.push_back(Ref::borrow(lock));
+  return true;
 }
 
 // run_backward(outputs, gradients, keep_graph, create_graph, inputs, allow_unreachable, accumulate_grad)

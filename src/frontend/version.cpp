@@ -6,8 +6,8 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <unordered_map>
 
+#include "aten/memory.h"
 #include "frontend/host_call.h"
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
@@ -64,17 +64,12 @@ at::Tensor tensorAt(PyObject* object) {
 }
 
 std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors) {
-  std::unordered_map<const c10::StorageImpl*, uint32_t> first;
-  std::vector<uint32_t> out;
+  constexpr uint32_t kOtherStorage = 1u << 31;
+  std::vector<uint32_t> first = aten::sharedMemory(tensors);
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!tensors[i].defined()) {
-      out.push_back(static_cast<uint32_t>(i));
-      continue;
-    }
-    const c10::StorageImpl* storage = tensors[i].has_storage() ? tensors[i].storage().unsafeGetStorageImpl() : nullptr;
-    out.push_back(first.try_emplace(storage, static_cast<uint32_t>(i)).first->second);
+    if (first[i] != i && !aten::sameStorage(tensors[i], tensors[first[i]])) first[i] |= kOtherStorage;
   }
-  return out;
+  return first;
 }
 
 bool Version::addEffects(const Recorder& recorder, Cookbook& book) {
@@ -91,6 +86,7 @@ bool Version::addEffects(const Recorder& recorder, Cookbook& book) {
     effects.push_back(std::move(again));
   }
   asked = recorder.asked();
+  locks = recorder.lockedOutside();
   std::optional<std::vector<Ref>> left = recorder.leftModes();
   if (!left) return true;
   modes.emplace();
@@ -110,6 +106,11 @@ void Version::settle() {
   for (const Draw& each : draws) {
     if (each.method && !drawnPlace(each.generator)) guards.wanted.push_back(each.generator);
   }
+  for (const Asked& each : asked) {
+    for (uint32_t place : each.places) {
+      if (place != kInside) guards.wanted.push_back(place);
+    }
+  }
   guards.wantsAll = false;
 }
 
@@ -122,9 +123,8 @@ bool Version::fits(const Ambient& now, const CallArguments& call, std::vector<Py
     if (dynamic && !sizesFit(tensors)) return false;
   }
   for (const Asked& each : asked) {
-    Ref answer = Ref::steal(PyObject_CallObject(each.function.get(), each.arguments.get()));
-    if (answer && sameValue(answer.get(), each.answer.get())) continue;
-    PyErr_Clear();
+    Ref answer = askAgain(each, found);
+    if (answer && sameAnswer(answer.get(), each.answer.get())) continue;
     guards.failFor(Operations::name(each.function.get()) + "() gives something else");
     return false;
   }

@@ -45,6 +45,7 @@ class Version {
   std::optional<std::vector<uint32_t>> modes;  // of functions: those that the call leaves, where it changes them
   std::vector<Draw> draws;
   std::vector<Asked> asked;
+  std::vector<Ref> locks;  // that the call takes
   bool sets = false;      // flags change while it runs
   // What an operator that fails, or gives another size, because of what tensors hold leads to: frontend/risk.cpp.
   bool risky = false;                                // there is one
@@ -68,6 +69,7 @@ class Version {
   void eachObject(Visit visit) const {
     guards.eachObject(visit);
     for (const Recipe& recipe : recipes) visit(recipe.object.get());
+    for (const Ref& lock : locks) visit(lock.get());
     for (const DoneAgain& effect : effects) {
       visit(effect.callable.get());
       visit(effect.names.get());
@@ -102,7 +104,7 @@ class Version {
 
 // A tensor, an array of numpy's as one, or a number as the size of one without elements.
 at::Tensor tensorAt(PyObject* object);
-// By input, the first one over the same storage.
+// By input, the first one that it shares memory with, and whether that is through another storage.
 std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors);
 
 }  // namespace saker::frontend

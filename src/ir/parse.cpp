@@ -318,7 +318,7 @@ ParseError errorAt(std::string_view text, size_t place, std::string message) {
     if (c == '\n') {
       ++error.line;
       error.column = 1;
-    } else {
+    } else if ((static_cast<uint8_t>(c) & 0xC0) != 0x80) {  // characters count, not bytes
       ++error.column;
     }
   }

@@ -34,6 +34,8 @@ std::string Scanner::found(size_t offset) const {
   size_t end = offset;
   while (end < text_.size() && end - offset < 32 && isIdentifierChar(text_[end])) ++end;
   if (end == offset) ++end;
+  // A character of several bytes is shown whole.
+  while (end < text_.size() && (static_cast<uint8_t>(text_[end]) & 0xC0) == 0x80) ++end;
   if (text_[offset] == '"') return "'\"'";
   std::string out;
   appendQuoted(out, text_.substr(offset, end - offset));

@@ -10,13 +10,14 @@
 #include "aot/regions.h"
 #include "ir/clone.h"
 #include "python/aot_call.h"
+#include "python/foreign_results.h"
 #include "python/host.h"
 
 namespace saker::python {
 
 namespace {
 
-// None, and numbers among the results of a back end, are undefined.
+// None and numbers are undefined.
 std::vector<at::Tensor> tensorsOf(const py::handle& list) {
   std::vector<at::Tensor> tensors;
   for (py::handle item : list) {
@@ -63,19 +64,21 @@ std::shared_ptr<py::object> keep(const py::object& object) {
   });
 }
 
-// A Python callable that takes tensors and gives a list of them. It runs below autograd, but Python modes see what it
-// does.
-aot::Executable executable(const py::object& callable) {
-  if (callable.is_none()) return nullptr;
-  return [kept = keep(callable)](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
+// A Python callable that runs a graph with such results. It runs below autograd, but Python modes see what it does.
+aot::Executable executable(const py::object& callable, const ForeignResults& expected) {
+  return [kept = keep(callable), expected](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
     py::gil_scoped_acquire gil;
     c10::AutoGradMode off(false);
     c10::impl::ForceDispatchKeyGuard keys(
         c10::default_included_set, c10::default_excluded_set | c10::autograd_dispatch_keyset_with_ADInplaceOrView);
     py::tuple given(listOf(inputs, numbers));
     inputs.clear();
-    return tensorsOf((*kept)(*given));
+    return expected.take((*kept)(*given));
   };
+}
+
+aot::Executable executable(const py::object& callable, const ir::Graph& graph) {
+  return callable.is_none() ? nullptr : executable(callable, ForeignResults(graph, py::str(callable.attr("maker"))));
 }
 
 // Where the error of the function comes from: as eager mode raises it, or a refusal of ours.
@@ -195,12 +198,37 @@ void bindAot(py::module_& module) {
             if (!backwardFor.is_none()) {
               maker = [kept = keep(backwardFor), objects = self->objects()](const ir::Graph& graph) {
                 py::gil_scoped_acquire gil;
-                return executable((*kept)(programOf(objects, graph)));
+                return executable((*kept)(programOf(objects, graph)), graph);
               };
             }
-            self->setExecutables(executable(forward), executable(backward), std::move(maker));
+            self->setExecutables(executable(forward, self->forwardGraph()),
+                                 backward.is_none() ? nullptr : executable(backward, self->backwardGraph()),
+                                 std::move(maker));
           },
           py::arg("forward"), py::arg("backward"), py::arg("backward_for") = py::none())
+      .def("joint_program",
+           [](const aot::CompiledFunction& self) { return programOf(self.objects(), self.jointGraph()); })
+      // Callables that run the halves of the joint graph as somebody else has cut it.
+      .def(
+          "set_halves",
+          [](aot::CompiledFunction& self, size_t saved, const py::object& forward, const py::object& backward) {
+            const ir::Graph& joint = self.jointGraph();
+            size_t results = self.results(), all = joint.top()->terminator()->args().size();
+            ForeignResults first(joint, py::str(forward.attr("maker")), 0, results, saved);
+            ForeignResults second(joint, py::str(backward.attr("maker")), results, all);
+            self.setHalves(saved, executable(forward, first), executable(backward, second));
+          },
+          py::arg("saved"), py::arg("forward"), py::arg("backward"))
+      .def("leave_writes_to_graph", &aot::CompiledFunction::leaveWritesToGraph)
+      // By write: (parameter of the forward, result, whether that is also something else), or None.
+      .def("writes_for_graph",
+           [](const aot::CompiledFunction& self) {
+             py::list out;
+             for (const std::optional<aot::GraphWrite>& write : self.writesForGraph()) {
+               out.append(write ? py::object(py::make_tuple(write->primal, write->result, write->needed)) : py::none());
+             }
+             return out;
+           })
       // Takes a list of tensors and empties it, so that arguments may be let go when they are used up. None: the call
       // is to be made in eager mode; the list is as it was.
       .def("call_boxed",

@@ -4,6 +4,8 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/tensor_memoryformats.h>
 
+#include <algorithm>
+
 #include "aten/enums.h"
 #include "ir/graph.h"
 #include "python/results.h"
@@ -239,6 +241,7 @@ py::dict describeProgram(const runtime::Program& program) {
   out["grad_modes"] = modes;
   out["gradients"] = gradients;
   out["objects"] = objects;
+  out["shown"] = std::count(program.shown.begin(), program.shown.end(), true);
   return out;
 }
 

@@ -66,7 +66,11 @@ py::list run(const ir::Graph& graph, const std::vector<at::Tensor>& inputs) {
     placed[i] = inputs[next++];
   }
   if (next != inputs.size()) throw py::value_error("the graph has fewer inputs than were given");
-  runtime::Interpreter interpreter(graph, runtime::bindSymbols(graph, placed));
+  sym::Assignment symbols = runtime::bindSymbols(graph, placed);
+  if (std::string why = runtime::outOfRange(graph.context().symbols(), symbols); !why.empty()) {
+    throw py::value_error(why);
+  }
+  runtime::Interpreter interpreter(graph, std::move(symbols));
   for (size_t i = 0; i < placed.size(); ++i) {
     if (placed[i].defined()) interpreter.set(parameters[i], placed[i]);
   }

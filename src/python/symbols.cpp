@@ -19,6 +19,23 @@ namespace {
 using aten::SymNode;
 using sym::FloatOp;
 
+thread_local SymbolWatch* watching = nullptr;
+
+// Somebody is about to see a symbol where a number would be.
+void show(const SymNode& node, const char* how) {
+  if (!watching) return;
+  watching->saw(node);
+  throw sym::Undecided(std::string("a size that changes is looked at: ") + how);
+}
+
+// A comparison that Python asks for.
+using Comparison = c10::SymNode (aten::SymNode::*)(const c10::SymNode& other);
+template <Comparison compare>
+c10::SymNode compared(SymNode& self, const c10::SymNode& other) {
+  c10::SymNode answer = (self.*compare)(other);
+  return watching ? self.wrap_bool(answer->guard_bool("", 0)) : answer;
+}
+
 class SymbolSpace {
  public:
   SymbolSpace() : context_(std::make_shared<ir::Context>(&ops::lookup)) {}
@@ -149,8 +166,25 @@ py::object numberType(SymNode& node) {
 // symbolic_shapes.py expect. `expr` and `shape_env` stand in for sympy and ShapeEnv as far as these files go.
 void bindNode(py::module_& module) {
   py::class_<SymNode, c10::SymNodeImpl, c10::intrusive_ptr<SymNode>> node(module, "SymNode", "The node of a symbol.");
-  node.def("__str__", &SymNode::str)
-      .def("__repr__", &SymNode::str)
+  auto text = [](SymNode& self) {
+    show(self, "as text");
+    return self.str();
+  };
+  node.def("__str__", text)
+      .def("__repr__", text)
+      .def("str", text)
+      .def("_graph_repr", text)
+      .def("is_nested_int",
+           [](SymNode& self) {  // torch.SymInt asks before it is hashed
+             show(self, "its hash");
+             return self.is_nested_int();
+           })
+      .def("eq", &compared<&SymNode::eq>)
+      .def("ne", &compared<&SymNode::ne>)
+      .def("lt", &compared<&SymNode::lt>)
+      .def("le", &compared<&SymNode::le>)
+      .def("gt", &compared<&SymNode::gt>)
+      .def("ge", &compared<&SymNode::ge>)
       .def("abs", &SymNode::abs)
       .def("pos", &SymNode::clone)
       .def("trunc", &SymNode::trunc)
@@ -229,6 +263,15 @@ void bindSpace(py::module_& module) {
 
 }  // namespace
 
+SymbolWatch::SymbolWatch() : before_(std::exchange(watching, this)) {}
+SymbolWatch::~SymbolWatch() { watching = before_; }
+SymbolWatch* SymbolWatch::current() { return watching; }
+
+void SymbolWatch::saw(PyObject* symbol) {
+  py::object node = py::getattr(symbol, "node", py::none());
+  if (py::isinstance<SymNode>(node)) saw(*py::cast<const SymNode*>(node));
+}
+
 const SymNode* unwrapPythonNode(const c10::SymNodeImpl& node) {
   const auto* wrapper = dynamic_cast<const torch::impl::PythonSymNodeImpl*>(&node);
   if (!wrapper) return nullptr;
@@ -242,10 +285,13 @@ void bindSymbols(py::module_& module) {
     try {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const aten::DivisionByZero& error) {
+      if (watching) watching->fail(error.what());
       PyErr_SetString(PyExc_ZeroDivisionError, error.what());
     } catch (const sym::Undecided& error) {
+      if (watching) watching->fail(error.what());
       setRefusal({ops::Reason::Undecided, error.what()});
     } catch (const sym::Overflow& error) {
+      if (watching) watching->fail(error.what());
       setRefusal({ops::Reason::Overflow, error.what()});
     }
   });

@@ -1,12 +1,18 @@
 // Traces for Python: saker.deferred(), saker.capture() and the doors to data.
 #include "python/trace.h"
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Exceptions.h>
+#include <torch/csrc/Storage.h>
 #include <torch/csrc/autograd/python_variable.h>
+
+#include <typeinfo>
 
 #include "aten/trace_key.h"
 #include "capture/capture.h"
+#include "capture/deferred.h"
 #include "capture/trace.h"
+#include "capture/undo.h"
 #include "python/host.h"
 #include "runtime/program.h"
 
@@ -17,19 +23,20 @@ namespace {
 class DeferredScope {
  public:
   void enter() {
-    if (trace_) throw py::value_error("this deferred block has been entered already");
-    trace_ = std::make_shared<tracing::Trace>(tracing::Mode::Deferred, pythonHost());
-    scope_ = std::make_unique<tracing::TraceScope>(trace_);
+    if (block_) throw py::value_error("this deferred block has been entered already");
+    block_ = std::make_unique<tracing::DeferredBlock>(pythonHost());
   }
   // The mode is left first, whatever comes of the flush.
   void leave() {
-    scope_.reset();
-    if (trace_) trace_->flush();
+    if (!block().isOnItsThread()) {
+      throw py::value_error("a deferred block is left on another thread than it was entered on");
+    }
+    block().leave();
   }
-  void flush() { trace().flush(); }
-  size_t pending() { return trace().graph().liveNodes(); }
+  void flush() { block().flush(); }
+  size_t pending() { return block().pending(); }
   py::dict stats() {
-    const tracing::TraceStats& stats = trace().stats();
+    tracing::TraceStats stats = block().stats();
     py::dict out;
     out["recorded"] = stats.recorded;
     out["flushes"] = stats.flushes;
@@ -40,12 +47,11 @@ class DeferredScope {
   }
 
  private:
-  tracing::Trace& trace() {
-    if (!trace_) throw py::value_error("this deferred block has not been entered");
-    return *trace_;
+  tracing::DeferredBlock& block() {
+    if (!block_) throw py::value_error("this deferred block has not been entered");
+    return *block_;
   }
-  std::shared_ptr<tracing::Trace> trace_;
-  std::unique_ptr<tracing::TraceScope> scope_;
+  std::unique_ptr<tracing::DeferredBlock> block_;
 };
 
 class PyCapture {
@@ -55,6 +61,7 @@ class PyCapture {
     std::vector<tracing::DynamicSize> sizes;
     for (const auto& [argument, dim, name] : dynamic) sizes.push_back({argument, dim, name});
     capture_ = std::make_unique<tracing::Capture>(pythonHost(), arguments, sizes);
+    capture_->takeGradients(arguments);
   }
   std::vector<at::Tensor> arguments() const { return open().arguments(); }
   std::shared_ptr<runtime::Program> finish(const py::list& outputs) {
@@ -103,26 +110,50 @@ py::list run(const runtime::Program& program, const std::vector<at::Tensor>& arg
   return out;
 }
 
-// Data of this tensor is about to be read without an operator: make it be there. Refused in a capture.
-void open(const at::Tensor& tensor, const std::string& door) {
+// Is it to be read by something pending? Whoever has the address may write there before that.
+bool isRead(const tracing::Trace& trace, const at::Tensor& tensor) {
+  return trace.mode() == tracing::Mode::Deferred && !tracing::pendingStorage(*tensor.unsafeGetTensorImpl()) &&
+         trace.isInput(tensor.storage().unsafeGetStorageImpl());
+}
+
+// Data of this tensor is about to be read without an operator: make it be there. Refused in a capture. `exposes`: who
+// asks may keep the address, and read or write there later.
+void open(const at::Tensor& tensor, const std::string& door, bool exposes) {
   if (!tensor.defined() || !tensor.unsafeGetTensorImpl()->has_storage()) return;
+  tracing::Trace* mine = tracing::current();
   std::shared_ptr<tracing::Trace> owner;
   if (tracing::TraceStorage* storage = tracing::traceStorage(*tensor.unsafeGetTensorImpl())) {
     storage->raiseFailure();
     owner = storage->trace();
   }
-  if (!owner) {
-    tracing::Trace* mine = tracing::current();
-    if (!mine || !mine->isPending(tensor)) return;
+  if (!owner && mine && (mine->isPending(tensor) || (exposes && isRead(*mine, tensor)))) {
     owner = mine->shared_from_this();
   }
-  if (owner->mode() == tracing::Mode::Capture) {
+  if (owner && owner->mode() == tracing::Mode::Capture) {
     owner->raise({ops::Reason::DataDependent,
                   "the program reads a tensor's data, which is not there before it runs; compute with tensors, or do "
                   "this outside of what is captured"},
                  door);
   }
-  owner->flush();
+  if (owner) owner->flush();
+  if (exposes && mine && mine->mode() == tracing::Mode::Deferred && !tensor.is_meta()) {
+    mine->expose(*tensor.storage().unsafeGetStorageImpl());
+  }
+}
+
+// The same for a storage, of which all is about to be used.
+void openStorage(const py::object& object, bool exposes) {
+  if (!THPStorage_Check(object.ptr())) return;
+  c10::Storage storage = THPStorage_Unpack(object.ptr());
+  c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
+  tracing::Trace* mine = tracing::current();
+  if (impl && typeid(*impl) == typeid(tracing::TraceStorage)) {
+    std::shared_ptr<tracing::Trace> owner = static_cast<tracing::TraceStorage*>(impl)->trace();
+    if (owner && owner.get() != mine && owner->mode() == tracing::Mode::Deferred) owner->flush();
+  }
+  if (!mine || mine->mode() != tracing::Mode::Deferred) return;
+  mine->flush();
+  if (exposes && impl && !impl->device().is_meta()) mine->expose(*impl);
 }
 
 }  // namespace
@@ -152,6 +183,8 @@ void bindTrace(py::module_& module) {
       .def("stats", &PyCapture::stats);
   py::class_<runtime::Program, std::shared_ptr<runtime::Program>>(module, "Program")
       .def("run", &run)
+      .def("needs_function", &runtime::needsFunction, py::arg("arguments"))
+      .def_readonly("user_gradients", &runtime::Program::userGradients)
       .def("functional",
            [](const std::shared_ptr<runtime::Program>& self) {
              return std::shared_ptr<runtime::Program>(tracing::makeFunctional(self));
@@ -163,9 +196,10 @@ void bindTrace(py::module_& module) {
       .def_property_readonly("sources", [](const runtime::Program& self) {
         py::list out;
         for (const runtime::Source& source : self.sources) {
-          const char* kind = source.kind == runtime::Source::Kind::Closed ? "closed"
-                             : source.kind == runtime::Source::Kind::Flat ? "flat"
-                                                                          : "argument";
+          const char* kind = source.kind == runtime::Source::Kind::Closed     ? "closed"
+                             : source.kind == runtime::Source::Kind::Flat     ? "flat"
+                             : source.kind == runtime::Source::Kind::Gradient ? "gradient"
+                                                                              : "argument";
           out.append(py::make_tuple(kind, source.argument, source.tensor, source.literal));
         }
         return out;
@@ -177,11 +211,40 @@ void bindTrace(py::module_& module) {
                a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl();
       },
       py::arg("a"), py::arg("b"));
-  module.def("open_door", &open, py::arg("tensor"), py::arg("door"));
+  module.def("open_door", &open, py::arg("tensor"), py::arg("door"), py::arg("exposes") = false);
+  module.def("open_storage", &openStorage, py::arg("storage"), py::arg("exposes") = false);
+  // Calls a function of PyTorch's that works on memory, so that the operators it uses run at once.
+  module.def(
+      "call_unrecorded",
+      [](const py::object& function, const py::args& args, const py::kwargs& kwargs) {
+        c10::impl::ExcludeDispatchKeyGuard unrecorded(aten::kTraceKeys);
+        return function(*args, **kwargs);
+      });
   // Something reads or changes what pending operators depend on. A capture has nothing to run.
   module.def("settle", [] {
     tracing::Trace* trace = tracing::current();
     if (trace && trace->mode() == tracing::Mode::Deferred) trace->flush();
+  });
+  // Attributes that no operator reads or sets: what a capture has to know before, and to put back.
+  module.def("note_grad_read", [](const at::Tensor& tensor) {
+    tracing::Trace* trace = tracing::current();
+    if (!trace || trace->mode() != tracing::Mode::Capture) return;
+    if (!tracing::traceTensor(*tensor.unsafeGetTensorImpl())) return trace->undo().noteLeaf(tensor);
+    if (trace->mayBeEager()) trace->noteOnlyEager("it asks for the .grad of an argument");
+  });
+  module.def("note_grad_set", [](const at::Tensor& tensor) {
+    tracing::Trace* trace = tracing::current();
+    if (trace && trace->mode() == tracing::Mode::Capture) trace->undo().noteGradientSet(tensor);
+  });
+  module.def("note_data_read", [](const at::Tensor& tensor) {
+    tracing::Trace* trace = tracing::current();
+    if (!trace || trace->mode() != tracing::Mode::Capture || !tensor.has_storage()) return;
+    const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    bool plain = tensor.layout() == c10::kStrided && !tensor.is_meta() && !tensor.is_quantized() &&
+                 !impl.key_set().has(c10::DispatchKey::Python) && !tracing::traceStorage(impl);
+    if (!plain) return;
+    auto held = trace->lock();
+    trace->valueOf(tensor);
   });
   module.def("leave_mode", &tracing::leaveMode);
   // True: a capture is on, and random numbers drawn from here on are not those of the graph.

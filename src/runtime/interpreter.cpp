@@ -153,7 +153,7 @@ sym::Assignment bindSymbols(const ir::Graph& graph, std::span<const at::Tensor> 
   out.floats.resize(context.symbols().size());
   for (size_t i = 0; i < inputs.size() && i < graph.top()->parameters().size(); ++i) {
     const ir::TensorType* type = graph.top()->parameters()[i]->tensor();
-    if (!type || !type->symbolic) continue;
+    if (!type || !type->symbolic || !inputs[i].defined()) continue;
     if (static_cast<size_t>(inputs[i].dim()) != type->rank) {
       throw std::runtime_error("input " + std::to_string(i) + " has another number of dimensions than the graph's");
     }
@@ -170,6 +170,18 @@ sym::Assignment bindSymbols(const ir::Graph& graph, std::span<const at::Tensor> 
     }
   }
   return out;
+}
+
+std::string outOfRange(const sym::Context& context, const sym::Assignment& symbols) {
+  for (const sym::Symbol& symbol : context.symbols()) {
+    const std::optional<int64_t>& value = symbols.ints[static_cast<size_t>(symbol.node->value)];
+    const sym::Range& range = symbol.node->range;
+    if (symbol.node->kind != sym::Kind::Symbol || !value || range.contains(*value)) continue;
+    std::string low = range.low == sym::Range::kNegInf ? "-inf" : std::to_string(range.low);
+    std::string high = range.high == sym::Range::kInf ? "inf" : std::to_string(range.high);
+    return "the size " + symbol.name + " is " + std::to_string(*value) + ", and must be in [" + low + ", " + high + "]";
+  }
+  return {};
 }
 
 }  // namespace saker::runtime

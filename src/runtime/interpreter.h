@@ -66,5 +66,7 @@ class Interpreter : public aten::CallEnvironment {
 
 // Symbols as the sizes of the inputs show them: each parameter size that is a plain symbol binds it.
 sym::Assignment bindSymbols(const ir::Graph& graph, std::span<const at::Tensor> inputs);
+// Names the first symbol whose value lies outside of the range that it was declared with; empty where all lie inside.
+std::string outOfRange(const sym::Context& context, const sym::Assignment& symbols);
 
 }  // namespace saker::runtime

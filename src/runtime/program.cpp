@@ -3,11 +3,14 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/forward_grad.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
 #include "aten/enums.h"
+#include "aten/memory.h"
 #include "aten/on_copies.h"
 #include "aten/trace_key.h"
 #include "ops/operator.h"
@@ -18,22 +21,36 @@ namespace saker::runtime {
 
 namespace {
 
+bool isSet(const std::vector<bool>& nodes, const ir::Node& node) {
+  return node.id() < nodes.size() && nodes[node.id()];
+}
+
+// Made before the dispatch state is changed for the run.
 class ProgramRun final : public Interpreter {
  public:
   ProgramRun(const Program& program, sym::Assignment symbols, bool withAutograd)
-      : Interpreter(*program.graph, std::move(symbols)), program_(program), withAutograd_(withAutograd) {}
+      : Interpreter(*program.graph, std::move(symbols)),
+        program_(program),
+        withAutograd_(withAutograd),
+        around_(c10::impl::tls_local_dispatch_key_set()),
+        mayGrad_(c10::GradMode::is_enabled() || !program.gradAround) {}
 
   c10::IValue opaque(const ir::OpaqueRef& reference) override { return program_.objects.at(reference.number); }
 
  protected:
   void call(const ir::Node& node, const c10::OperatorHandle& handle, torch::jit::Stack& stack) override {
+    bool above = withAutograd_ || isSet(program_.shown, node);
+    std::optional<c10::impl::ForceDispatchKeyGuard> keys;
+    if (above && !withAutograd_) keys.emplace(around_);
     std::optional<c10::InferenceMode> inference;
-    if (node.id() < program_.inferenceModes.size() && program_.inferenceModes[node.id()]) {
-      inference.emplace(!c10::InferenceMode::is_enabled());
-    }
-    if (!withAutograd_) return handle.callBoxed(&stack);
+    if (isSet(program_.inferenceModes, node)) inference.emplace(!c10::InferenceMode::is_enabled());
+    if (!above) return handle.callBoxed(&stack);
     bool on = node.id() >= program_.gradModes.size() || program_.gradModes[node.id()];
-    c10::AutoGradMode mode(on);
+    c10::AutoGradMode mode(on && mayGrad_);
+    if (isSet(program_.ownVersions, node)) {
+      stack[0] = stack[0].toTensor().variable_data();
+      return;
+    }
     // Bindings make tensors below what counts writes.
     std::optional<at::AutoDispatchBelowADInplaceOrView> making;
     if (node.operandCount() == 0 && ops::of(&node)) making.emplace();
@@ -43,6 +60,8 @@ class ProgramRun final : public Interpreter {
  private:
   const Program& program_;
   bool withAutograd_;
+  c10::impl::LocalDispatchKeySet around_;
+  bool mayGrad_;
 };
 
 std::string shapeText(c10::IntArrayRef sizes) {
@@ -53,6 +72,7 @@ std::string shapeText(c10::IntArrayRef sizes) {
 
 std::string nameOf(const Program& program, size_t parameter) {
   const Source& source = program.sources[parameter];
+  if (source.kind == Source::Kind::Gradient) return "the .grad of a tensor";
   if (source.kind == Source::Kind::Closed) return "a tensor that the captured function closes over";
   return "argument " + std::to_string(source.argument);
 }
@@ -67,6 +87,7 @@ at::Tensor flat(const at::Tensor& tensor, const ir::TensorType& type) {
 }
 
 void check(const Program& program, size_t parameter, const at::Tensor& given, const sym::Assignment& symbols) {
+  if (!given.defined()) return;  // a .grad that nothing reads
   const ir::TensorType& type = *program.graph->top()->parameters()[parameter]->tensor();
   auto fail = [&](const std::string& what) {
     throw RunError(nameOf(program, parameter) + " " + what + ": capture the function again for it");
@@ -105,6 +126,13 @@ std::vector<at::Tensor> bind(const Program& program, std::span<const at::Tensor>
       bound.push_back(source.tensor);
     } else if (source.kind == Source::Kind::Argument) {
       bound.push_back(arguments[source.argument]);
+    } else if (source.kind == Source::Kind::Gradient) {
+      const at::Tensor& owner = source.tensor.defined() ? source.tensor : arguments[source.argument];
+      bound.push_back(owner.grad());
+      if (bound.back().defined() || !program.graph->top()->parameters()[i]->hasUses()) continue;
+      throw RunError((source.tensor.defined() ? std::string("a tensor that the captured function closes over")
+                                              : "argument " + std::to_string(source.argument)) +
+                     " has no .grad, and had one when the function was captured");
     } else {
       bound.push_back(flat(arguments[source.argument], *program.graph->top()->parameters()[i]->tensor()));
     }
@@ -112,32 +140,54 @@ std::vector<at::Tensor> bind(const Program& program, std::span<const at::Tensor>
   return bound;
 }
 
-// What tells whether two tensors share memory. Stand-ins of a trace have no data yet.
-const void* memoryOf(const at::Tensor& tensor) {
-  if (tensor.unsafeGetTensorImpl()->key_set().has(aten::kTraceKey)) return tensor.storage().unsafeGetStorageImpl();
-  return tensor.storage().data();
-}
-
-// A program that writes to an argument is only right if no other argument sees the same memory.
-void checkSharing(const Program& program, std::span<const at::Tensor> arguments) {
-  std::vector<const void*> flats;
-  for (const Source& source : program.sources) {
-    if (source.kind == Source::Kind::Flat) flats.push_back(memoryOf(arguments[source.argument]));
+// A program that writes to an argument is only right if no other argument sees the same memory, unless it was so when it
+// was captured. Run as recorded, it may be memory that the function closes over.
+void checkSharing(const Program& program, std::span<const at::Tensor> arguments,
+                  const std::vector<at::Tensor>& inputs) {
+  bool writes = std::any_of(program.argumentWrites.begin(), program.argumentWrites.end(), [](uint32_t n) { return n; });
+  if (program.recorded) {
+    writes |= std::any_of(program.closedWrites.begin(), program.closedWrites.end(), [](uint32_t n) { return n; });
   }
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (program.argumentWrites[i] == 0 || !arguments[i].defined()) continue;
-    const void* memory = memoryOf(arguments[i]);
-    if (!memory || std::find(flats.begin(), flats.end(), memory) != flats.end()) continue;
-    for (size_t k = 0; k < arguments.size(); ++k) {
-      if (k != i && arguments[k].defined() && memoryOf(arguments[k]) == memory) {
-        throw RunError("arguments " + std::to_string(std::min(i, k)) + " and " + std::to_string(std::max(i, k)) +
-                       " share memory that the function writes, which they did not when it was captured");
-      }
+    if (arguments[i].is_same(arguments[program.sameAs[i]])) continue;
+    throw RunError("arguments " + std::to_string(program.sameAs[i]) + " and " + std::to_string(i) +
+                   " are different tensors, and were one when the function was captured");
+  }
+  if (!writes) return;
+  std::vector<at::Tensor> tensors(arguments.begin(), arguments.end());
+  std::vector<uint32_t> written(program.argumentWrites);
+  for (size_t i = 0; program.recorded && i < inputs.size(); ++i) {
+    if (program.sources[i].kind != Source::Kind::Closed) continue;
+    tensors.push_back(inputs[i]);
+    written.push_back(program.closedWrites[i]);
+  }
+  std::vector<uint32_t> first = aten::sharedMemory(tensors);
+  std::vector<bool> inWritten(tensors.size()), flat(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (written[i]) inWritten[first[i]] = true;
+  }
+  for (const Source& source : program.sources) {
+    if (source.kind == Source::Kind::Flat) flat[first[source.argument]] = true;
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    size_t other = first[i];
+    if (other == i || !inWritten[other] || flat[other]) continue;
+    bool known = i < program.memories.size() && program.memories[i] == program.memories[other];
+    bool one = i < arguments.size() && tensors[i].is_same(tensors[program.sameAs[i]]) && program.sameAs[i] != i;
+    if (known || one) continue;
+    if (i >= arguments.size()) {
+      throw RunError("argument " + std::to_string(other) +
+                     " shares memory with a tensor that the captured function closes over, and one of them is written");
     }
+    throw RunError("arguments " + std::to_string(other) + " and " + std::to_string(i) +
+                   " share memory that the function writes, which they did not when it was captured");
   }
 }
 
 void checkGuards(const Program& program, const sym::Assignment& symbols) {
+  if (std::string why = outOfRange(program.context->symbols(), symbols); !why.empty()) {
+    throw RunError(why + ": sizes of 0 and 1 mean other things in PyTorch; capture the function again for them");
+  }
   for (const sym::Guard& guard : program.context->symbols().guards()) {
     std::optional<bool> holds = sym::evaluateBool(guard.condition, symbols);
     if (!holds || !*holds) {
@@ -160,42 +210,65 @@ std::vector<uint32_t> movedByUser(const Program& program, const aten::WriteMeter
   return moved;
 }
 
-// Views share the counter of their base, so what counts is the number that each was seen to reach. Where autograd
-// follows the run, it has counted all but what `moved` says.
-void bumpVersions(const Program& program, std::span<const at::Tensor> arguments, const std::vector<uint32_t>& moved,
-                  bool all) {
-  std::vector<std::pair<at::Tensor, int64_t>> written;
-  auto note = [&](const at::Tensor& tensor, uint32_t times) {
+// Where version counters are to be when the program has run. Views share the counter of their base, so what counts is
+// the number that each was seen to reach.
+class Versions {
+ public:
+  void note(const at::Tensor& tensor, uint32_t times) {
     if (times == 0 || !tensor.defined() || tensor.is_inference()) return;
-    written.emplace_back(tensor, tensor._version() + times);
-  };
-  for (size_t i = 0; all && i < arguments.size(); ++i) note(arguments[i], program.argumentWrites[i]);
+    written_.emplace_back(tensor, tensor._version() + times);
+  }
+  void reach() {
+    for (const auto& [tensor, version] : written_) {
+      while (tensor._version() < version) torch::autograd::impl::bump_version(tensor);
+    }
+    written_.clear();
+  }
+
+ private:
+  std::vector<std::pair<at::Tensor, int64_t>> written_;
+};
+
+// Before a run below autograd, of which only some operators count what they write.
+Versions countedAhead(const Program& program, std::span<const at::Tensor> arguments,
+                      const std::vector<at::Tensor>& inputs) {
+  Versions versions;
+  for (size_t i = 0; i < arguments.size(); ++i) versions.note(arguments[i], program.argumentWrites[i]);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Source::Kind kind = program.sources[i].kind;
+    if (kind == Source::Kind::Closed || kind == Source::Kind::Gradient) versions.note(inputs[i], program.closedWrites[i]);
+  }
+  return versions;
+}
+
+void addMoved(const Program& program, std::span<const at::Tensor> arguments, const std::vector<at::Tensor>& inputs,
+              const std::vector<uint32_t>& moved) {
+  Versions versions;
   for (size_t i = 0; i < program.sources.size(); ++i) {
     const Source& source = program.sources[i];
-    bool closed = source.kind == Source::Kind::Closed;
-    uint32_t known = !all ? 0 : closed ? program.closedWrites[i] : program.argumentWrites[source.argument];
-    if (closed || moved[i] != 0) note(closed ? source.tensor : arguments[source.argument], known + moved[i]);
+    versions.note(source.kind == Source::Kind::Flat ? arguments[source.argument] : inputs[i], moved[i]);
   }
-  for (const auto& [tensor, version] : written) {
-    while (tensor._version() < version) torch::autograd::impl::bump_version(tensor);
-  }
+  versions.reach();
 }
 
 void setGradients(const Program& program, const std::vector<at::Tensor>& inputs, std::vector<c10::IValue>& returned) {
   for (size_t i = 0; i < program.gradients.size(); ++i) {
     const at::Tensor& leaf = inputs[program.gradients[i].parameter];
-    leaf.mutable_grad() = returned[program.results + i].toTensor();
+    const c10::IValue& gradient = returned[program.results + i];
+    leaf.mutable_grad() = gradient.isTensor() ? gradient.toTensor() : at::Tensor();
   }
   returned.resize(program.results);
 }
 
 void checkGradients(const Program& program, const std::vector<at::Tensor>& inputs) {
   for (const Program::Gradient& gradient : program.gradients) {
-    if (inputs[gradient.parameter].grad().defined() != gradient.hadOne) {
-      throw RunError(nameOf(program, gradient.parameter) +
-                     (gradient.hadOne ? " has no .grad, and had one when the function was captured"
-                                      : " has a .grad, and had none when the function was captured"));
-    }
+    using Before = Program::Gradient::Before;
+    bool hasOne = inputs[gradient.parameter].grad().defined();
+    if (gradient.before == Before::Any || hasOne == (gradient.before == Before::Some)) continue;
+    throw RunError(nameOf(program, gradient.parameter) +
+                   (hasOne ? " has a .grad, and had none when the function was captured: clear it, or capture the "
+                             "function again"
+                           : " has no .grad, and had one when the function was captured"));
   }
 }
 
@@ -211,29 +284,63 @@ std::vector<std::string> Program::guards() const {
 static bool mayAskPython(const Program& program, const std::vector<at::Tensor>& inputs) {
   return program.userWrote || !program.objects.empty() ||
          std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& tensor) {
-           return tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
+           return tensor.defined() && tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
          });
 }
 
-std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor> arguments) {
-  std::vector<at::Tensor> inputs = bind(program, arguments);
+static bool hasTangents(const std::vector<at::Tensor>& inputs) {
+  return torch::autograd::ForwardADLevel::try_get_by_idx(0) &&
+         std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.defined() && t._fw_grad(0).defined(); });
+}
+
+// Is every operator to be called as eager mode calls it?
+static bool followsGradients(const Program& program, const std::vector<at::Tensor>& inputs) {
+  if ((program.asRecorded && mayAskPython(program, inputs)) || hasTangents(inputs)) return true;
+  bool enabled = c10::GradMode::is_enabled();
+  // What a result is a view of may require grad although the result does not.
+  bool bases = !program.shown.empty() && (enabled || !program.gradAround) &&
+               std::find(program.gradModes.begin(), program.gradModes.end(), true) != program.gradModes.end();
+  if (!(program.differentiable && enabled) && !bases) return false;
+  return std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.defined() && t.requires_grad(); });
+}
+
+// The inputs of a run, which are what the program was captured for.
+static std::vector<at::Tensor> checkedInputs(const Program& program, std::span<const at::Tensor> arguments,
+                                             sym::Assignment& symbols) {
   for (const at::Tensor& argument : arguments) {
     if (!argument.defined()) throw RunError("an argument is no tensor");
   }
-  sym::Assignment symbols = bindSymbols(*program.graph, inputs);
+  std::vector<at::Tensor> inputs = bind(program, arguments);
+  symbols = bindSymbols(*program.graph, inputs);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (program.sources[i].kind != Source::Kind::Flat) check(program, i, inputs[i], symbols);
   }
   checkGuards(program, symbols);
-  if (!program.asRecorded) checkSharing(program, arguments);
+  if (!program.asRecorded) checkSharing(program, arguments, inputs);
   checkGradients(program, inputs);
-  bool grad = program.differentiable && c10::GradMode::is_enabled() &&
-              std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.requires_grad(); });
-  grad |= program.asRecorded && mayAskPython(program, inputs);
+  return inputs;
+}
 
+bool needsFunction(const Program& program, std::span<const at::Tensor> arguments) {
+  if (!program.userGradients) return false;
+  sym::Assignment symbols;
+  return followsGradients(program, checkedInputs(program, arguments, symbols));
+}
+
+std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor> arguments) {
+  sym::Assignment symbols;
+  std::vector<at::Tensor> inputs = checkedInputs(program, arguments, symbols);
+  bool grad = followsGradients(program, inputs);
   if (grad && program.recorded) return run(*program.recorded, arguments);
+  if (grad && program.userGradients) {
+    if (program.function) return program.function(arguments);
+    throw RunError(
+        "gradients of the results pass a torch.autograd.Function or a hook, which no graph has: call the function "
+        "itself, or run the graph with autograd off");
+  }
 
   ProgramRun execution(program, std::move(symbols), grad);
+  Versions versions = grad ? Versions() : countedAhead(program, arguments, inputs);
   std::optional<aten::BelowAutograd> below;
   c10::AutoGradMode mode(true);  // kernels that keep something for a backward ask for it
   if (!grad) below.emplace();
@@ -255,9 +362,8 @@ std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor>
       }
     }
   }
-  if (!grad || !program.userWrites.empty()) {
-    bumpVersions(program, arguments, movedByUser(program, meter, !grad), !grad);
-  }
+  versions.reach();
+  if (!program.userWrites.empty()) addMoved(program, arguments, inputs, movedByUser(program, meter, !grad));
   setGradients(program, inputs, returned);
   return returned;
 }

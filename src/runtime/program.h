@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,10 +20,11 @@ struct Source {
     Argument,  // an argument of the call
     Flat,      // all of the memory of an argument, for arguments that share it
     Closed,    // a tensor that the program found elsewhere: a parameter of a module, a constant
+    Gradient,  // the .grad of an argument, or of the tensor that is named
   };
   Kind kind = Kind::Closed;
   size_t argument = 0;
-  at::Tensor tensor;  // of Closed
+  at::Tensor tensor;  // of Closed and Gradient
   bool literal = false;
 };
 
@@ -53,12 +55,23 @@ struct Program {
   bool differentiable = false;           // some result does
   std::vector<bool> gradModes;           // by node: was autograd on?
   std::vector<bool> inferenceModes;      // by node: was inference mode on, other than around the call? None: never
-  // Leaves whose .grad the program sets: `return` has the new gradients after the results.
+  bool gradAround = true;                // was autograd on around the call?
+  std::vector<bool> shown;               // by node: runtime/shown.h. None: the caller sees no views and no writes
+  std::vector<bool> ownVersions;         // by node: a detach that is `.data`, whose result counts writes by itself
+  // Leaves whose .grad the program sets: `return` has the new gradients after the results, None where it is cleared.
   struct Gradient {
+    enum class Before : uint8_t { None, Some, Any };
     size_t parameter;
-    bool hadOne;
+    Before before;  // what there must be when the program runs
   };
   std::vector<Gradient> gradients;
+
+  // Gradients of the results pass code of the user (Functions, hooks), which ran when the program was captured: where
+  // autograd is to follow, it is the function that must be called.
+  bool userGradients = false;
+  std::function<std::vector<c10::IValue>(std::span<const at::Tensor> arguments)> function;
+  // By argument, where some share memory through several storages: the first one that each shares memory with.
+  std::vector<uint32_t> memories;
 
   // Of a functional program: the recording it was made from, which runs where autograd is to follow.
   std::shared_ptr<const Program> recorded;
@@ -71,6 +84,9 @@ struct Program {
 struct RunError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+// Checks the arguments. True: only the function itself can do for them what it does in eager mode.
+bool needsFunction(const Program& program, std::span<const at::Tensor> arguments);
 
 // Runs the program: results, writes to arguments and to closed-over tensors, version counters, .grad. With autograd on
 // and something that requires grad among the inputs, results carry autograd history as they did when captured.

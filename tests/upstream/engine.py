@@ -6,9 +6,11 @@ program does. A test in which nothing was captured is skipped at its end.
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import os
+import random
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -108,6 +110,46 @@ def replace_aot(make: Callable[[str, Callable], Callable]) -> None:
                 setattr(module, name, made)
 
 
+class Twice:
+    """Calls each compiled function on copies of its arguments first, so that the call a test looks at is a replay."""
+
+    def __init__(self) -> None:
+        self.on = os.environ.get("UPSTREAM_TWICE") == "1"
+        self.forget()
+
+    def forget(self) -> None:
+        self.doubled = self.missed = 0
+
+    def wrap(self, compiled: Any, replays: Callable[[], int]) -> Any:
+        if not self.on or not callable(compiled) or isinstance(compiled, torch.nn.Module):
+            return compiled
+        first = True
+
+        @functools.wraps(compiled)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal first
+            if not first:
+                return compiled(*args, **kwargs)
+            first = False
+            state = torch.get_rng_state(), random.getstate()
+            try:
+                compiled(*copy.deepcopy(args), **copy.deepcopy(kwargs))
+            except Exception:  # the test's own call will tell
+                return compiled(*args, **kwargs)
+            torch.set_rng_state(state[0])
+            random.setstate(state[1])
+            self.doubled += 1
+            before = replays()
+            result = compiled(*args, **kwargs)
+            self.missed += replays() == before
+            return result
+
+        return call
+
+
+TWICE = Twice()
+
+
 class Torch:
     """PyTorch's own compiler; a graph that reaches a back end counts, and so does a call of an AOT function."""
 
@@ -159,7 +201,10 @@ class Saker:
     def compile(self, model: Any = None, *, backend: Any = "eager", **options: Any) -> Any:
         known = ("fullgraph", "dynamic", "mode", "options", "disable")
         given = {name: value for name, value in options.items() if name in known}
-        return self.saker.compile(model, backend="native" if backend == "inductor" else backend, **given)
+        if model is None:
+            return lambda fn: self.compile(fn, backend=backend, **given)
+        made = self.saker.compile(model, backend="native" if backend == "inductor" else backend, **given)
+        return TWICE.wrap(made, lambda: self.saker.stats()["replays"])
 
     def optimize(self, backend: Any = "inductor", *, nopython: bool = False, **options: Any) -> Callable:
         return lambda fn: self.compile(fn, backend=backend, fullgraph=nopython, **options)
@@ -176,9 +221,14 @@ ENGINE = {"saker": Saker, "torch": Torch}[os.environ.get("UPSTREAM_ENGINE", "sak
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     before = ENGINE.graphs()
+    TWICE.forget()
     result = yield
     if ENGINE.graphs() == before:
         pytest.skip("nothing was captured")
+    if TWICE.on and not TWICE.doubled:
+        pytest.skip("no call was doubled")
+    if TWICE.on and TWICE.missed:
+        pytest.skip("the second call was no replay")
     return result
 
 

@@ -3,7 +3,9 @@
     run.py FOLDER [FILE...]      FOLDER as filled by fetch.sh; FILE such as functorch/test_aotdispatch.py
 
 A test counts when it passes and something was captured in it. baseline/ lists the tests that count with torch.compile
-itself; known_*.txt say why one of them does not with Saker. Prints a line for each file and one for each test that is
+itself, but for those that excused.txt takes out; known_*.txt say why one of them does not with Saker. With --twice
+each compiled function is called on copies of its arguments first, and what the test sees must be a replay
+(baseline-twice/). Prints a line for each file and one for each test that is
 missing. The exit status is 1 if a test is missing that is not known.
 """
 
@@ -20,16 +22,17 @@ HERE = Path(__file__).resolve().parent
 NOT_HERE = "not cuda and not OpInfo and not ModuleInfo and not Exhaustive"
 
 
-def outcomes(test: Path, engine: str, jobs: int, expression: str) -> tuple[dict[str, set[str]], str]:
+def outcomes(test: Path, args: argparse.Namespace) -> tuple[dict[str, set[str]], str]:
     """Names of tests by outcome, and pytest's last line."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results"
         results.touch()
         package = HERE.parent.parent / "python"
         paths = [str(HERE), str(package), os.environ.get("PYTHONPATH", "")]
-        variables = {"UPSTREAM_ENGINE": engine, "UPSTREAM_RESULTS": str(results), "PYTHONPATH": os.pathsep.join(paths)}
-        select = f"{NOT_HERE} and ({expression})" if expression else NOT_HERE
-        command = [sys.executable, "-m", "pytest", "-q", "-n", str(jobs), "-p", "no:cacheprovider", "-p", "engine"]
+        variables = {"UPSTREAM_ENGINE": args.engine, "UPSTREAM_TWICE": "1" if args.twice else "0"}
+        variables |= {"UPSTREAM_RESULTS": str(results), "PYTHONPATH": os.pathsep.join(paths)}
+        select = f"{NOT_HERE} and ({args.k})" if args.k else NOT_HERE
+        command = [sys.executable, "-m", "pytest", "-q", "-n", str(args.jobs), "-p", "no:cacheprovider", "-p", "engine"]
         command += ["--timeout", "60", "-k", select, test.name]
         ran = subprocess.run(
             command, cwd=test.parent, env={**os.environ, **variables}, capture_output=True, text=True, check=False
@@ -59,9 +62,9 @@ def reason_of(name: str, known: dict[str, str]) -> str | None:
 
 def report(test: Path, root: Path, args: argparse.Namespace) -> tuple[int, int, int]:
     """Prints what came out; gives how many tests count, how many should, and how many miss for no known reason."""
-    found, last = outcomes(test, args.engine, args.jobs, args.k)
+    found, last = outcomes(test, args)
     passed = found["passed"] - found["failed"] - found["skipped"]
-    baseline = HERE / "baseline" / f"{test.stem}.txt"
+    baseline = HERE / ("baseline-twice" if args.twice else "baseline") / f"{test.stem}.txt"
     expected = set(baseline.read_text().split()) if baseline.exists() else set()
     missing = sorted(expected - passed)
     print(f"{test.relative_to(root)}: {len(expected & passed)} of {len(expected)}   ({last})", flush=True)
@@ -78,6 +81,7 @@ def report(test: Path, root: Path, args: argparse.Namespace) -> tuple[int, int, 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", choices=["saker", "torch"], default="saker")
+    parser.add_argument("--twice", action="store_true", help="look at replays")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("-k", default="", help="only tests that match this expression of pytest's")
     parser.add_argument("folder", type=Path)

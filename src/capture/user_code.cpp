@@ -1,10 +1,14 @@
-#include "aot/user_code.h"
+#include "capture/user_code.h"
+
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 
 #include <string_view>
 #include <typeinfo>
 #include <unordered_set>
 
-namespace saker::aot {
+#include "capture/trace_tensor.h"
+
+namespace saker::tracing {
 
 namespace {
 
@@ -54,6 +58,17 @@ bool reachesUserCode(const std::vector<Edge>& roots) {
   return found;
 }
 
+bool reachesRecordedUserCode(const std::vector<Edge>& roots) {
+  bool found = false;
+  walk(roots, [&](Node& node) {
+    const auto* leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(&node);
+    bool outside = leaf && leaf->variable.defined() && !traceTensor(*leaf->variable.unsafeGetTensorImpl());
+    found = found || (!outside && runsUserCode(node));
+    return !found;
+  });
+  return found;
+}
+
 bool reachesSubclasses(const std::vector<Edge>& roots) {
   bool found = false;
   walk(roots, [&](Node& node) {
@@ -63,4 +78,4 @@ bool reachesSubclasses(const std::vector<Edge>& roots) {
   return found;
 }
 
-}  // namespace saker::aot
+}  // namespace saker::tracing

@@ -5,12 +5,16 @@
 
 #include <vector>
 
-namespace saker::aot {
+namespace saker::tracing {
 
 // Would a backward from here run code of the user: hooks, Functions? Run ahead of time, it would run once too often.
 bool reachesUserCode(const std::vector<torch::autograd::Edge>& roots);
 
+// The same, but hooks on leaves that were there before are not counted: whoever runs a backward from results that were
+// made again runs those anyway.
+bool reachesRecordedUserCode(const std::vector<torch::autograd::Edge>& roots);
+
 // Does it pass Functions of ours, which are around tensor subclasses?
 bool reachesSubclasses(const std::vector<torch::autograd::Edge>& roots);
 
-}  // namespace saker::aot
+}  // namespace saker::tracing

@@ -1,0 +1,122 @@
+// A call with stand-ins is an attempt: nothing that it reaches may keep anything of it. What it writes to dicts and
+// attributes is put back, the state around it as well (frontend/surroundings); the rest is refused here, before it
+// happens.
+#include <unordered_set>
+
+#include "frontend/kinds.h"
+#include "frontend/recorder.h"
+#include "frontend/symbol_doors.h"
+#include "watch/loop.h"
+
+namespace saker::frontend {
+
+namespace {
+
+// Takes references to the parts of a functools.lru_cache: the function, the dict of results, and others.
+int collect(PyObject* part, void* parts) {
+  static_cast<std::vector<PyObject*>*>(parts)->push_back(part);
+  return 0;
+}
+
+// The dict in which a functools.lru_cache keeps results; nullptr where it is not where it is expected.
+PyObject* resultsOf(PyObject* cached) {
+  std::vector<PyObject*> parts;
+  Py_TYPE(cached)->tp_traverse(cached, &collect, &parts);
+  PyObject** attributes = _PyObject_GetDictPtr(cached);
+  PyObject* found = nullptr;
+  for (PyObject* part : parts) {
+    if (!PyDict_CheckExact(part) || (attributes && part == *attributes)) continue;
+    if (found) return nullptr;
+    found = part;
+  }
+  return found;
+}
+
+bool isTyped(PyObject* cached) {
+  watch::Pause pause;
+  Ref parameters = Ref::steal(PyObject_CallMethod(cached, "cache_parameters", nullptr));
+  PyErr_Clear();
+  bool told = parameters && PyDict_Check(parameters.get());
+  PyObject* typed = told ? PyDict_GetItemString(parameters.get(), "typed") : nullptr;
+  return typed != Py_False;
+}
+
+// Hashing and comparing it runs no code of the program.
+bool isPlainKey(PyObject* object) {
+  if (isNamed(object) || (isAtom(object) && !isDerivedValue(object))) return true;
+  static PyObject* const hash = PyUnicode_InternFromString("__hash__");
+  PyObject* found = _PyType_Lookup(Py_TYPE(object), hash);
+  return isPythonClass(Py_TYPE(object)) && comparesByIdentity(object) && found && !PyFunction_Check(found);
+}
+
+}  // namespace
+
+// An object with a finalizer does something when it goes away; a class is known to its bases.
+bool Recorder::mayMake(PyTypeObject* type) {
+  static PyObject* const finalizer = PyUnicode_InternFromString("__del__");
+  if (PyType_IsSubtype(type, &PyType_Type)) return stop("makes a class");
+  if (_PyType_Lookup(type, finalizer)) return stop(std::string("makes a ") + type->tp_name + ", which has a __del__");
+  return true;
+}
+
+bool Recorder::mayCall(Behaviour behaviour, PyObject* callable, const std::vector<PyObject*>& args) {
+  static const std::unordered_set<std::string> lasting = {"_enter_dual_level", "_exit_dual_level",
+                                                          "set_autograd_compiler"};
+  if (behaviour == Behaviour::Ambient && lasting.contains(nameOf(callable))) {
+    return stop("calls " + Operations::name(callable));
+  }
+  if (behaviour != Behaviour::Shallow) return true;
+  if (nameOf(callable) == "__build_class__") return stop("makes a class");
+  bool makesClass = callable == reinterpret_cast<PyObject*>(&PyType_Type) && args.size() > 1;
+  return !makesClass || stop("makes a class");
+}
+
+// A cache that holds a result gives it; one that does not would keep what the attempt computes.
+bool Recorder::mayAskCache(PyObject* cached, const std::vector<PyObject*>& args, PyObject* names) {
+  for (PyObject* arg : args) {
+    if (shows(doors::symbolIn(arg), "it is an argument of a cached function")) return false;
+  }
+  PyObject* results = resultsOf(cached);
+  bool known = results && !(names && PyTuple_GET_SIZE(names) > 0) && !isTyped(cached);
+  for (PyObject* arg : args) known = known && isPlainKey(arg);
+  if (known) {
+    bool alone = args.size() == 1 && (PyUnicode_CheckExact(args[0]) || PyLong_CheckExact(args[0]));
+    Ref key = alone ? Ref::borrow(args[0]) : Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(args.size())));
+    for (size_t i = 0; !alone && i < args.size(); ++i) {
+      PyTuple_SET_ITEM(key.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args[i]));
+    }
+    known = PyDict_GetItemWithError(results, key.get()) != nullptr;
+    PyErr_Clear();
+  }
+  return known || stop("calls " + Operations::name(cached) + ", which would keep its result");
+}
+
+// A module that is loaded now is loaded for good, with all that it makes.
+bool Recorder::mayImport(PyObject* name, PyObject* fromlist, PyObject* level) {
+  PyObject* modules = PyImport_GetModuleDict();
+  Ref full = Ref::borrow(name);
+  if (level && PyLong_Check(level) && PyLong_AsLong(level) > 0) {
+    PyObject* globals = PyEval_GetGlobals();
+    PyObject* package = globals ? PyDict_GetItemString(globals, "__package__") : nullptr;
+    if (!package || !PyUnicode_Check(package)) return stop("imports a module by its place in a package");
+    Ref dots = Ref::steal(PyUnicode_FromString(std::string(static_cast<size_t>(PyLong_AsLong(level)), '.').c_str()));
+    Ref relative = Ref::steal(PyUnicode_Concat(dots.get(), name));
+    watch::Pause pause;
+    Ref util = Ref::steal(PyImport_ImportModule("importlib.util"));
+    full = Ref::steal(util ? PyObject_CallMethod(util.get(), "resolve_name", "OO", relative.get(), package) : nullptr);
+    PyErr_Clear();
+  }
+  PyObject* module = full ? PyDict_GetItemWithError(modules, full.get()) : nullptr;
+  if (!module) return stop("imports a module that is not loaded yet");
+  for (Py_ssize_t i = 0; fromlist && PyTuple_Check(fromlist) && i < PyTuple_GET_SIZE(fromlist); ++i) {
+    PyObject* wanted = PyTuple_GET_ITEM(fromlist, i);
+    PyObject* held = PyModule_Check(module) ? PyDict_GetItemWithError(PyModule_GetDict(module), wanted) : nullptr;
+    Ref sub = Ref::steal(PyUnicode_FromFormat("%U.%U", full.get(), wanted));
+    if (!held && !(sub && PyDict_GetItemWithError(modules, sub.get()))) {
+      return stop("imports a module that is not loaded yet");
+    }
+  }
+  return true;
+}
+
+}  // namespace saker::frontend
