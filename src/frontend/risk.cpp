@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <mutex>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "frontend/kept_error.h"
@@ -91,10 +92,16 @@ bool Version::takeRisk(const tracing::Tape::Risk& risk, bool repeatable) {
 
 void Version::takeRiskOf(const runtime::Program& given) {
   risky = true;
+  std::unordered_set<const ir::Value*> outside;  // memory that was there before
+  for (const ir::Value* parameter : given.graph->top()->parameters()) outside.insert(parameter);
   for (const ir::Node* node = given.graph->top()->first(); node && !node->isReturn(); node = node->next()) {
     const ops::Operator* op = ops::of(node);
     drawsTorch |= !op || op->isRandom();
-    if (!firstDone && (!op || op->writes)) firstDone = node->id();
+    bool touches = std::any_of(node->operands().begin(), node->operands().end(),
+                               [&](const ir::Use& use) { return outside.contains(use.value); });
+    bool gives = op && std::any_of(op->resultAlias.begin(), op->resultAlias.end(), [](int8_t i) { return i >= 0; });
+    for (size_t i = 0; touches && gives && i < node->resultCount(); ++i) outside.insert(node->result(i));
+    if (!firstDone && (!op || (op->writes && touches))) firstDone = node->id();
   }
 }
 
