@@ -1,7 +1,4 @@
-"""Programs that would keep a part of an attempt to record them with stand-ins, or leave something changed.
-
-Each makes a function of a tensor, and a function that tells the state that the first one may change.
-"""
+"""Programs that would keep a part of an attempt to record them: each a function of a tensor, and what it may change."""
 
 from __future__ import annotations
 
@@ -21,11 +18,10 @@ import torch
 import torch.autograd.forward_ad as fwAD
 from torch import nn
 
+PROGRAMS: dict[str, Callable[[], tuple]] = {}
 
-PROGRAMS: dict[str, Make] = {}
 
-
-def program(make: Make) -> Make:
+def program(make: Callable[[], tuple]) -> Callable[[], tuple]:
     PROGRAMS[make.__name__] = make
     return make
 
