@@ -12,7 +12,7 @@
 #include "frontend/dynamic.h"
 #include "frontend/execute.h"
 #include "frontend/float_inputs.h"
-#include "frontend/kept_error.h"
+#include "frontend/locked.h"
 #include "frontend/log.h"
 #include "frontend/risk.h"
 #include "frontend/stance.h"
@@ -31,39 +31,6 @@ Counts& counts() {
   static Counts all;  // of the process: what saker.stats() tells
   return all;
 }
-
-// The locks that a recorded call takes, for all of a replay. None is waited for.
-class Locked {
- public:
-  explicit Locked(const std::vector<Ref>& locks) {
-    static PyObject* const acquire = PyUnicode_InternFromString("acquire");
-    for (const Ref& lock : locks) {
-      PyObject* args[] = {lock.get(), Py_False};
-      Ref taken = Ref::steal(PyObject_VectorcallMethod(acquire, args, 2, nullptr));
-      if (!taken) PyErr_Clear();
-      all_ &= taken.get() == Py_True;
-      if (!all_) return;
-      taken_.push_back(lock);
-    }
-  }
-  ~Locked() { release(); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-  bool all() const { return all_; }
-  void release() {
-    static PyObject* const name = PyUnicode_InternFromString("release");
-    if (taken_.empty()) return;
-    const KeptError kept;
-    for (const Ref& lock : std::exchange(taken_, {})) {
-      Ref done = Ref::steal(PyObject_CallMethodNoArgs(lock.get(), name));
-      if (!done) PyErr_Clear();
-    }
-  }
-
- private:
-  std::vector<Ref> taken_;
-  bool all_ = true;
-};
 
 namespace {
 
@@ -126,7 +93,7 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
     if (!version->eager.empty()) return plain(args, nargsf, names);
     ++counts().replays;
     if (logs(Topic::Replays)) log(Topic::Replays, Operations::name(function_.get()));
-    if (options_.verify && !version->verified && canVerify(*version, function_.get())) {
+    if (options_.verify && !version->verified && !locked && canVerify(*version, function_.get())) {
       version->verified = true;
       return runVerified(*version, found, function_.get(), call);
     }
