@@ -457,20 +457,19 @@ class JointCapture {
       cuts.push_back({edge, root == resultOf_.end() ? std::nullopt : std::optional(root - resultOf_.begin())});
       cutOutputs_.push_back(i);
     }
-    std::vector<BackwardStage> stages = cutAtResults(roots, cuts, wanted);
-    if (stages.empty()) return stages;
     bool plain = aliases.hasOnlyViews() && joint_.roots.empty() && joint_.bases.empty();
     for (const Write& write : joint_.writes) plain &= !write.visible;
     for (size_t i = 0; i < standIns_.size(); ++i) plain &= !joint_.historyOf[i];
     for (size_t result : resultOf_) plain &= joint_.results[result].versions == 0;
-    if (!plain) throw NotAheadOfTime("results depend on each other, and on what is written in place");
-    return stages;
+    return cutAtResults(roots, cuts, wanted, plain);
   }
 
   // The tensors that cut points are, once they have numbers.
   void numberCuts() {
     if (joint_.stages.empty()) return;
-    if (!joint_.backwardWrites.empty()) throw NotAheadOfTime("results depend on each other, and the backward writes");
+    if (joint_.stages.size() > 1 && !joint_.backwardWrites.empty()) {
+      throw NotAheadOfTime("results depend on each other, and the backward writes");
+    }
     for (size_t& number : joint_.gradientOf) {
       if (number < kCuts) continue;
       size_t cut = number - kCuts;

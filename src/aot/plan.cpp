@@ -224,6 +224,8 @@ std::shared_ptr<const ir::Graph> Plan::stageGraph(size_t stage, const std::vecto
   ir::Node* end = graph->top()->terminator();
   std::vector<ir::Arg> returned;
   for (size_t gradient : own.gradients) returned.push_back(end->arg(gradient));
+  // What the backward writes; only where there is one stage.
+  for (size_t i = joint.gradientOf.size(); i < end->args().size(); ++i) returned.push_back(end->arg(i));
   graph->setArgs(end, returned);
   return graph;
 }

@@ -34,16 +34,21 @@ class StageFinder {
     }
   }
 
-  std::vector<BackwardStage> run() {
+  std::vector<BackwardStage> run(bool plain) {
     for (size_t i = 0; i < roots_.size(); ++i) walk(i);
     bool linked = std::any_of(arrivals_.begin(), arrivals_.end(), [](const Arrival& arrival) { return arrival.isCut; });
-    if (!linked) return {};
+    if (linked && !plain) throw NotAheadOfTime("results depend on each other, and on what is written in place");
+    if (!plain) return {};
     order();
     std::stable_sort(arrivals_.begin(), arrivals_.end(), [](const Arrival& a, const Arrival& b) {
       return a.from->sequence_nr() > b.from->sequence_nr();
     });
-    findSums();
-    return stages();
+    if (!findSums()) {
+      if (!linked) return {};
+      throw NotAheadOfTime("a gradient is a sum that stages of the backward would add up in another order");
+    }
+    bool apart = std::find(apart_.begin(), apart_.end(), true) != apart_.end();
+    return linked || apart ? stages() : std::vector<BackwardStage>();
   }
 
  private:
@@ -129,8 +134,11 @@ class StageFinder {
 
   size_t stageOf(const Arrival& arrival) { return place_.at(find(arrival.root)); }
 
-  // What is added up from several stages is added in eager mode's order, one by one.
-  void findSums() {
+  // Eager mode adds up a gradient one by one, with what comes from before and behind the function: so its summands are
+  // given one by one. All of them are held at a time, which is why many of them from one stage are not. False: stages do
+  // not give them in eager mode's order.
+  bool findSums() {
+    constexpr size_t kMost = 8;
     struct Sum {
       size_t count = 0, first = kNone, last = 0;
       bool inOrder = true;
@@ -147,12 +155,11 @@ class StageFinder {
     }
     apart_.resize(wanted_.size());
     for (size_t i = 0; i < sums.size(); ++i) {
-      bool several = sums[i].count > 2 && (!sums[i].inOrder || sums[i].first != sums[i].last);
-      if (several && !sums[i].inOrder) {
-        throw NotAheadOfTime("a gradient is a sum that stages of the backward would add up in another order");
-      }
-      apart_[i] = several;
+      if (sums[i].count > 2 && !sums[i].inOrder) return false;
+      bool stages = sums[i].count > 0 && sums[i].first != sums[i].last;
+      apart_[i] = sums[i].count > 1 && (stages || sums[i].count <= kMost);
     }
+    return true;
   }
 
   std::vector<BackwardStage> stages() {
@@ -189,8 +196,8 @@ class StageFinder {
 }  // namespace
 
 std::vector<BackwardStage> cutAtResults(std::span<const Edge> roots, std::span<const CutPoint> cuts,
-                                        std::span<const Edge> wanted) {
-  return StageFinder(roots, cuts, wanted).run();
+                                        std::span<const Edge> wanted, bool plain) {
+  return StageFinder(roots, cuts, wanted).run(plain);
 }
 
 }  // namespace saker::aot

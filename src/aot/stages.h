@@ -27,9 +27,10 @@ struct BackwardStage {
   std::vector<Gradient> gradients;  // in the order in which eager mode adds them up
 };
 
-// The stages, each before those that it gives gradients to. None: no result depends on another one. Otherwise the edges
-// that lead to cut points end there afterwards. Throws NotAheadOfTime where no stages do what eager mode does.
+// The stages, each before those that it gives gradients to. None: no result depends on another one, and no gradient is
+// a sum that must be given summand by summand. Otherwise edges end at cut points afterwards. Throws NotAheadOfTime where
+// no stages do what eager mode does, or where results depend on each other and the program is not `plain`.
 std::vector<BackwardStage> cutAtResults(std::span<const torch::autograd::Edge> roots, std::span<const CutPoint> cuts,
-                                        std::span<const torch::autograd::Edge> wanted);
+                                        std::span<const torch::autograd::Edge> wanted, bool plain);
 
 }  // namespace saker::aot

@@ -200,16 +200,16 @@ at::Tensor Code::Instruction::take(const Result& result, at::Tensor real) const 
   return copy.copy_(real);
 }
 
-// Operators that are told strides, and not only give them, find other elements where these are others.
+// Operators that are told strides, and not only give them, find other elements where these are others. What draws
+// numbers or is the user's must not be begun and then refused.
 bool Code::mayRunFreely() const {
   if (!plain_) return false;
   for (const ir::Node* node = graph_.top()->first(); node; node = node->next()) {
-    const ops::Operator* op = ops::of(node);
     if (node->isReturn()) continue;
-    if (!op || op->writes || node->op()->qualified.find("as_strided") != std::string::npos ||
-        node->op()->qualified == "aten::_reshape_alias") {
-      return false;
-    }
+    const ops::Operator* op = ops::of(node);
+    const std::string& name = node->op()->qualified;
+    bool told = name.find("as_strided") != std::string::npos || name == "aten::_reshape_alias";
+    if (!op || op->writes || op->isRandom() || !name.starts_with("aten::") || told) return false;
   }
   return true;
 }

@@ -303,3 +303,25 @@ def test_use(use: Callable, program: Program, how: str) -> None:
         assert now["replays"] == before["replays"] + 2
     else:
         assert now["fallbacks"] - before["fallbacks"] == (2 if program in EAGER else 0)
+
+
+@pytest.mark.parametrize("how", ["compile", "min_cut", "default"])
+def test_sums_over_a_loop_of_calls(how: str) -> None:
+    """A weight that each call uses twice: eager mode adds up its gradient one by one, over all calls."""
+
+    def step(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return ((x @ w).tanh() @ w).sin()
+
+    def gradient(function: Program) -> torch.Tensor:
+        torch.manual_seed(1)
+        w, average = torch.randn(3, 3, requires_grad=True), torch.randn(3, 3) + 0
+        for _ in range(4):
+            average = 0.9 * average + 0.1 * function(average, w)
+        average.pow(2).sum().backward()
+        return w.grad
+
+    want = gradient(step)
+    fast = saker.compile(step) if how == "compile" else saker.aot_function(step, partition_fn=how)
+    for _ in range(3):
+        assert torch.equal(gradient(fast), want)
+    assert how != "compile" or saker.stats()["replays"] > 0
