@@ -275,6 +275,24 @@ def _grad() -> property:
     return property(get, set_to, delete)
 
 
+def _zero_grad(original: Callable, parameters: Callable[[Any], Iterator[torch.Tensor]]) -> Callable:
+    """Sets ``.grad`` to None whatever it is; the original asks first."""
+
+    @functools.wraps(original)
+    def call(self, set_to_none=True):
+        if set_to_none and _C.trace_mode() == "capture":
+            for parameter in parameters(self):
+                _C.note_grad_set(parameter)
+        return original(self, set_to_none)
+
+    return call
+
+
+def _optimized(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
 def _data() -> property:
     """``.data``, an alias that a graph makes of the tensor: the capture meets that first."""
     original = torch._C.TensorBase.data
@@ -327,6 +345,8 @@ class _Doors:
         self._put(torch.Tensor, "__repr__", _repr(torch.Tensor.__repr__))
         self._put(torch.autograd.Function, "apply", _apply())
         self._put(torch.Tensor, "grad", _grad())
+        for owner, parameters in ((torch.nn.Module, torch.nn.Module.parameters), (torch.optim.Optimizer, _optimized)):
+            self._put(owner, "zero_grad", _zero_grad(owner.zero_grad, parameters))
         self._put(torch.Tensor, "data", _data())
         for name in _MAKERS:
             self._put(torch, name, _maker(name, getattr(torch, name)))

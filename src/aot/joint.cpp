@@ -254,11 +254,25 @@ class JointCapture {
     if (reachesUserCode(edges)) throw NotAheadOfTime(kUserCode);
   }
 
+  // Is it `.data` of a tensor that the function closes over, or one that was written? A view made again would count with
+  // what it is a view of.
+  bool countsByItself(const at::Tensor& output) const {
+    if (output.is_inference() || !output.has_storage()) return false;
+    if (tracing::TraceTensor* own = tracing::traceTensor(*output.unsafeGetTensorImpl())) {
+      return own->hidesWrites() && output._version() != 0;
+    }
+    return std::any_of(standIns_.begin(), standIns_.end(), [&](const at::Tensor& caller) {
+      return caller.defined() && !caller.is_same(output) && sameStorage(caller, output) &&
+             !sharesVersion(caller, output);
+    });
+  }
+
   void checkOutput(const at::Tensor& output) {
     if (!output.defined()) return;
     if (output.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) {
       throw NotAheadOfTime("an output is a tensor subclass, and no argument is");
     }
+    if (countsByItself(output)) throw NotAheadOfTime("an output is .data of a tensor, and counts writes by itself");
     if (isLeafWithGrad(output) && !isCaller(output)) leaves_.push_back(edgeOf(output));
     if (output.layout() != c10::kStrided || !output.has_storage()) throw NotAheadOfTime("an output is not dense");
     if (output.is_inference() && !c10::InferenceMode::is_enabled()) {

@@ -232,8 +232,8 @@ void bindTrace(py::module_& module) {
   module.def("note_grad_read", [](const at::Tensor& tensor) {
     tracing::Trace* trace = tracing::current();
     if (!trace || trace->mode() != tracing::Mode::Capture) return;
-    if (!tracing::traceTensor(*tensor.unsafeGetTensorImpl())) return trace->undo().noteLeaf(tensor);
-    if (trace->mayBeEager()) trace->noteOnlyEager("it asks for the .grad of an argument");
+    if (trace->mayBeEager()) trace->noteOnlyEager("it asks for the .grad of a tensor");
+    if (!tracing::traceTensor(*tensor.unsafeGetTensorImpl())) trace->undo().noteLeaf(tensor);
   });
   module.def("note_grad_set", [](const at::Tensor& tensor) {
     tracing::Trace* trace = tracing::current();
