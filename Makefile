@@ -86,6 +86,7 @@ bench: build
 	@PYTHONPATH=python $(PYTHON) bench/bench_infer.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_capture.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_aot.py
+	@PYTHONPATH=python $(PYTHON) bench/bench_linear.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_aot_gpt2.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_compile.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_memory.py

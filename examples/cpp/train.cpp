@@ -73,6 +73,21 @@ bool keepsFunctions() {
   return at::equal(gradient, torch::full({3}, 10.0));
 }
 
+// A size that changes is at least 2: others mean other things in PyTorch, and are refused.
+bool checksRanges() {
+  saker::Graph graph = saker::capture([](const saker::Tensors& inputs) { return saker::Tensors{inputs[0] * 2}; },
+                                      {torch::ones({4, 3})}, {{0, 0, "batch"}});
+  bool right = at::equal(graph({torch::ones({7, 3})})[0], torch::full({7, 3}, 2.0));
+  for (int64_t size : {0, 1}) {
+    try {
+      graph({torch::ones({size, 3})});
+      right = false;
+    } catch (const saker::RunError&) {
+    }
+  }
+  return right;
+}
+
 }  // namespace
 
 int main() {
@@ -102,7 +117,7 @@ int main() {
   at::Tensor gradient = torch::autograd::grad({forward({x})[0]}, captured->parameters())[0];
   at::Tensor expected = torch::autograd::grad({captured->forward(x).square().mean()}, captured->parameters())[0];
   bool same = difference == 0 && at::equal(gradient, expected);
-  same &= trainsWithOptimizer(x, y) && keepsFunctions();
+  same &= trainsWithOptimizer(x, y) && keepsFunctions() && checksRanges();
   std::printf("%s\n", same ? "captured training equals eager training" : "captured training DIFFERS from eager");
   return same ? 0 : 1;
 }

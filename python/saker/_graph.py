@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -99,6 +100,12 @@ class Graph:
         """An equivalent ``torch.fx.GraphModule``. It takes the tensors of the arguments in order, and gives a list."""
         from saker._fx import to_fx
 
+        if self._function is not None:
+            warnings.warn(
+                "this function has a torch.autograd.Function or a hook, which a torch.fx graph does not have: it is "
+                "differentiated as the operators it consists of",
+                stacklevel=2,
+            )
         return to_fx(self._program)
 
     def to_dot(self) -> str:

@@ -130,19 +130,25 @@ variable_list Backward::followed(const variable_list& tangents, const std::vecto
   std::vector<at::Tensor> primals;
   for (const SavedVariable& primal : saved_->primals) primals.push_back(primal.unpack(getptr()));
   letGo(given, wanted);
-  return gradientsByAutograd(*plan_, stage_, primals, tangents, next_edges(), saved_->generator);
+  return gradientsByAutograd(*plan_, stage_, primals, tangents, *this, saved_->generator);
 }
 
-// The graph was made for a tangent of these strides, with all its numbers in memory. The gradient of a conjugate view
-// may be one itself, and zeros may be none.
-at::Tensor Backward::asTold(size_t index, at::Tensor tangent) const {
+const ir::TensorType& Backward::toldFor(size_t tangent) const {
   const Joint& joint = plan_->joint;
-  size_t place = joint.primals + stage().tangents[index];
-  const ir::TensorType& type = *joint.program->graph->top()->parameters()[place]->tensor();
-  if (isAsTold(tangent, type)) return tangent;
-  runtime::Geometry told = runtime::geometryOf(type, saved_->symbols);
+  return *joint.program->graph->top()->parameters()[joint.primals + stage().tangents[tangent]]->tensor();
+}
+
+// The graph was made for a tangent with all its numbers in memory. The gradient of a conjugate view may be one itself,
+// and zeros may be none.
+static at::Tensor inMemory(at::Tensor tangent) {
   if (tangent._is_zerotensor()) tangent = at::zeros(tangent.sizes(), tangent.options());
-  tangent = tangent.resolve_conj().resolve_neg();
+  return tangent.resolve_conj().resolve_neg();
+}
+
+// And for these strides.
+at::Tensor Backward::asTold(size_t index, at::Tensor tangent) const {
+  if (isAsTold(tangent, toldFor(index))) return tangent;
+  runtime::Geometry told = runtime::geometryOf(toldFor(index), saved_->symbols);
   if (tangent.strides() == c10::IntArrayRef(told.strides)) return tangent;
   at::Tensor copy = at::empty_strided(told.sizes, told.strides, tangent.options());
   return copy.copy_(tangent);
@@ -182,18 +188,14 @@ variable_list Backward::compiled(variable_list tangents, const std::vector<bool>
   }
   inputs.resize(firstTangent + joint.tangentOf.size());
   for (size_t i = 0; i < tangents.size(); ++i) {
-    if (given[i]) inputs[firstTangent + stage().tangents[i]] = asTold(i, std::move(tangents[i]));
+    if (given[i]) inputs[firstTangent + stage().tangents[i]] = inMemory(std::move(tangents[i]));
   }
   for (size_t i = firstTangent; i < inputs.size(); ++i) {
     if (!inputs[i].defined() && part.imitates[i]) inputs[i] = layoutOf(i);
   }
   tangents.clear();
   letGo(given, wanted);  // before it runs: what nobody needs afterwards is freed when it has been read
-  variable_list gradients;
-  {
-    aten::BelowAutograd below;
-    gradients = part.run(std::move(inputs), saved_->numbers);
-  }
+  variable_list gradients = run(part, std::move(inputs), given);
   size_t count = stage().gradients.size();
   write({gradients.begin() + static_cast<std::ptrdiff_t>(count), gradients.end()});
   gradients.resize(count);
@@ -206,6 +208,31 @@ variable_list Backward::compiled(variable_list tangents, const std::vector<bool>
   }
   makeSparse(gradients);
   return gradients;
+}
+
+// Tangents of other strides are taken as they are where the graph can: then gradients have the strides that they have
+// in eager mode. Otherwise they are copied.
+variable_list Backward::run(const Plan::Backward& part, std::vector<at::Tensor> inputs,
+                            const std::vector<bool>& given) const {
+  size_t first = plan_->cut.saved.size();
+  bool told = true;
+  for (size_t i = 0; i < given.size(); ++i) {
+    told &= !given[i] || isAsTold(inputs[first + stage().tangents[i]], toldFor(i));
+  }
+  aten::BelowAutograd below;
+  if (told) return part.run(std::move(inputs), saved_->numbers);
+  if (part.runFreely && !part.refused) {
+    try {
+      return part.runFreely(inputs, saved_->numbers);
+    } catch (const c10::Error&) {
+      part.refused = true;
+    }
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    at::Tensor& tangent = inputs[first + stage().tangents[i]];
+    if (given[i]) tangent = asTold(i, std::move(tangent));
+  }
+  return part.run(std::move(inputs), saved_->numbers);
 }
 
 // Where a gradient stands among those of this stage.

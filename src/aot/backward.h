@@ -56,7 +56,10 @@ class Backward final : public torch::autograd::Node {
   void write(const torch::autograd::variable_list& contents) const;
   void makeSparse(torch::autograd::variable_list& gradients) const;
   at::Tensor layoutOf(size_t parameter) const;
+  const ir::TensorType& toldFor(size_t tangent) const;
   at::Tensor asTold(size_t tangent, at::Tensor given) const;
+  torch::autograd::variable_list run(const Plan::Backward& part, std::vector<at::Tensor> inputs,
+                                     const std::vector<bool>& given) const;
 
   std::shared_ptr<const Plan> plan_;
   const size_t stage_;

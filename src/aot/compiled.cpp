@@ -12,6 +12,9 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <unordered_map>
+#include <unordered_set>
+
 #include "aot/backward.h"
 #include "aot/check.h"
 #include "aot/sharing.h"
@@ -62,10 +65,7 @@ class Call {
 
   std::vector<at::Tensor> run() {
     bool training = joint_.training && !c10::InferenceMode::is_enabled();
-    for (size_t i = 0; training && i < joint_.gradientOf.size(); ++i) {
-      if (!joint_.isCut(i) && tensors_[joint_.gradientOf[i]].requires_grad()) break;
-      training = i + 1 < joint_.gradientOf.size();
-    }
+    training = training && (joint_.gradientOf.empty() || anyRequiresGrad());
     noteVersions();
     runForward(training);
     redo();
@@ -80,6 +80,14 @@ class Call {
   }
 
  private:
+  // Where a gradient is for a view of what the caller has, it is what the caller has that requires grad.
+  bool anyRequiresGrad() const {
+    auto requiresGrad = [](const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); };
+    if (plan_->staged()) return std::any_of(tensors_.begin(), tensors_.end(), requiresGrad);
+    return std::any_of(joint_.gradientOf.begin(), joint_.gradientOf.end(),
+                       [&](size_t caller) { return requiresGrad(tensors_[caller]); });
+  }
+
   // Does an argument see memory that the function closes over? None did when it was compiled.
   bool reachesClosed() const {
     size_t behind = joint_.arguments + joint_.bases.size();
@@ -213,6 +221,7 @@ class Call {
 
   void connect(const std::vector<at::Tensor>& saved) {
     makeNodes();
+    noteMemories();
     packPrimals();
     {
       ResultsCounted counted(*this);
@@ -294,12 +303,24 @@ class Call {
     std::vector<std::pair<c10::VariableVersion, uint32_t>> before_;
   };
 
+  static const c10::StorageImpl* memoryOf(const at::Tensor& tensor) {
+    return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+  }
+
+  // What is asked of each saved tensor is found once, by memory.
+  void noteMemories() {
+    for (const Write& write : joint_.writes) toBeWritten_.insert(memoryOf(tensors_[write.caller]));
+    size_t visible = joint_.callers() + joint_.results.size();
+    firstOn_.reserve(visible);
+    for (size_t i = 0; i < visible; ++i) {
+      const at::Tensor& tensor = tensors_[i];
+      if (tensor.defined() && tensor.has_storage() && !tensor.is_inference()) firstOn_.emplace(memoryOf(tensor), i);
+    }
+  }
+
   // Will this memory be written when the graph has run?
   bool isToBeWritten(const at::Tensor& tensor) const {
-    for (const Write& write : joint_.writes) {
-      if (sameStorage(tensors_[write.caller], tensor)) return true;
-    }
-    return false;
+    return !toBeWritten_.empty() && toBeWritten_.contains(memoryOf(tensor));
   }
 
   // A backward reads primals as they were: those that the function writes are copied before.
@@ -314,18 +335,14 @@ class Call {
     for (size_t i = 0; i < joint_.primals; ++i) {
       std::optional<WithoutHooks> without;
       if (hooked && !read[i]) without.emplace();
-      bool changes =
-          joint_.versions[joint_.sources[i].caller] != 0 || (!joint_.writes.empty() && isToBeWritten(primals_[i]));
+      bool changes = joint_.versions[joint_.sources[i].caller] != 0 || isToBeWritten(primals_[i]);
       saved_->primals.emplace_back(changes ? copyOf(i) : primals_[i], false);
     }
   }
 
   // With the strides it has, and what lies around it in memory if the function reads that too.
   at::Tensor copyOf(size_t primal) const {
-    auto gradient = std::find(joint_.gradientOf.begin(), joint_.gradientOf.end(), joint_.sources[primal].caller);
-    bool unreached = gradient != joint_.gradientOf.end() &&
-                     !plan_->isReached[static_cast<size_t>(gradient - joint_.gradientOf.begin())];
-    at::Tensor tensor = unreached ? primals_[primal].detach() : primals_[primal];
+    at::Tensor tensor = plan_->isUnreached[joint_.sources[primal].caller] ? primals_[primal].detach() : primals_[primal];
     bool expanded = at::has_internal_overlap(tensor) != at::MemOverlap::No;
     if (plan_->exactOffset[primal]) {
       at::Tensor copy = flat(tensor).clone().as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
@@ -364,20 +381,16 @@ class Call {
   // What lies in memory that the caller sees counts the writes to it.
   at::Tensor shareVersion(at::Tensor tensor) const {
     if (!tensor.has_storage()) return tensor;
-    if (!joint_.writes.empty() && isToBeWritten(tensor)) return tensor.clone();
-    auto share = [&](const at::Tensor& with) {
-      if (!with.defined() || with.is_inference() || !sameStorage(with, tensor)) return false;
-      if (!with.is_same(tensor)) {
-        tensor = tensor.detach();  // an object of our own
-        tensor.unsafeGetTensorImpl()->set_version_counter(with.unsafeGetTensorImpl()->version_counter());
-      }
-      return true;
-    };
-    for (size_t i = 0; i < joint_.callers() + joint_.results.size(); ++i) {
-      if (!share(tensors_[i])) continue;
-      return i < joint_.callers() && joint_.versions[i] != 0 ? tensor.clone() : tensor;
+    if (isToBeWritten(tensor)) return tensor.clone();
+    auto known = firstOn_.find(memoryOf(tensor));
+    if (known == firstOn_.end()) return tensor;
+    const at::Tensor& with = tensors_[known->second];
+    if (!with.is_same(tensor)) {
+      tensor = tensor.detach();  // an object of our own
+      tensor.unsafeGetTensorImpl()->set_version_counter(with.unsafeGetTensorImpl()->version_counter());
     }
-    return tensor;
+    bool written = known->second < joint_.callers() && joint_.versions[known->second] != 0;
+    return written ? tensor.clone() : tensor;
   }
 
   // --- what the caller sees ---
@@ -440,6 +453,8 @@ class Call {
   std::shared_ptr<Saved> saved_;
   std::vector<decltype(aten::makeNode<Backward>(plan_, size_t{0}, saved_))> nodes_;
   std::vector<torch::autograd::edge_list> edges_;
+  std::unordered_set<const c10::StorageImpl*> toBeWritten_;
+  std::unordered_map<const c10::StorageImpl*, size_t> firstOn_;  // by memory: the first tensor on it that is seen
 };
 
 }  // namespace

@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_map>
 
 #include "aot/aliases.h"
+#include "aot/buffers.h"
 #include "aot/check.h"
 #include "aot/functional.h"
 #include "aot/sharing.h"
@@ -125,6 +127,7 @@ class JointCapture {
   void makeStandIns() {
     joint_.arguments = given_.size();
     joint_.bases = shared_.bases;
+    for (size_t i = 0; i < given_.size(); ++i) first_.emplace(given_[i].unsafeGetTensorImpl(), i);
     standIns_ = capture_.arguments();
     for (const at::Tensor& standIn : standIns_) {
       edges_.push_back(standIn.defined() ? edgeOf(standIn) : Edge());
@@ -134,7 +137,7 @@ class JointCapture {
       if (shared_.baseOf[i]) makeMember(i, given_.size() + *shared_.baseOf[i]);
     }
     noteMembers();
-    for (size_t i = 0; i < standIns_.size(); ++i) shareVersion(i);
+    shareVersions();
     for (const at::Tensor& standIn : standIns_) {
       before_.push_back(standIn.defined() ? standIn.storage() : c10::Storage());
       requiredGrad_.push_back(standIn.defined() && standIn.requires_grad());
@@ -159,10 +162,10 @@ class JointCapture {
 
   // Those that share memory lie in it in a way that the graph counts on.
   void noteMembers() {
+    std::vector<size_t> members(given_.size());
+    for (size_t memory : shared_.memories) ++members[memory];
     for (size_t i = 0; i < given_.size(); ++i) {
-      bool shares = false;
-      for (size_t k = 0; k < given_.size(); ++k) shares |= k != i && shared_.memories[k] == shared_.memories[i];
-      if (!shares || !given_[i].defined() || firstOf(i) != i) continue;
+      if (members[shared_.memories[i]] < 2 || !given_[i].defined() || firstOf(i) != i) continue;
       joint_.members.push_back({i, given_[i].sizes().vec(), given_[i].strides().vec(), given_[i].storage_offset()});
     }
   }
@@ -175,18 +178,23 @@ class JointCapture {
   }
 
   size_t firstOf(size_t argument) const {
-    for (size_t i = 0; i < argument; ++i) {
-      if (given_[i].defined() && given_[i].is_same(given_[argument])) return i;
-    }
-    return argument;
+    return given_[argument].defined() ? first_.at(given_[argument].unsafeGetTensorImpl()) : argument;
   }
 
   // Tensors on one memory may count their writes together, overlapping or not.
-  void shareVersion(size_t caller) {
-    if (!standIns_[caller].defined() || standIns_[caller].is_inference()) return;
-    for (size_t i = 0; i < caller; ++i) {
-      if (!standIns_[i].defined() || !sameStorage(real(i), real(caller)) || !sharesVersion(real(i), real(caller)))
-        continue;
+  void shareVersions() {
+    std::unordered_map<const c10::StorageImpl*, std::vector<size_t>> onMemory;
+    for (size_t caller = 0; caller < standIns_.size(); ++caller) {
+      if (!standIns_[caller].defined() || !real(caller).has_storage()) continue;
+      std::vector<size_t>& others = onMemory[real(caller).storage().unsafeGetStorageImpl()];
+      if (!standIns_[caller].is_inference()) shareVersion(caller, others);
+      others.push_back(caller);
+    }
+  }
+
+  void shareVersion(size_t caller, const std::vector<size_t>& others) {
+    for (size_t i : others) {
+      if (!sharesVersion(real(i), real(caller))) continue;
       if (!standIns_[i].is_same(standIns_[caller]) && !sharesVersion(standIns_[i], standIns_[caller])) {
         standIns_[caller].unsafeGetTensorImpl()->set_version_counter(
             standIns_[i].unsafeGetTensorImpl()->version_counter());
@@ -415,13 +423,12 @@ class JointCapture {
     observeReads();
     std::vector<Edge> ends = runBackward(roots, wanted, findStages(outputs, aliases, roots, wanted));
     trace().observeReads(nullptr);
-    Paths paths(roots, ends);
-    for (size_t result : joint_.tangentOf) {
-      size_t root = static_cast<size_t>(std::find(resultOf_.begin(), resultOf_.end(), result) - resultOf_.begin());
-      joint_.reaches.push_back(paths.gradients(roots[root].function.get()));
-    }
+    std::vector<Edge> ordered;  // by tangent
+    for (size_t result : joint_.tangentOf) ordered.push_back(edgeOf(results_[result]));
+    Paths paths(ordered, ends);
+    for (const Edge& root : ordered) joint_.reaches.push_back(paths.gradients(root.function.get()));
     joint_.checks = reads_->checks(paths);
-    joint_.buffers = reads_->buffers(paths);
+    joint_.buffers = findBuffers(paths, ends);
     takeSparseApart();
     for (const at::Tensor& gradient : gradients_) {
       // A plain tensor beside a subclass may get a gradient of that class.
@@ -602,7 +609,7 @@ class JointCapture {
       if (!host_.wait) return execute();
       host_.wait([](void* call) { (*static_cast<decltype(execute)*>(call))(); }, &execute);
     };
-    SavedReads::Mark before = reads_->mark();
+    size_t before = reads_->count();
     if (leniently_) {
       try {
         wait();
@@ -626,6 +633,7 @@ class JointCapture {
   std::vector<at::Tensor> given_;
   SharedArguments shared_;
   std::vector<size_t> memories_;
+  std::unordered_map<const c10::TensorImpl*, size_t> first_;  // by tensor: the first argument that it is
   std::vector<at::Tensor> captured_;  // arguments, and bases in the place of their views
   tracing::Capture capture_;
   // By tensor of the caller, before the call: what stands for it, its edge, value, storage.

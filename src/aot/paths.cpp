@@ -27,7 +27,7 @@ Paths::Paths(const std::vector<Edge>& roots, const std::vector<Edge>& wanted)
   std::unordered_set<const Node*> ends;
   for (const Edge& edge : wanted) ends.insert(edge.function.get());
   // Depth first, without recursion: graphs are deep.
-  std::vector<std::pair<const Node*, size_t>> work;
+  std::vector<std::pair<Node*, size_t>> work;
   std::unordered_set<const Node*> seen;
   auto enter = [&](const Edge& edge) {
     if (edge.function && seen.insert(edge.function.get()).second) work.emplace_back(edge.function.get(), 0);

@@ -16,6 +16,8 @@ class Paths {
   // By root: does it lead here? By wanted edge: is it reached from here?
   std::vector<bool> tangents(const torch::autograd::Node* node) const;
   std::vector<bool> gradients(const torch::autograd::Node* node) const;
+  // All nodes on the ways, each behind those it leads to.
+  const std::vector<torch::autograd::Node*>& nodes() const { return nodes_; }
 
  private:
   using Node = torch::autograd::Node;
@@ -23,7 +25,7 @@ class Paths {
 
   size_t rootCount_, wantedCount_;
   std::unordered_map<const Node*, size_t> places_;
-  std::vector<const Node*> nodes_;  // each behind those it leads to
+  std::vector<Node*> nodes_;
   std::vector<Row> from_, to_;      // by place: a bit for each root, for each wanted edge
 };
 

@@ -90,6 +90,13 @@ Plan::Plan(Joint given, const autograd::PartitionOptions& options)
   for (const std::vector<bool>& gradients : joint.reaches) {
     for (size_t i = 0; i < gradients.size(); ++i) isReached[i] = isReached[i] || gradients[i];
   }
+  isUnreached.resize(joint.callers());
+  for (size_t i = 0; i < joint.gradientOf.size(); ++i) {
+    if (!joint.isCut(i)) isUnreached[joint.gradientOf[i]] = true;
+  }
+  for (size_t i = 0; i < joint.gradientOf.size(); ++i) {
+    if (!joint.isCut(i) && isReached[i]) isUnreached[joint.gradientOf[i]] = false;
+  }
   exactOffset.resize(joint.primals);
   noteOffsets(whole, exactOffset);
   std::vector<bool> recorded(joint.recording->graph->top()->parameters().size());
@@ -149,8 +156,13 @@ void Plan::findStages() {
   }
 }
 
-Executable Plan::interpreted(const ir::Graph& graph) const {
+Executable Plan::interpreted(const ir::Graph& graph, Executable* freely) const {
   auto code = std::make_shared<runtime::Code>(graph, joint.program->objects);
+  if (freely && code->mayRunFreely()) {
+    *freely = [code](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
+      return code->run(std::move(inputs), numbers, /*freely=*/true);
+    };
+  }
   return [code](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
     return code->run(std::move(inputs), numbers);
   };
@@ -164,9 +176,9 @@ void Plan::setBackward(Executable whole, Maker maker) {
   if (whole && !staged()) {
     std::vector<bool> given(cut.backward->top()->parameters().size() - cut.saved.size(), true);
     std::vector<bool> wanted(joint.gradientOf.size(), true);
-    Backward part{nullptr, std::move(whole), {}, {}};
+    Backward& part = backwards_.try_emplace(Key(0, given, wanted)).first->second;
+    part.run = std::move(whole);
     noteReads(part, *cut.backward);
-    backwards_.emplace(Key(0, given, wanted), std::move(part));
   }
 }
 
@@ -183,10 +195,11 @@ void Plan::setHalves(size_t saved, Executable forwardHalf, Executable backwardHa
   std::iota(savedOf[0].begin(), savedOf[0].end(), size_t{0});
   whole_[0].store(nullptr, std::memory_order_release);
   backwards_.clear();
-  Backward whole{nullptr, std::move(backwardHalf), std::vector<bool>(saved + tangents, true),
-                 std::vector<bool>(saved + tangents, false)};
   Key key(0, std::vector<bool>(tangents, true), std::vector<bool>(joint.gradientOf.size(), true));
-  backwards_.emplace(std::move(key), std::move(whole));
+  Backward& whole = backwards_.try_emplace(std::move(key)).first->second;
+  whole.run = std::move(backwardHalf);
+  whole.reads.assign(saved + tangents, true);
+  whole.imitates.assign(saved + tangents, false);
 }
 
 void Plan::noteReads(Backward& part, const ir::Graph& graph) const {
@@ -227,12 +240,17 @@ const Plan::Backward& Plan::backward(size_t stage, const std::vector<bool>& give
   Key key(stage, given, some ? wanted : std::vector<bool>(wanted.size(), true));
   auto known = backwards_.find(key);
   if (known == backwards_.end()) {
-    Backward made;
-    if (staged() || some || !all(given)) made.graph = stageGraph(stage, given, std::get<2>(key));
+    known = backwards_.try_emplace(std::move(key)).first;
+    Backward& made = known->second;
+    if (staged() || some || !all(given)) made.graph = stageGraph(stage, given, std::get<2>(known->first));
     const ir::Graph& used = made.graph ? *made.graph : *cut.backward;
-    made.run = maker_ ? maker_(used) : interpreted(used);
+    try {
+      made.run = maker_ ? maker_(used) : interpreted(used, &made.runFreely);
+    } catch (...) {
+      backwards_.erase(known);
+      throw;
+    }
     noteReads(made, used);
-    known = backwards_.emplace(std::move(key), std::move(made)).first;
   }
   if (everything) whole_[stage].store(&known->second, std::memory_order_release);
   return known->second;

@@ -37,6 +37,7 @@ class Plan {
   // What primals are checked against: their types; where the function reads memory by absolute places, the offset too.
   std::vector<bool> exactOffset;
   std::vector<bool> isReached;  // by gradient: a tangent leads to it
+  std::vector<bool> isUnreached;  // by tensor of the caller: it has a gradient, and no tangent leads to it
   Replay early, late;
   // The stages of the backward: those of the joint graph, or one with everything.
   std::vector<Joint::Stage> stages;
@@ -61,6 +62,8 @@ class Plan {
   struct Backward {
     std::shared_ptr<const ir::Graph> graph;  // if it is not the whole one
     Executable run;
+    Executable runFreely;  // on tangents of other strides than told, as eager mode does; it may refuse them
+    mutable std::atomic<bool> refused = false;  // it has
     // By parameter: is its data read? If not, is it needed for its layout?
     std::vector<bool> reads, imitates;
   };
@@ -71,7 +74,7 @@ class Plan {
   void findStages();
   std::shared_ptr<const ir::Graph> stageGraph(size_t stage, const std::vector<bool>& given,
                                               const std::vector<bool>& wanted) const;
-  Executable interpreted(const ir::Graph& graph) const;
+  Executable interpreted(const ir::Graph& graph, Executable* freely = nullptr) const;
   void noteReads(Backward& part, const ir::Graph& graph) const;
 
   Maker maker_;

@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
+#include <ATen/SequenceNumber.h>
 #include <ATen/ops/alias.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "aot/sharing.h"
 #include "runtime/interpreter.h"
@@ -185,14 +187,41 @@ std::vector<at::Tensor> callFunction(const Plan& plan, const std::vector<at::Ten
   return results;
 }
 
+// A gradient may depend on a result (that of exp is a factor of it): on the one that the caller has. Nodes that were
+// made since are looked at.
+void lead(const variable_list& gradients, const std::vector<std::pair<Edge, Edge>>& same, uint64_t start) {
+  std::vector<torch::autograd::Node*> work;
+  std::unordered_set<const torch::autograd::Node*> seen;
+  auto enter = [&](torch::autograd::Node* node) {
+    bool isNew = node && node->sequence_nr() >= start && node->sequence_nr() != UINT64_MAX;
+    if (isNew && seen.insert(node).second) work.push_back(node);
+  };
+  for (const at::Tensor& gradient : gradients) {
+    if (gradient.defined()) enter(gradient.grad_fn().get());
+  }
+  while (!work.empty()) {
+    torch::autograd::Node* node = work.back();
+    work.pop_back();
+    for (Edge& edge : node->next_edges()) {
+      auto result = std::find_if(same.begin(), same.end(), [&](const auto& pair) { return pair.first == edge; });
+      if (result != same.end()) {
+        edge = result->second;
+      } else {
+        enter(edge.function.get());
+      }
+    }
+  }
+}
+
 }  // namespace
 
 variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::vector<at::Tensor>& primals,
-                                  const variable_list& tangents, const torch::autograd::edge_list& next,
-                                  const at::Tensor& generator) {
+                                  const variable_list& tangents, torch::autograd::Node& node, const at::Tensor& generator) {
   const Joint& joint = plan.joint;
   const Joint::Stage& stage = plan.stages[number];
-  Grafts grafts(joint, stage, next);
+  Grafts grafts(joint, stage, node.next_edges());
+  uint64_t start = at::sequence_number::peek();
+  std::vector<std::pair<Edge, Edge>> same;  // results of the run, and of the call
   bool callsFunction = !joint.roots.empty() && plan.function;
   bool createGraph = c10::GradMode::is_enabled();
   std::vector<bool> written(joint.callers());
@@ -224,6 +253,7 @@ variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::ve
         continue;
       }
       roots.push_back(torch::autograd::impl::gradient_edge(results[i]));
+      same.emplace_back(roots.back(), Edge(node.getptr(), static_cast<uint32_t>(i)));
       given.push_back(tangents[i]);
     }
     // What is given as several summands is given as one sum here.
@@ -246,6 +276,7 @@ variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::ve
   if (roots.empty() || asked.empty()) return gradients;
   variable_list found = torch::autograd::Engine::get_default_engine().execute(
       roots, given, /*keep_graph=*/createGraph, createGraph, /*accumulate_grad=*/false, asked);
+  if (createGraph) lead(found, same, start);
   for (size_t i = 0; i < found.size(); ++i) gradients[places[i]] = std::move(found[i]);
   return gradients;
 }

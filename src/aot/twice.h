@@ -12,12 +12,11 @@ namespace saker::aot {
 
 // Runs the recorded forward (or calls the function, where Functions or subclasses are in it) under autograd on the
 // primals as they were before the call, and differentiates it with the tangents that are defined: exactly what eager
-// mode would do, to any order. Tangents and gradients are those of a stage; `edges`: where its gradients go.
+// mode would do, to any order. Tangents and gradients are those of a stage; `node`: its node.
 // `generator`: the state of the random stream before the call.
 torch::autograd::variable_list gradientsByAutograd(const Plan& plan, size_t stage,
                                                    const std::vector<at::Tensor>& primals,
                                                    const torch::autograd::variable_list& tangents,
-                                                   const torch::autograd::edge_list& edges,
-                                                   const at::Tensor& generator);
+                                                   torch::autograd::Node& node, const at::Tensor& generator);
 
 }  // namespace saker::aot

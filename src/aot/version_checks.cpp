@@ -63,12 +63,9 @@ void SavedReads::addVisible(const at::Tensor& tensor, VersionCheck::Counter coun
 void SavedReads::note(const at::Tensor& read) {
   if (!read.has_storage()) return;
   auto known = visible_.find(read.storage().unsafeGetStorageImpl());
-  if (known == visible_.end() && !tracing::pendingStorage(*read.unsafeGetTensorImpl())) return;
+  if (known == visible_.end()) return;
   const ir::Value* value = trace_.valueOf(read);
   if (value->isParameter() ? value->index() >= parameters_ : value->def()->id() >= nodes_) return;
-  const torch::autograd::Node* reader = torch::autograd::get_current_node().get();
-  if (readers_.empty() || readers_.back() != reader) readers_.push_back(reader);
-  if (known == visible_.end()) return;
   auto visible = std::find_if(known->second.begin(), known->second.end(),
                               [&](const auto& each) { return sharesVersion(each.first, read); });
   if (visible == known->second.end()) return;
@@ -79,18 +76,7 @@ void SavedReads::note(const at::Tensor& read) {
     check.output = meta->output_nr_;
     check.isArgument = !check.counter.isResult && value->isParameter();
   }
-  reads_.push_back({reader, std::move(check)});
-}
-
-void SavedReads::forgetSince(Mark mark) {
-  reads_.erase(reads_.begin() + static_cast<std::ptrdiff_t>(mark.reads), reads_.end());
-  readers_.resize(mark.readers);
-}
-
-std::vector<Joint::Buffers> SavedReads::buffers(const Paths& paths) const {
-  std::set<Joint::Buffers> found;
-  for (const torch::autograd::Node* reader : readers_) found.insert({paths.tangents(reader), paths.gradients(reader)});
-  return {found.begin(), found.end()};
+  reads_.push_back({torch::autograd::get_current_node().get(), std::move(check)});
 }
 
 VersionCheck::Counter SavedReads::counterOf(const at::Tensor& visible) const {

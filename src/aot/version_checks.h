@@ -25,15 +25,10 @@ class SavedReads {
   void note(const at::Tensor& read);
   // The first visible tensor that counts writes with this one, which is visible too.
   VersionCheck::Counter counterOf(const at::Tensor& visible) const;
-  // Forgets what was noted since there were this many.
-  struct Mark {
-    size_t reads, readers;
-  };
-  Mark mark() const { return {reads_.size(), readers_.size()}; }
-  void forgetSince(Mark mark);
+  // How many were noted; forgets what was noted since there were so many.
+  size_t count() const { return reads_.size(); }
+  void forgetSince(size_t count) { reads_.erase(reads_.begin() + static_cast<std::ptrdiff_t>(count), reads_.end()); }
   std::vector<VersionCheck> checks(const Paths& paths) const;
-  // What the nodes keep that read something.
-  std::vector<Joint::Buffers> buffers(const Paths& paths) const;
 
  private:
   struct Read {
@@ -46,7 +41,6 @@ class SavedReads {
   uint32_t nodes_;
   std::unordered_map<const c10::StorageImpl*, std::vector<std::pair<at::Tensor, VersionCheck::Counter>>> visible_;
   std::vector<Read> reads_;
-  std::vector<const torch::autograd::Node*> readers_;  // of anything that was there before the backward
 };
 
 // What the caller can write to after a call, and where eager mode would notice it.

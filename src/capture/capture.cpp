@@ -410,6 +410,7 @@ std::unique_ptr<runtime::Program> Capture::finish(std::span<const c10::IValue> o
   for (const at::Tensor& argument : wrapped_) {
     bool counted = argument.defined() && !argument.is_inference();
     program.argumentWrites.push_back(counted ? static_cast<uint32_t>(argument._version()) : 0);
+    program.differentiable |= program.argumentWrites.back() != 0 && argument.requires_grad();
   }
   size_t parameters = trace_->graph().top()->parameters().size();
   program.closedWrites.resize(parameters);

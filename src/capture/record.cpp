@@ -417,6 +417,14 @@ class Recorder {
     call_.replaceWith(std::move(results));
   }
 
+  static bool hasSizes(const at::Tensor& tensor, const ir::TensorType& type) {
+    bool same = static_cast<size_t>(tensor.dim()) == type.rank;
+    for (size_t i = 0; same && i < type.rank; ++i) {
+      same = type.size(i).isConst() && type.size(i).constant() == tensor.sizes()[i];
+    }
+    return same;
+  }
+
   at::Tensor result(const ir::Node& node, size_t index, int alias, bool written) {
     ir::Value* value = node.result(index);
     const ir::TensorType* type = value->tensor();
@@ -431,7 +439,12 @@ class Recorder {
       return trace_.makeTensor(value, &storage);
     }
     const ir::Arg& argument = node.arg(static_cast<size_t>(alias));
-    if (argument.toValue()->type() != type) trace_.setGeometry(source, value, *type);
+    if (argument.toValue()->type() != type) {
+      if (trace_.mode() == Mode::Capture && !traceTensor(*source.unsafeGetTensorImpl()) && !hasSizes(source, *type)) {
+        trace_.raise({ops::Reason::Unsupported, "it gives other sizes to a tensor that the function closes over"});
+      }
+      trace_.setGeometry(source, value, *type);
+    }
     return source;
   }
 

@@ -493,7 +493,8 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
   program->context = context_;
   program->results = outputs.size();
   program->asRecorded = true;
-  program->userWrote = userWrote_;
+  // Behind an operator that fails, version counters are to stand where eager mode leaves them.
+  program->userWrote = userWrote_ || !risk_.before.empty();
   program->closedWrites.resize(inputs_.size());
   for (const Input& input : inputs_) {
     if (input.literal) {
@@ -504,6 +505,8 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
     program->sameAs.push_back(program->arguments++);
     int64_t now = input.tensor.is_inference() ? 0 : input.tensor._version();
     program->argumentWrites.push_back(static_cast<uint32_t>(now - input.version));
+    // What is written gets a history, whether it is returned or not.
+    program->differentiable |= now != input.version && input.tensor.requires_grad();
   }
   graph_->appendReturn(graph_->top(), returned);
   program->objects = std::move(kept_);

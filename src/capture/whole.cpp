@@ -137,7 +137,20 @@ void inCapture(Trace& trace, const Call& call, DirectUse use) {
   pass(call.op, call.keys, call.stack);
 }
 
+// Makes a tensor subclass that waits for other processes when it is used. A graph waits where it stands, which gives
+// the same numbers; whoever can run eagerly does, and gets the subclass.
+bool waitsInstead(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Trace* trace = currentTape() ? nullptr : current();
+  if (!trace || trace->mode() != Mode::Capture) return false;
+  const std::string& name = op.operator_name().name;
+  if (name != "_c10d_functional::_wrap_tensor_autograd") return false;
+  if (trace->mayBeEager()) trace->noteOnlyEager(name + ": it gives a tensor that waits when it is used");
+  c10::Dispatcher::singleton().findSchemaOrThrow("_c10d_functional::wait_tensor", "").callBoxed(stack);
+  return true;
+}
+
 void callArrives(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (waitsInstead(op, stack)) return;
   DirectUse use = directUse(op);
   if (use == DirectUse::None) return pass(op, keys, stack);
   Call call(op, keys, stack);
@@ -194,6 +207,7 @@ bool Tape::callWhole(const Call& call, DirectUse use) {
     given.push_back(tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr);
   });
   size_t below = call.stack->size() - call.values.size();
+  userWrote_ = true;  // a replay calls it where autograd counts writes, as here
   perform(call, nullptr, [](Tape&, const Call& arrived) {
     TapeScope untaped(nullptr);
     arrived.op.redispatchBoxed((arrived.keys & aten::kBelowCall) - aten::kTraceKeys, arrived.stack);

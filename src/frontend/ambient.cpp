@@ -12,8 +12,21 @@
 #include <torch/csrc/PyInterpreter.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/forward_grad.h>
+#include <torch/csrc/jit/frontend/tracer.h>
 
 namespace saker::frontend {
+
+namespace {
+
+// Looks through the handlers of the frames that are suspended around this one, as sys.exc_info() does.
+bool isHandling() {
+  for (const _PyErr_StackItem* at = PyThreadState_Get()->exc_info; at; at = at->previous_item) {
+    if (at->exc_value && at->exc_value != Py_None) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 Ambient Ambient::now() {
   at::Context& context = at::globalContext();
@@ -40,6 +53,8 @@ Ambient Ambient::now() {
   state.anomaly = torch::autograd::AnomalyMode::is_enabled();
   state.dualNumbers = torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr;
   state.functorch = c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
+  state.jitTracing = torch::jit::tracer::isTracing();
+  state.handling = isHandling();
   return state;
 }
 
@@ -55,6 +70,7 @@ std::string Ambient::difference(const Ambient& other) const {
   if (dualNumbers != other.dualNumbers) return "level of dual numbers";
   if (attention != other.attention) return "choice of kernels for attention";
   if (functorch != other.functorch) return "torch.func transforms";
+  if (handling != other.handling) return "exception that is being handled";
   return "deterministic or precision flags";
 }
 

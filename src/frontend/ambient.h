@@ -20,13 +20,14 @@ struct Ambient {
   c10::ScalarType defaultType;
   int64_t functionModes, dispatchModes;
   uint8_t functionState;  // is __torch_function__ of classes, or of modes as well, turned off?
-  bool functorch, savedTensorHooks, anomaly, dualNumbers;
+  bool functorch, savedTensorHooks, anomaly, dualNumbers, jitTracing;
+  bool handling;  // the caller handles an exception
 
   static Ambient now();
   bool operator==(const Ambient&) const = default;
   std::string difference(const Ambient& other) const;
   // Every operator runs code of the user's, or is looked at by somebody: nothing stands in for it.
-  bool seesOperators() const { return functorch || dispatchModes > 0 || savedTensorHooks || anomaly || dualNumbers; }
+  bool seesOperators() const { return functorch || dispatchModes > 0 || savedTensorHooks || anomaly || dualNumbers || jitTracing; }
 };
 
 // Flags of PyTorch's that a call may change while it runs, to put back where it fails.

@@ -148,6 +148,16 @@ PyMethodDef checkpointMethod = {"checkpoint", reinterpret_cast<PyCFunction>(rein
 
 }  // namespace
 
+// Flags that functions of one name set and tell; those of precision follow from each other.
+std::string flagOf(PyObject* callable) {
+  std::string name = nameOf(callable);
+  if (name.find("precision") != std::string::npos || name.find("tf32") != std::string::npos) return "precision";
+  for (std::string_view prefix : {"_set_", "_get_", "set_", "get_"}) {
+    if (name.starts_with(prefix)) return name.substr(prefix.size());
+  }
+  return name;
+}
+
 PyObject* push() {
   static constinit watch::Once<PyObject*> found;
   PyObject* function =

@@ -4,6 +4,8 @@
 
 #include <Python.h>
 
+#include <string>
+
 #include "watch/observer.h"
 
 namespace saker::frontend {
@@ -16,6 +18,9 @@ namespace around {
 PyObject* push();
 PyObject* hiddenPush();
 inline bool isPush(PyObject* callable) { return callable == hiddenPush(); }
+
+// A flag of PyTorch's that functions of one name set and tell.
+std::string flagOf(PyObject* callable);
 
 // torch.use_deterministic_algorithms, which tells torch.compile as well: called as it is.
 bool isFlagSetter(PyObject* function);

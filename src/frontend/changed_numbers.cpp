@@ -105,7 +105,9 @@ std::vector<ChangedNumber> changedCounters(const Guards& guards, const CallArgum
     if (ofArgument || !holder.dict || !isSize(now)) return;
     bool changed = at.op == Op::Equals && isSize(at.object.get()) && !sameValue(at.object.get(), now);
     if (!changed && at.op != Op::Number) return;
-    auto same = [&](const ChangedNumber& each) { return each.dict.get() == holder.dict && each.key.get() == holder.key; };
+    auto same = [&](const ChangedNumber& each) {
+      return each.dict.get() == holder.dict && each.key.get() == holder.key;
+    };
     if (std::any_of(out.begin(), out.end(), same)) return;
     out.push_back({guards.expression(at.place), Ref::borrow(now), Ref::borrow(holder.dict), Ref::borrow(holder.key)});
   });

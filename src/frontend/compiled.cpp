@@ -12,6 +12,7 @@
 #include "frontend/dynamic.h"
 #include "frontend/execute.h"
 #include "frontend/float_inputs.h"
+#include "frontend/locked.h"
 #include "frontend/log.h"
 #include "frontend/risk.h"
 #include "frontend/stance.h"
@@ -22,6 +23,7 @@
 #include "python/host.h"
 #include "runtime/failure.h"
 #include "watch/loop.h"
+#include "watch/traced.h"
 
 namespace saker::frontend {
 
@@ -57,7 +59,7 @@ PyObject* Compiled::plain(PyObject* const* args, size_t nargsf, PyObject* names)
 
 PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) {
   // Inside of another recording, the call is part of it.
-  if (watch::watching() || tracing::currentTape() || tracing::current() || !watch::supported()) {
+  if (watch::watching() || tracing::currentTape() || tracing::current() || !watch::supported() || watch::traced()) {
     return plain(args, nargsf, names);
   }
   Stance stands = stance();
@@ -72,6 +74,12 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
     ~GiveBack() { to = std::move(from); }
   } giveBack{found, found_};
   for (size_t i = 0; i < versions_.size(); ++i) {
+    std::optional<Locked> locked;
+    if (!versions_[i]->locks.empty()) locked.emplace(versions_[i]->locks);
+    if (locked && !locked->all()) {
+      locked.reset();
+      return plain(args, nargsf, names);
+    }
     if (!versions_[i]->fits(now, call, found)) {
       if (i == 0)
         lastFailure_ =
@@ -85,11 +93,11 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
     if (!version->eager.empty()) return plain(args, nargsf, names);
     ++counts().replays;
     if (logs(Topic::Replays)) log(Topic::Replays, Operations::name(function_.get()));
-    if (options_.verify && !version->verified && canVerify(*version, function_.get())) {
+    if (options_.verify && !version->verified && !locked && canVerify(*version, function_.get())) {
       version->verified = true;
       return runVerified(*version, found, function_.get(), call);
     }
-    return replay(*version, found, call);
+    return replay(*version, found, call, locked ? &*locked : nullptr);
   }
   if (stands != Stance::Default && !versions_.empty()) {
     if (stands == Stance::EagerOnRecompile) return plain(args, nargsf, names);
@@ -109,9 +117,7 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
   return capture(now, args, nargsf, names);
 }
 
-// Not where a stop is an error: it would be one only because of this.
 void Compiled::noteFloats(const CallArguments& call) {
-  if (options_.fullgraph) return;
   for (const std::shared_ptr<Version>& version : versions_) {
     if (!version->eager.empty()) continue;
     for (const ChangedNumber& each : changedFloats(version->guards, call)) {
@@ -169,7 +175,8 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   return result;
 }
 
-PyObject* Compiled::replay(Version& version, const std::vector<PyObject*>& found, const CallArguments& call) {
+PyObject* Compiled::replay(Version& version, const std::vector<PyObject*>& found, const CallArguments& call,
+                           Locked* locked) {
   std::optional<Flags> flags;
   if (version.sets) flags.emplace();
   at::Tensor generator = version.generatorBefore();
@@ -185,6 +192,7 @@ PyObject* Compiled::replay(Version& version, const std::vector<PyObject*>& found
   PyErr_Clear();
   if (counts().replays > 0) --counts().replays;
   if (runtime::lastFailure().sizes) noteSizes(version);
+  if (locked) locked->release();
   return plain(call.values, call.positional, call.names);
 }
 
@@ -232,7 +240,8 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   tracing::Tape tape(host);
   std::optional<FloatInputs> floats;
   if (!floats_.empty()) floats.emplace(floats_);
-  Recorder recorder(tape, function_.get(), call, /*raising=*/options_.fullgraph, {}, scalarsAreData_);
+  // With floats as inputs it may stop because of these alone: no error, but a call that is not recorded.
+  Recorder recorder(tape, function_.get(), call, /*raising=*/options_.fullgraph && !floats, {}, scalarsAreData_);
   tape.setAround([&](bool any) { return tracing::Tape::Around{noticesErrors(any), recorder.effects().size()}; });
   PyObject* result = nullptr;
   {
@@ -252,6 +261,8 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     why = "it raised an exception";
   } else if (!(Ambient::now() == before) && !recorder.leavesGradMode(before)) {
     why = "it leaves with another " + Ambient::now().difference(before) + " than it was called with";
+  } else if (recorder.holdsLocks()) {
+    why = "it leaves a lock taken";
   } else if (!recorder.balanced()) {
     why = "it leaves a context variable changed";
   } else if (why = recorder.seal(); why.empty()) {
@@ -274,9 +285,15 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   report.effects = recorder.effects().size();
   report.operators = tape.operators();
   version->eager = why;
+  if (!why.empty()) version->locks.clear();
   version->guards = recorder.takeGuards();
   note(report, *version);
   if (!result) return nullptr;  // a later call may not raise
+  if (!why.empty() && floats && recorder.metScalars() && !report.internal) {
+    comparedFloats_.merge(floats_);  // they decide something: from now on they are compared
+    floats_.clear();
+    return result;
+  }
   if (!why.empty() && options_.fullgraph && !report.internal) {
     Py_DECREF(result);
     Stop stop = recorder.stopped() ? *recorder.stopped() : Stop{why, "", 0};
@@ -284,9 +301,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     return nullptr;
   }
   if (recorder.stopped() && recorder.metScalars()) {
-    scalarsAreData_ = false;  // they decide something: from now on they are compared
-    comparedFloats_.merge(floats_);
-    floats_.clear();
+    scalarsAreData_ = false;  // the same
     return result;
   }
   counts().guards += version->guards.size();
@@ -355,6 +370,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
       tape.risk().op + " may fail, or give another size, because of data, and what was done before cannot be taken back";
   if (!version.takeRisk(tape.risk(), hosts.repeatable)) return unsafe;
   version.sets = hosts.sets;
+  if (hosts.any && !version.locks.empty()) return "it takes a lock, and calls code of the user that might take it too";
   version.memory = sharedMemory(inputs);
   bool changed = false;
   std::vector<PyObject*> objects = recorder.objects();
@@ -365,7 +381,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   }
   // What runs the user's code whenever it is called is not to run ahead of time.
   bool ahead = options_.ahead && !hosts.any && hosts.repeatable && version.draws.empty() &&
-               tape.unseenWrites().empty() && version.program->inferenceModes.empty() && !tape.risk().sizes;
+               tape.unseenWrites().empty() && version.program->inferenceModes.empty() && !version.inOrder;
   ExecutorOptions options{ahead, options_.backend, hosts.wraps, version.mustUndo};
   version.foreign = !options_.backend.is_none();
   if (changed && version.mustUndo) return unsafe;

@@ -50,6 +50,8 @@ void tellInternalFailure(const std::string& what, const std::string& where);
 void failNext(const std::string& text);
 void failIfAsked();
 
+class Locked;  // the locks that a recorded call takes
+
 class Compiled {
  public:
   Compiled(PyObject* function, Options options);
@@ -72,7 +74,8 @@ class Compiled {
   // Nothing, or why the call cannot be done again.
   std::string finish(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result);
   bool warnLimit();
-  PyObject* replay(Version& version, const std::vector<PyObject*>& found, const CallArguments& call);
+  PyObject* replay(Version& version, const std::vector<PyObject*>& found, const CallArguments& call,
+                   Locked* locked = nullptr);
   void noteSizes(Version& version);
   std::string finishSafely(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result, Report& report);
   void note(const Report& report, const Version& version);

@@ -3,6 +3,8 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <structmember.h>
+
 #include <cmath>
 #include <cstring>
 
@@ -136,6 +138,15 @@ PyObject* inDict(PyObject* dict, PyObject* key) {
   return found;
 }
 
+// A getset or member descriptor of C, and what it must give.
+bool gives(PyObject* owner, PyObject* pair) {
+  PyObject* descriptor = PyTuple_GET_ITEM(pair, 0);
+  Ref value = descriptorValue(descriptor, owner);
+  if (PyTuple_GET_SIZE(pair) == 1) return !value;
+  PyObject* expected = PyTuple_GET_ITEM(pair, 1);
+  return value && (value.get() == expected || sameValue(value.get(), expected));
+}
+
 PyObject* itemOf(PyObject* sequence, int64_t index) {
   if (PyList_Check(sequence) || PyTuple_Check(sequence)) {
     PyObject* const* items = PySequence_Fast_ITEMS(sequence);
@@ -167,6 +178,19 @@ PyObject* instanceDict(PyObject* object) {
   PyObject** slot = _PyObject_GetDictPtr(object);
   if (slot) return *slot;
   return isThreadLocal(object) ? dictOfThread(object) : nullptr;
+}
+
+Ref descriptorValue(PyObject* descriptor, PyObject* owner) {
+  PyObject* value = nullptr;
+  if (Py_IS_TYPE(descriptor, &PyGetSetDescr_Type)) {
+    const PyGetSetDef* part = reinterpret_cast<PyGetSetDescrObject*>(descriptor)->d_getset;
+    value = part->get ? part->get(owner, part->closure) : nullptr;
+  } else if (Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) {
+    value = PyMember_GetOne(reinterpret_cast<char*>(owner),
+                            reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member);
+  }
+  if (!value) PyErr_Clear();
+  return Ref::steal(value);
 }
 
 Ref registeredClasses() {
@@ -351,6 +375,10 @@ bool Guards::step(const Instruction& at, const CallArguments& call, std::vector<
       return function->func_code == at.object.get() && function->func_defaults == parts.defaults.get() &&
              function->func_kwdefaults == parts.keywordDefaults.get();
     }
+    case Op::NoSlot:
+      return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + at.number) == nullptr;
+    case Op::Gives:
+      return gives(object, at.object.get());
   }
   return false;
 }
@@ -501,6 +529,13 @@ std::string Guards::text(const Instruction& at) const {
     }
     case Op::Function:
       return where + ".__code__ and defaults are the same";
+    case Op::NoSlot:
+      return where + ".<slot> is not set";
+    case Op::Gives: {
+      std::string name = PyUnicode_AsUTF8(PyDescr_NAME(PyTuple_GET_ITEM(at.object.get(), 0)));
+      if (PyTuple_GET_SIZE(at.object.get()) == 1) return where + "." + name + " is not set";
+      return where + "." + name + " == " + repr(PyTuple_GET_ITEM(at.object.get(), 1));
+    }
     default:
       return where + " exists";
   }

@@ -69,6 +69,8 @@ enum class Op : uint8_t {
   Tensor,       // fits tensors_[number]
   Array,        // an array of numpy's: as a tensor, it fits tensors_[number]
   Function,     // the code of a function is `object`; its defaults are those of functions_[number]
+  NoSlot,       // the member at offset `number` is not set
+  Gives,        // a descriptor of C gives a value; `object` is both; without a value: it raises
 };
 
 struct Instruction {
@@ -184,6 +186,8 @@ PyObject* instanceDict(PyObject* object);
 bool sameValue(PyObject* left, PyObject* right);
 // An int that a symbol can stand for.
 bool isSize(PyObject* object);
+// What a getset or member descriptor of C gives; nothing where it raises.
+Ref descriptorValue(PyObject* descriptor, PyObject* owner);
 // A number that moves when a class is registered with an abstract one.
 Ref registeredClasses();
 

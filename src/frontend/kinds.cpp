@@ -63,6 +63,10 @@ PyTypeObject* generatorType() {
 
 bool isDeque(PyObject* object) { return std::string_view(nativeBase(Py_TYPE(object))->tp_name) == "collections.deque"; }
 
+bool isDefaultDict(PyObject* object) {
+  return std::string_view(nativeBase(Py_TYPE(object))->tp_name) == "collections.defaultdict";
+}
+
 bool isDerivedValue(PyObject* object) {
   if (!(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return false;
   return PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object) || PyUnicode_Check(object) ||

@@ -18,6 +18,7 @@ PyTypeObject* nativeBase(PyTypeObject* type);
 // The generators of Python's random numbers, as C code sees them.
 PyTypeObject* generatorType();
 bool isDeque(PyObject* object);
+bool isDefaultDict(PyObject* object);
 // An instance of a class that derives from int, float, complex, str or bytes.
 bool isDerivedValue(PyObject* object);
 // == tells which object it is, and nothing more.

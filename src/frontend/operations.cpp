@@ -17,8 +17,11 @@ using enum Behaviour;
 
 const Row rows[] = {
     // --- builtins ---
-    {Pure, "builtins", "abs all any ascii bin chr divmod format hex max min oct ord pow repr round sorted sum iter"},
-    {Shallow, "builtins", "callable isinstance issubclass locals globals __build_class__"},
+    {Pure, "builtins", "abs all any bin chr divmod hex max min oct ord pow round sorted sum iter"},
+    {Text, "builtins", "ascii format repr str"},
+    {Belongs, "builtins", "isinstance issubclass"},
+    {Callable, "builtins", "callable"},
+    {Shallow, "builtins", "locals globals __build_class__"},
     {Length, "builtins", "len"},
     {Identity, "builtins", "id hash"},
     {ReadsAttribute, "builtins", "getattr hasattr"},
@@ -30,9 +33,10 @@ const Row rows[] = {
     {Host, "_warnings", "_filters_mutated"},
     {Pure, "builtins",
      "bool bytearray bytes complex dict enumerate filter float frozenset int list map range reversed set slice "
-     "str tuple zip memoryview"},
+     "tuple zip memoryview"},
     {Shallow, "builtins", "object property classmethod staticmethod super type"},
     // --- methods of builtin types ---
+    {Text, "builtins.str", "format format_map __mod__"},
     {Pure, "builtins.str", "*"},
     {Pure, "builtins.bytes", "*"},
     {Pure, "builtins.int", "*"},
@@ -63,18 +67,22 @@ const Row rows[] = {
     {Mutates, "builtins.set",
      "add clear difference_update discard intersection_update pop remove symmetric_difference_update update "
      "__iand__ __ior__ __isub__ __ixor__ __init__"},
-    {Shallow, "builtins.object", "__new__ __init__ __init_subclass__ __subclasshook__ __sizeof__ __class__"},
+    {Shallow, "builtins.object", "__new__ __init__ __init_subclass__ __subclasshook__ __class__"},
     {ReadsAttribute, "builtins.object", "__getattribute__"},
     {WritesAttribute, "builtins.object", "__setattr__"},
     {DeletesAttribute, "builtins.object", "__delattr__"},
     {Identity, "builtins.object", "__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __repr__ __str__ __format__"},
-    {Shallow, "builtins.BaseException", "__init__ __new__ with_traceback add_note __str__ __repr__"},
-    {Shallow, "builtins.type",
-     "__call__ __new__ __init__ mro __instancecheck__ __subclasscheck__ __subclasses__ __prepare__"},
+    {Shallow, "builtins.BaseException", "__new__"},
+    {OfError, "builtins.BaseException", "__init__ with_traceback add_note"},
+    {Text, "builtins.BaseException", "__str__ __repr__"},
+    {Shallow, "builtins.type", "__call__ __new__ __init__ __prepare__"},
+    {OfClass, "builtins.type", "__instancecheck__ __subclasscheck__"},
+    {Asks, "builtins.type", "mro __subclasses__"},
     {Shallow, "builtins.property", "getter setter deleter __get__ __init__"},
     {Shallow, "types.FunctionType", "__get__ __call__"},
     {Shallow, "types.MethodType", "__get__ __call__"},
-    {Shallow, "types.GeneratorType", "send throw close __iter__ __next__"},
+    {Advances, "types.GeneratorType", "send throw close __next__"},
+    {Shallow, "types.GeneratorType", "__iter__"},
     // --- the standard library ---
     {Pure, "math", "*"},
     {Pure, "_operator",
@@ -99,8 +107,11 @@ const Row rows[] = {
     {Mutates, "collections.defaultdict", "__init__ __missing__"},
     {Content, "collections.defaultdict", "copy"},
     {Mutates, "_collections", "_count_elements"},
-    {Shallow, "_abc", "_abc_instancecheck _abc_subclasscheck _abc_init _abc_register get_cache_token"},
-    {Shallow, "sys", "intern exc_info is_finalizing getrecursionlimit getdefaultencoding"},
+    {OfClass, "_abc", "_abc_instancecheck _abc_subclasscheck"},
+    {Shallow, "_abc", "_abc_init"},
+    {Asks, "_abc", "get_cache_token"},
+    {Shallow, "sys", "intern is_finalizing getdefaultencoding"},
+    {Asks, "sys", "exc_info exception getrecursionlimit getswitchinterval"},
     {Shallow, "types", "SimpleNamespace MethodType"},
     {Pure, "types", "MappingProxyType"},
     {Lookup, "types.MappingProxyType", "get __getitem__ __contains__"},
@@ -109,24 +120,28 @@ const Row rows[] = {
     {Pure, "types.SimpleNamespace", "__init__ __eq__ __repr__"},
     {ContextGet, "contextvars.ContextVar", "get"},
     {ContextSet, "contextvars.ContextVar", "set reset"},
-    {Shallow, "_thread", "get_ident"},
+    {Asks, "_thread", "get_ident"},
+    {Shallow, "_thread", "allocate_lock RLock"},
+    {Locks, "_thread.LockType", "acquire release __enter__ __exit__"},
+    {Locks, "_thread.RLock", "acquire release __enter__ __exit__"},
+    {Pure, "re.Pattern", "match search fullmatch split findall sub subn"},
+    {Pure, "re.Match", "group groups groupdict start end span expand __getitem__"},
+    {Pure, "_json", "encode_basestring encode_basestring_ascii scanstring make_encoder make_scanner"},
     // --- PyTorch ---
     {Shallow, "torch._C",
      "_get_tracing_state _is_autocast_available is_grad_enabled is_inference_mode_enabled _is_torch_function_enabled "
      "_has_torch_function "
-     "_has_torch_function_unary _has_torch_function_variadic is_autocast_enabled is_autocast_cpu_enabled "
-     "get_autocast_dtype "
+     "_has_torch_function_unary _has_torch_function_variadic is_autocast_cpu_enabled "
      "get_autocast_gpu_dtype get_autocast_cpu_dtype is_autocast_cache_enabled _is_any_autocast_enabled "
      "get_default_dtype "
      "_len_torch_function_stack _len_torch_dispatch_stack _is_torch_function_mode_enabled "
      "_is_torch_function_all_disabled "
      "_log_api_usage_once _is_tracing _get_mkldnn_enabled is_anomaly_enabled "
-     "_get_privateuse1_backend_name _get_nested_int _are_functorch_transforms_active _is_alias_of "
+     "_get_nested_int _are_functorch_transforms_active "
      "_get_deterministic_algorithms "
      "_get_deterministic_algorithms_warn_only _get_accelerator _get_grad_enabled "
      "_get_flash_sdp_enabled _get_math_sdp_enabled "
-     "_get_mem_efficient_sdp_enabled _get_cudnn_sdp_enabled _get_sdp_priority_order "
-     "is_autocast_ipu_enabled is_autocast_xla_enabled _to_dlpack_is_none "
+     "_get_mem_efficient_sdp_enabled _get_cudnn_sdp_enabled "
      "_dispatch_tls_is_dispatch_key_excluded "
      "_jit_is_script_object"},
     {Asks, "torch._C",
@@ -134,7 +149,9 @@ const Row rows[] = {
      "_get_cublas_allow_tf32 _get_cudnn_allow_tf32 _get_cudnn_benchmark _cuda_get_cudnn_benchmark_limit "
      "_get_cudnn_deterministic _get_cudnn_depthwise_kernel _get_default_device get_num_threads get_num_interop_threads "
      "_get_float32_matmul_precision _get_fp32_precision_getter _get_deterministic_fill_uninitialized_memory "
-     "_get_nnpack_enabled _get_warnAlways is_anomaly_check_nan_enabled"},
+     "_get_nnpack_enabled _get_warnAlways is_anomaly_check_nan_enabled _is_alias_of _get_sdp_priority_order "
+     "_get_privateuse1_backend_name is_autocast_enabled get_autocast_dtype"},
+    {Asks, "torch._C.TensorBase", "_is_view"},
     {Asks, "torch._C._autograd", "_profiler_enabled"},
     {Sets, "torch._C",
      "_set_deterministic_algorithms _set_deterministic_fill_uninitialized_memory _set_default_dtype "
@@ -196,8 +213,8 @@ const Row rows[] = {
 // Of tensors: what passes no operator, or does more than one.
 constexpr std::string_view kNotOperators =
     " backward register_hook _register_hook retain_grad requires_grad_ share_memory_ is_shared resize_ resize_as_ "
-    "resize_as_sparse_ data_ptr numpy tolist item __array__ storage untyped_storage _storage _typed_storage "
-    "_make_subclass _make_wrapper_subclass _make_dtensor __deepcopy__ __reduce_ex__ map_ map2_ apply_ "
+    "resize_as_sparse_ data_ptr numpy tolist __array__ storage untyped_storage _storage _typed_storage "
+    "_make_wrapper_subclass _make_dtensor __deepcopy__ __reduce_ex__ map_ map2_ apply_ "
     "storage_type type_ has_names rename_ refine_names _clear_non_serializable_cached_data module_load "
     "_fix_weakref _view_func _view_func_unsafe _rev_view_func_unsafe _use_count cuda xpu pin_memory is_pinned "
     "from_numpy frombuffer _from_dlpack from_dlpack _to_dlpack _sync _enable_functional _disable_functional "
@@ -269,9 +286,9 @@ const Attribute attributes[] = {
      "__name__ __qualname__ __module__ __mro__ __bases__ __base__ __dict__ __doc__ __abstractmethods__ __flags__ "
      "__annotations__ __dictoffset__ __text_signature__"},
     {"builtins.super", "__thisclass__ __self__ __self_class__"},
-    {"builtins.property", "fget fset fdel __doc__ __isabstractmethod__"},
-    {"builtins.staticmethod", "__func__ __wrapped__ __dict__ __isabstractmethod__"},
-    {"builtins.classmethod", "__func__ __wrapped__ __dict__ __isabstractmethod__"},
+    {"builtins.property", "fget fset fdel __doc__"},
+    {"builtins.staticmethod", "__func__ __wrapped__ __dict__"},
+    {"builtins.classmethod", "__func__ __wrapped__ __dict__"},
     {"builtins.object", "__class__"},
     {"builtins.int", "real imag numerator denominator"},
     {"builtins.float", "real imag"},
@@ -288,6 +305,8 @@ const Attribute attributes[] = {
     {"collections.defaultdict", "default_factory"},
     {"types.GeneratorType", "gi_running gi_frame gi_code gi_yieldfrom __name__ __qualname__"},
     {"types.SimpleNamespace", "__dict__"},
+    {"re.Pattern", "pattern flags groups groupindex"},
+    {"re.Match", "string re pos endpos lastindex lastgroup"},
     {"torch.device", "type index"},
     {"torch.dtype", "is_floating_point is_complex is_signed itemsize"},
     {"torch.finfo", "bits eps max min tiny smallest_normal resolution dtype"},

@@ -20,6 +20,11 @@ enum class Behaviour : uint8_t {
   Lookup,    // it looks a key up in its first argument
   Content,   // it gives the elements of its first argument
   Identity,  // it tells which object its argument is
+  Belongs,   // it asks whether its first argument, or the class of it, is one of the classes of the second
+  OfClass,   // the same, with the class first
+  Text,      // it makes a text of its arguments
+  Callable,  // it asks what the types of its arguments can do
+  OfError,   // it changes its first argument, an exception
   Mutates,   // it changes its first argument, a container
   ReadsAttribute,
   WritesAttribute,
@@ -30,8 +35,9 @@ enum class Behaviour : uint8_t {
   Warns,      // it tells a warning, which is done again
   Gradients,  // it takes gradients
   Ambient,    // state around operators, which is compared at the end
-  Asks,       // it tells a flag of PyTorch's, which is asked again
+  Asks,       // it tells something that may change at any time, and is asked again
   Sets,       // it sets one, between operators
+  Locks,      // it takes or releases its first argument, a lock
   ContextGet,
   ContextSet,
 };

@@ -286,6 +286,7 @@ std::optional<uint32_t> Cookbook::exception(PyObject* object) {
   auto* made = reinterpret_cast<PyBaseExceptionObject*>(object);
   bool plain = nativeBase(Py_TYPE(object))->tp_basicsize == static_cast<Py_ssize_t>(sizeof(PyBaseExceptionObject));
   if (!plain) return refuse(std::string("a new ") + Py_TYPE(object)->tp_name + " leaves the call");
+  if (recorder_.handled()) return refuse("an exception that was made while the caller handles another leaves the call");
   std::optional<uint32_t> number =
       add(object, {Recipe::Kind::Exception, Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object))), 0, {}, {}});
   bool fine = part(*number, made->args) && part(*number, made->cause ? made->cause : Py_None) &&

@@ -46,11 +46,18 @@ bool isEnumMember(PyObject* object) {
          (std::string_view(meta->tp_name) == "EnumType" || std::string_view(meta->tp_name) == "EnumMeta");
 }
 
+// int | str: a class of C that has no name to include.
+bool isUnion(PyObject* object) {
+  static constinit watch::Once<PyObject*> found;
+  PyObject* type = found.get([] { return watch::importedAttribute("types", "UnionType"); });
+  return Py_IS_TYPE(object, reinterpret_cast<PyTypeObject*>(type));
+}
+
 bool isOperator(PyObject* object) {
   std::string_view name = Py_TYPE(object)->tp_name;
   return name == "numpy.ufunc" || name == "numpy._ArrayFunctionDispatcher" || name == "OpOverload" ||
          name == "OpOverloadPacket" || name == "_OpNamespace" || name == "_Ops" ||
-         name == "builtin_function_or_method" || name == "torch._C.Generator";
+         name == "builtin_function_or_method" || name == "torch._C.Generator" || name == "re.Pattern";
 }
 
 // Python code of PyTorch's or of Python's own library: the user's line is the one that led there.
@@ -84,7 +91,7 @@ bool isNamed(PyObject* object) {
          type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type ||
          type == &PyMemberDescr_Type || type == &PyInstanceMethod_Type || type == &PyClassMethodDescr_Type ||
          type == &PyProperty_Type || type == &PyStaticMethod_Type || type == &PyClassMethod_Type ||
-         PyType_IsSubtype(type, &Py_GenericAliasType) || isEnumMember(object) || isOperator(object) ||
+         PyType_IsSubtype(type, &Py_GenericAliasType) || isUnion(object) || isEnumMember(object) || isOperator(object) ||
          numpy::isDtype(object);
 }
 
@@ -98,6 +105,8 @@ Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments&
       scalarsAreData_(scalarsAreData) {
   for (const StandIn& each : standIns) standIns_.emplace(each.given.get(), &each);
   guards_.positional = call.positional;
+  handled_ = Ref::steal(PyErr_GetHandledException());
+  if (handled_.get() == Py_None) handled_ = Ref();
   rememberCaller();
   fixed(callable);
   if (PyMethod_Check(callable)) {
@@ -161,6 +170,7 @@ bool Recorder::stop(std::string why, bool quiet) {
 void Recorder::check() {
   if (std::exchange(hosted_, std::nullopt)) tape_.spoil("a call of numpy failed");
   if (std::exchange(hooking_, std::nullopt)) tape_.spoil("setting hooks on the backward of a module failed");
+  if (std::exchange(caching_, std::nullopt)) tape_.spoil("a function under functools.lru_cache raised");
   if (std::exchange(drawing_, std::nullopt)) tape_.spoil("drawing a random number failed");
   if (std::exchange(expects_, false)) tape_.spoil("an operator on a number that is data failed");
   if (speculative_ && !abandoned_) {
@@ -658,13 +668,39 @@ bool Recorder::imports(PyObject* name, PyObject* fromlist, PyObject* level) {
 
 bool Recorder::importsFrom(PyObject* module, PyObject* name) { return attribute(module, name); }
 
-// An exception that is raised holds the frames that it passes.
-bool Recorder::raises(PyObject* exception, PyObject*) {
-  bool outside = exception && PyExceptionInstance_Check(exception) && placeOf(exception) != kInside;
-  return !speculative_ || !outside || stop("raises an exception that was made before the call");
+// An exception takes note of each time that it is raised.
+bool Recorder::raises(PyObject* exception, PyObject* cause) {
+  for (PyObject* each : {exception, cause}) {
+    if (each && PyType_Check(each)) guardSpecials(reinterpret_cast<PyTypeObject*>(each));
+  }
+  if (exception && PyExceptionInstance_Check(exception) && placeOf(exception) != kInside) {
+    return stop("raises an exception that was made before the call");
+  }
+  if (!exception && handled_) return stop("raises what its caller handles");
+  return true;
+}
+
+// Errors of C code name the class of what it was given.
+static bool namesSymbol(PyObject* exception) {
+  if (!exception || !PyExceptionInstance_Check(exception)) return false;
+  PyObject* args = reinterpret_cast<PyBaseExceptionObject*>(exception)->args;
+  for (Py_ssize_t i = 0; args && i < PyTuple_GET_SIZE(args); ++i) {
+    PyObject* text = PyTuple_GET_ITEM(args, i);
+    if (!PyUnicode_Check(text)) continue;
+    std::string found = textOf(text);
+    for (const char* name : {"SymInt", "SymFloat", "SymBool"}) {
+      if (found.find(name) != std::string::npos) return true;
+    }
+  }
+  return false;
 }
 
 // What abandons a recording is nothing that the program knows of.
-bool Recorder::catches(PyObject*, PyObject*) { return !abandoned_ || stop(abandoned_->why); }
+bool Recorder::catches(PyObject* exception, PyObject* classes) {
+  if (abandoned_) return stop(abandoned_->why);
+  if (speculative_ && namesSymbol(exception)) return stop("catches an error about a size that changes");
+  if (exception && PyExceptionInstance_Check(exception)) guardOrder(Py_TYPE(exception));
+  return !classes || realize(classes, true);
+}
 
 }  // namespace saker::frontend

@@ -5,6 +5,7 @@
 // leads to it. One that has none was made inside; it needs no guards, and is made again if it escapes.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
@@ -70,9 +71,11 @@ struct Draw {
   uint32_t place = ~0u;        // of a float, or of the generator that is made
 };
 
-// A flag of PyTorch's that the call asked for, and what it was.
+// A question to C code that the call asked, and the answer: a flag of PyTorch's, the limit of recursion, whether a
+// tensor is a view. It is asked again before a replay.
 struct Asked {
   Ref function, arguments, answer;
+  std::vector<uint32_t> places;  // by argument: where it is found; kInside: it is the one in `arguments`
 };
 
 class Recorder final : public watch::Observer {
@@ -93,6 +96,7 @@ class Recorder final : public watch::Observer {
   const std::vector<Effect>& effects() const { return effects_; }
   const std::vector<Draw>& draws() const { return draws_; }
   const std::vector<Asked>& asked() const { return asked_; }
+  const std::vector<Ref>& lockedOutside() const { return locks_; }
   // kInside: made during the call.
   uint32_t placeOf(PyObject* object) const;
   uint32_t placeOfTensor(const at::Tensor& tensor) const;
@@ -113,12 +117,17 @@ class Recorder final : public watch::Observer {
     auto found = generators_.find(object);
     return found == generators_.end() ? kInside : found->second;
   }
+  // The exception that the caller of the call handles, or nullptr: what is raised inside has it as its context.
+  PyObject* handled() const { return handled_.get(); }
   // Of a hook that the call has registered: it removes this one, not that of another call.
   bool isHandle(PyObject* object) const { return handles_.contains(object); }
   size_t frames() const { return frames_; }
   // Were there arguments that are numbers of numpy's, as data?
   bool metScalars() const { return metScalars_; }
   bool balanced() const { return contextSets_ == 0; }
+  bool holdsLocks() const {
+    return std::any_of(held_.begin(), held_.end(), [](const auto& each) { return each.second != 0; });
+  }
   // The call is over: the function modes that it leaves, where they are others than it was called with.
   std::optional<std::vector<Ref>> leftModes() const;
   // Was a class made by the call?
@@ -247,10 +256,12 @@ class Recorder final : public watch::Observer {
   bool callsMethod(PyObject* caller, PyObject* object);
   void gave(PyObject* callable, PyObject* result, size_t arguments);
   bool callsKnown(PyObject* callable, const watch::Arguments& arguments);
+  bool prints(PyObject* callable, std::vector<PyObject*> args, PyObject* names);
+  bool locks(PyObject* lock, const std::string& method);
   // A function mode is asked by every operator from now on.
   bool meetsMode(PyObject* mode);
   // --- what surrounds operators ---
-  bool asksFlag(PyObject* callable, const std::vector<PyObject*>& args);
+  bool asks(PyObject* callable, const std::vector<PyObject*>& args);
   bool setsFlag(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
   bool packsSaved(const std::vector<PyObject*>& hooks);
   // In place of functions of PyTorch's that call the program's from below; nullptr: as it is.
@@ -283,6 +294,25 @@ class Recorder final : public watch::Observer {
   bool operand(PyObject* object, bool deep);
   void check();
   Stop stopAt(std::string why) const;
+
+  // --- what C code reads of objects, besides what containers hold ---
+  // Operators and builtin functions look special methods up on the type: each that there may be, or its absence.
+  void guardSpecials(PyTypeObject* type);
+  // The order in which the bases of a class are looked through, and which they are.
+  void guardOrder(PyTypeObject* type);
+  // isinstance and issubclass: is `object`, or the class that it is, one of `kinds`?
+  bool belongs(PyObject* object, PyObject* kinds, bool isClass, int depth = 0);
+  // The text of an object is made: what it shows.
+  bool tells(PyObject* object, int depth = 0);
+  bool exceptionPart(PyObject* exception, PyObject* name, uint32_t place);
+  // A C attribute of a class: its name, bases, documentation.
+  bool classPart(PyTypeObject* type, PyObject* name, PyObject* descriptor);
+  void checkGives(PyObject* descriptor, PyObject* owner, uint32_t place);
+  bool asksForException(PyObject* callable);
+
+  // --- functools.lru_cache ---
+  bool callsCached(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
+  void cached(PyObject* result);
 
   // --- numbers that are symbols, in a call with stand-ins ---
   // Would an operation see this symbol for what it is? Then the recording ends. nullptr: it sees none.
@@ -403,6 +433,15 @@ class Recorder final : public watch::Observer {
   std::vector<Asked> asked_;
   std::set<std::string> setFlags_;
   size_t flagSets_ = 0;
+  struct CachedCall {
+    Ref callable, names;
+    std::vector<Ref> arguments;
+  };
+  std::optional<CachedCall> caching_;
+  std::vector<Ref> locks_;  // from outside, that the call takes
+  std::unordered_map<PyObject*, int> held_;
+  Ref handled_;  // the exception that the caller handles
+  std::unordered_set<PyTypeObject*> specials_, orders_;
   std::optional<Draw> drawing_;
   std::vector<Draw> draws_;
   std::vector<std::vector<Ref>> making_;  // classes of generators that are called, and their arguments
@@ -432,6 +471,11 @@ class Recorder final : public watch::Observer {
   PyObject* hiding_ = nullptr;  // a call whose inside is not recorded
   std::optional<tracing::TapeScope> untaped_;
 };
+
+// Asks, with `found` by place. Nothing where that raises; no error is left set.
+Ref askAgain(const Asked& asked, const std::vector<PyObject*>& found);
+// Equal numbers and texts, the same classes and functions, or lists and tuples of such.
+bool sameAnswer(PyObject* left, PyObject* right);
 
 // Sets the error that a call which must be captured whole ends with.
 void raiseStop(const Stop& stop);

@@ -14,16 +14,6 @@ namespace {
 
 using Values = std::vector<PyObject*>;
 
-// Flags that functions of one name set and tell; those of precision follow from each other.
-std::string flagOf(PyObject* callable) {
-  std::string name = nameOf(callable);
-  if (name.find("precision") != std::string::npos || name.find("tf32") != std::string::npos) return "precision";
-  for (std::string_view prefix : {"_set_", "_get_", "set_", "get_"}) {
-    if (name.starts_with(prefix)) return name.substr(prefix.size());
-  }
-  return name;
-}
-
 // Functions of pybind11 are bound to what it knows of them.
 Values withoutSelf(PyObject* callable, const Values& args) {
   bool bound = !args.empty() && PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) == args[0];
@@ -41,34 +31,13 @@ bool holdsOnlyValues(PyObject* function) {
 
 }  // namespace
 
-bool Recorder::asksFlag(PyObject* callable, const Values& given) {
-  Values args = withoutSelf(callable, given);
-  if (setFlags_.contains(flagOf(callable))) return true;  // the call has set it itself
-  Ref tuple = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(args.size())));
-  for (size_t i = 0; i < args.size(); ++i) {
-    if (!isAtom(args[i])) return stop("calls " + Operations::name(callable) + " with an object");
-    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args[i]));
-  }
-  for (const Asked& each : asked_) {
-    if (each.function.get() == callable && sameValue(each.arguments.get(), tuple.get())) return true;
-  }
-  Ref answer = Ref::steal(PyObject_CallObject(callable, tuple.get()));
-  if (!answer) {
-    PyErr_Clear();
-    return true;  // the program will be told
-  }
-  if (!isAtom(answer.get())) return stop("asks " + Operations::name(callable) + ", which gives an object");
-  asked_.push_back({Ref::borrow(callable), tuple, answer});
-  return true;
-}
-
 bool Recorder::setsFlag(PyObject* callable, const Values& given, PyObject* names) {
   if (speculative_) return stop("sets a flag of PyTorch's");
   Values args = withoutSelf(callable, given);
   if (!std::all_of(args.begin(), args.end(), isAtom)) {
     return stop("calls " + Operations::name(callable) + " with an object");
   }
-  setFlags_.insert(flagOf(callable));
+  setFlags_.insert(around::flagOf(callable));
   ++flagSets_;
   if (!hosts(callable, args, names)) return false;
   hosted_->call->sets = hosted_->call->repeatable = true;

@@ -36,7 +36,8 @@ bool isTyped(PyObject* cached) {
   watch::Pause pause;
   Ref parameters = Ref::steal(PyObject_CallMethod(cached, "cache_parameters", nullptr));
   PyErr_Clear();
-  PyObject* typed = parameters && PyDict_Check(parameters.get()) ? PyDict_GetItemString(parameters.get(), "typed") : nullptr;
+  bool told = parameters && PyDict_Check(parameters.get());
+  PyObject* typed = told ? PyDict_GetItemString(parameters.get(), "typed") : nullptr;
   return typed != Py_False;
 }
 

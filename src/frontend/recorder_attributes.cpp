@@ -65,14 +65,7 @@ bool Recorder::classAttribute(PyTypeObject* type, PyObject* name) {
       fixed(type->tp_dict);
       return true;
     }
-    static PyObject* const names[] = {interned("__name__"), interned("__qualname__"), interned("__bases__")};
-    bool held = std::find(std::begin(names), std::end(names), name) != std::end(names);
-    if (c && held && isPythonClass(type) && !madeClass(asObject) && Py_IS_TYPE(meta, &PyGetSetDescr_Type)) {
-      Ref value = Ref::steal(PyObject_GenericGetAttr(asObject, name));
-      if (value) read(Op::Computed, fixed(asObject), meta, 0, value.get());
-      PyErr_Clear();
-    }
-    if (c) return true;
+    if (c) return classPart(type, name, meta);
   }
   if (PyObject* found = lookUp(type, name)) noteFixed(found);
   return true;
@@ -87,6 +80,7 @@ bool Recorder::superAttribute(PyObject* object, PyObject* name) {
   if (!type || !from || !PyType_Check(type.get())) return stop("uses an unbound super()");
   PyObject* order = reinterpret_cast<PyTypeObject*>(type.get())->tp_mro;
   bool behind = false;
+  guardOrder(reinterpret_cast<PyTypeObject*>(type.get()));
   lookUp(reinterpret_cast<PyTypeObject*>(type.get()), name);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order); ++i) {
     PyObject* base = PyTuple_GET_ITEM(order, i);
@@ -123,13 +117,19 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
   if (kind == &PyMemberDescr_Type) {
     const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member;
     if (member->type != T_OBJECT_EX && member->type != T_OBJECT) {
-      if (place == kInside || operations_.ofDescriptor(descriptor) != Behaviour::Unknown) return true;
-      return stop("reads " + described(owner, name));
+      if (place == kInside) return true;
+      if (operations_.ofDescriptor(descriptor) == Behaviour::Unknown) return stop("reads " + described(owner, name));
+      static PyObject* const cause = interned("__cause__");  // setting it hides the context
+      if (!written(owner, name) && !written(owner, cause)) checkGives(descriptor, owner, place);
+      return true;
     }
     PyObject* value = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(owner) + member->offset);
     if (place == kInside || written(owner, name)) return true;
-    if (!value) return member->type == T_OBJECT ? true : stop("reads an attribute that is not set");
-    read(Op::Slot, place, nullptr, member->offset, value);
+    if (value) {
+      read(Op::Slot, place, nullptr, member->offset, value);
+    } else {
+      checkIs(Op::NoSlot, place, nullptr, member->offset);
+    }
     return true;
   }
   if (kind == &PyGetSetDescr_Type) {
@@ -152,6 +152,13 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
       }
       return true;
     }
+    if (PyCell_Check(owner)) return readsCell(owner, PyCell_GET(owner));
+    if (PyExceptionInstance_Check(owner)) {
+      static PyObject* const context = interned("__context__");
+      if (place == kInside && name == context && handled()) return stop("asks what the caller was handling");
+      return place == kInside || exceptionPart(owner, name, place);
+    }
+    if (place != kInside && PyGen_Check(owner)) return stop("asks about a generator that was made before the call");
     // What follows from which object it is: the code of a function, its globals.
     if (place != kInside && PyFunction_Check(owner)) {
       Ref value = Ref::steal(PyObject_GenericGetAttr(owner, name));
@@ -181,19 +188,31 @@ bool Recorder::attribute(PyObject* owner, PyObject* name, bool plain) {
   if (isThreadLocal(owner)) return localAttribute(owner, name);
   uint32_t place = placeOf(owner);
   if (PyModule_Check(owner)) {
+    static PyObject* const dictName = interned("__dict__");
+    static PyObject* const annotations = interned("__annotations__");
     PyObject* dict = PyModule_GetDict(owner);
+    lookUp(type, name);
     if (written(dict, name)) return true;
     uint32_t where = fixed(dict);
+    if (name == dictName) return true;
+    if (name == annotations && !PyDict_GetItemWithError(dict, name)) return stop("reads " + described(owner, name));
     if (PyObject* value = PyDict_GetItemWithError(dict, name)) {
       read(Op::Key, where, name, 0, value);
+      return true;
+    }
+    checkIs(Op::NoKey, where, name);
+    if (written(dict, getAttr)) return true;
+    if (PyObject* own = PyDict_GetItemWithError(dict, getAttr)) {
+      read(Op::Key, where, getAttr, 0, own);
     } else {
-      checkIs(Op::NoKey, where, name);
+      checkIs(Op::NoKey, where, getAttr);
     }
     return true;
   }
   if (type == &PyMethod_Type) {  // asks its function
+    static PyObject* const doc = interned("__doc__");
     PyObject* known = lookUp(type, name);
-    return known ? true : attribute(PyMethod_GET_FUNCTION(owner), name);
+    return known && name != doc ? true : attribute(PyMethod_GET_FUNCTION(owner), name);
   }
   if (isNamed(owner) && place == kInside && !madeHere(owner)) place = fixed(owner);
   if (plain) {

@@ -84,6 +84,7 @@ void Recorder::called(PyObject* callable, const watch::Arguments& arguments, PyO
   if (hosted_) return hosted(result);
   if (hooking_) return setHooks(result);
   if (drawing_) return drew(result);
+  if (caching_) cached(result);
   took();
   if (PyObject* module = std::exchange(initialising_, nullptr); module && !stopped_) initialised(module);
   if (seedCall_ != SeedCall::None) changedSeed(result);
@@ -93,6 +94,7 @@ void Recorder::called(PyObject* callable, const watch::Arguments& arguments, PyO
 
 void Recorder::calledSpread(PyObject* callable, PyObject* args, PyObject*, PyObject* result) {
   if (hosted_) return hosted(result);
+  if (caching_) cached(result);
   took();
   check();
   gave(callable, result, PyTuple_Check(args) ? static_cast<size_t>(PyTuple_GET_SIZE(args)) : 0);
@@ -287,6 +289,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
     all.names = arguments.names;
     return callsKnown(function, all);
   }
+  if (PyInstanceMethod_Check(callable)) return callsKnown(PyInstanceMethod_GET_FUNCTION(callable), arguments);
   if (isCompiled(callable)) return true;  // it calls its function here
   if (around::isCheckpoint(callable)) return around::checkpoints(*this, callable, arguments);
   if (around::isPush(callable)) return packsSaved(args);
@@ -298,7 +301,13 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
       nameOf(callable) == "__new__") {
     return makes(reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(callable)), args);
   }
-  if (initialisesException(callable)) return true;
+  if (initialisesException(callable)) {
+    Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
+    PyErr_Clear();
+    PyObject* error = self ? self.get() : args.empty() ? nullptr : args[0];
+    if (error && placeOf(error) != kInside) return stop("changes an exception that was made before the call");
+    return true;
+  }
   if (isTensorMethod(callable, "requires_grad_")) {
     if (PyObject* self = selfOf(callable)) args.insert(args.begin(), self);
     return setsRequiresGrad(args[0], args.size() > 1 ? args[1] : Py_True);
@@ -349,6 +358,10 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
     more.names = arguments.names;
     return callsKnown(function.get(), more);
   }
+  if (typeName == "_json.Encoder" || typeName == "_json.Scanner") {
+    pin(callable);
+    return behaves(Behaviour::Text, callable, args, arguments.names);
+  }
   if (typeName == "operator.methodcaller") {
     pin(callable);
     return args.empty() || callsMethod(callable, args[0]);
@@ -363,14 +376,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
   }
   if (isCached(callable)) {
     if (speculative_ && !mayAskCache(callable, args, arguments.names)) return false;
-    bool lasting = true;  // a later call has the same arguments, and finds the result in the cache
-    for (PyObject* arg : args) {
-      if (findsByData(arg) || (isContainer(arg) && !realize(arg, true))) return false;
-      if (!isContainer(arg)) pin(arg);
-      lasting &= isAtom(arg) || isNamed(arg) || placeOf(arg) != kInside;
-    }
-    if (lasting && !speculative_) hiding_ = callable;
-    return true;
+    return callsCached(callable, args, arguments.names);
   }
   if (PyWeakref_CheckRefExact(callable)) {
     uint32_t place = placeOf(callable);
@@ -447,16 +453,34 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
       }
       return true;
     case Behaviour::Shallow:
-      if (nameOf(callable).starts_with("_abc_")) guards_.registrations = registeredClasses();
       if (!args.empty() && PyGen_Check(args[0]) && placeOf(args[0]) != kInside) {
         return stop("uses a generator that was made before the call");
+      }
+      return true;
+    case Behaviour::OfClass:
+      if (nameOf(callable).starts_with("_abc_")) guards_.registrations = registeredClasses();
+      if (args.size() < 2) return true;
+      return belongs(args[1], args[0], nameOf(callable).find("subclass") != std::string::npos);
+    case Behaviour::Belongs:
+      return args.size() < 2 || belongs(args[0], args[1], nameOf(callable) == "issubclass");
+    case Behaviour::Callable:
+      for (PyObject* arg : args) guardSpecials(Py_TYPE(arg));
+      return true;
+    case Behaviour::OfError:
+      if (!args.empty() && placeOf(args[0]) != kInside) {
+        return stop("changes an exception that was made before the call");
+      }
+      return true;
+    case Behaviour::Text:
+      for (PyObject* arg : args) {
+        if (!tells(arg) || (!PyExceptionInstance_Check(arg) && !realize(arg, true))) return false;
       }
       return true;
     case Behaviour::Ambient:
       if (!args.empty() && nameOf(callable) == "_push_on_torch_function_stack") return meetsMode(args[0]);
       return true;
     case Behaviour::Asks:
-      return asksFlag(callable, args);
+      return asks(callable, args);
     case Behaviour::Sets:
       return setsFlag(callable, args, names);
     case Behaviour::Length:
@@ -471,6 +495,7 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
     case Behaviour::Identity:
       for (PyObject* arg : args) {
         if (findsByData(arg)) return false;
+        guardSpecials(Py_TYPE(arg));
         if (isContainer(arg)) {
           if (!realize(arg, true)) return false;
         } else if (nameOf(callable) == "id" && !inHash()) {
@@ -502,11 +527,9 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
     case Behaviour::Advances:
       return args.empty() || advances(args[0]);
     case Behaviour::Host:
-      for (PyObject* arg : args) {
-        if (!realize(arg, true)) return false;
-        if (!isAtom(arg)) return stop("prints an object that is no number and no string");
-      }
-      return effect(callable, args, names);
+      return prints(callable, args, names);
+    case Behaviour::Locks:
+      return args.empty() || locks(args[0], nameOf(callable));
     case Behaviour::Gradients:
       return takesGradients(args, names);
     case Behaviour::Warns:

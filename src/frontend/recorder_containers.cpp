@@ -35,6 +35,12 @@ bool isIterator(PyObject* object) {
   return Py_TYPE(object)->tp_iternext && Py_TYPE(object)->tp_iternext != &_PyObject_NextNotImplemented;
 }
 
+// torch.return_types.max and its like: a tuple of C with names for its elements.
+bool isNamedResult(PyTypeObject* type) {
+  static PyObject* const fields = PyUnicode_InternFromString("n_sequence_fields");
+  return type->tp_base == &PyTuple_Type && _PyType_Lookup(type, fields) && !isPythonClass(type);
+}
+
 constexpr int kDeepest = 12;
 
 const char* const kLength[] = {"__bool__", "__len__", nullptr};
@@ -77,10 +83,12 @@ bool Recorder::isContainer(PyObject* object) const {
 // The operators of a heap type are Python functions, or C code of a base whose operators are known.
 bool Recorder::slotIsKnown(PyObject* object, const char* const* names) {
   PyTypeObject* type = Py_TYPE(object);
+  guardSpecials(type);
   if (isTensor(object) || isAtom(object) || isNamed(object) || operations_.isIterator(type) ||
       PyType_IsSubtype(type, &Py_GenericAliasType)) {
     return true;
   }
+  if (isNamedResult(type)) return true;
   // A view or proxy from outside shows something that no guard has seen.
   if (operations_.isValueType(type)) return isContainer(object) || PySlice_Check(object) || placeOf(object) == kInside;
   if (type == &PyMethod_Type || type == &PyGen_Type || type == &PySuper_Type || PyExceptionInstance_Check(object))
@@ -143,6 +151,7 @@ void Recorder::realizeElements(PyObject* object, uint32_t place) {
 bool Recorder::realize(PyObject* object, bool deep, int depth) {
   object = behindProxy(object);
   if (arrayOf(object)) return stop("lets C code look into an array of numpy's");
+  guardSpecials(Py_TYPE(object));
   if (depth > kDeepest || isAtom(object) || isNamed(object) || isTensor(object)) return true;
   if (!isContainer(object)) {
     if (isIterator(object) && placeOf(object) != kInside) return stop("uses an iterator that was made before the call");
@@ -211,6 +220,8 @@ bool Recorder::lookup(PyObject* container, PyObject* key) {
         static PyObject* const missing = PyUnicode_InternFromString("__missing__");
         PyObject* found = lookUp(Py_TYPE(container), missing);
         if (found && !PyFunction_Check(found)) {
+          static PyObject* const factory = PyUnicode_InternFromString("default_factory");
+          if (isDefaultDict(container) && !attribute(container, factory, /*plain=*/true)) return false;
           if (speculative_) return stop("a default value enters a dict from outside");
           entering_ = {container, key};
         }
@@ -288,7 +299,12 @@ bool Recorder::readsItem(PyObject* container, PyObject* key) {
   check();
   if (stopped_) return false;
   if (speculative_ && shows(doors::seenByItem(container, key), "it is looked up")) return false;
-  if (PyType_Check(container)) return true;  // list[int]
+  if (PyType_Check(container)) {  // list[int]
+    static PyObject* const getItem = PyUnicode_InternFromString("__class_getitem__");
+    guardSpecials(Py_TYPE(container));
+    lookUp(reinterpret_cast<PyTypeObject*>(container), getItem);
+    return true;
+  }
   container = behindProxy(container);
   if (std::optional<bool> known = arrayItem(container, key, nullptr, false)) return *known;
   if (findsByData(key)) return false;
@@ -364,7 +380,9 @@ bool Recorder::advances(PyObject* iterator) {
 bool Recorder::spreads(PyObject* iterable, PyObject* into) {
   check();
   if (stopped_) return false;
-  if (speculative_ && into && PyAnySet_Check(into) && shows(doors::symbolIn(iterable), "it enters a set")) return false;
+  if (speculative_ && into && PyAnySet_Check(into) && shows(doors::symbolIn(iterable), "it enters a set")) {
+    return false;
+  }
   if (into && placeOf(into) != kInside) return stop("changes a container from outside by an operator");
   if (isContainer(iterable)) return realize(iterable, false);
   return iterates(iterable);
@@ -402,6 +420,7 @@ bool Recorder::binary(watch::Binary op, bool inplace, PyObject* left, PyObject* 
   if (stopped_) return false;
   if (speculative_ && shows(doors::seenByBinary(op, left, right), "an operator that symbols lack")) return false;
   if (std::optional<bool> known = arrayOperator(op, inplace, left, right)) return *known;
+  if (op == watch::Binary::Remainder && (PyUnicode_Check(left) || PyBytes_Check(left)) && !tells(right)) return false;
   for (PyObject* each : {left, right}) {
     if (!slotIsKnown(each, kArithmetic)) return stop(std::string("computes with a ") + Py_TYPE(each)->tp_name);
     if (!operand(each, false)) return false;
@@ -417,7 +436,7 @@ bool Recorder::binary(watch::Binary op, bool inplace, PyObject* left, PyObject* 
 bool Recorder::compares(int op, PyObject* left, PyObject* right) {
   check();
   if (stopped_) return false;
-  if (speculative_ && shows(doors::seenByComparison(left, right), "it is compared with an unusual object")) return false;
+  if (speculative_ && shows(doors::seenByComparison(left, right), "it is compared with an object")) return false;
   if (std::optional<bool> known = arrayComparison(op, left, right)) return *known;
   for (PyObject* each : {left, right}) {
     if (!slotIsKnown(each, kCompare)) return stop(std::string("compares a ") + Py_TYPE(each)->tp_name);
@@ -451,21 +470,23 @@ bool Recorder::formats(PyObject* value, int, PyObject*) {
   if (speculative_ && shows(doors::symbolIn(value), "it is formatted")) return false;
   if (arrayOf(value)) return stop("formats an array of numpy's");
   if (!slotIsKnown(value, kText)) return stop(std::string("formats a ") + Py_TYPE(value)->tp_name);
-  if (!isAtom(value) && !isNamed(value) && !isContainer(value) && comparesByIdentity(value)) pin(value);
-  return realize(value, true);
+  return tells(value) && (PyExceptionInstance_Check(value) || realize(value, true));
 }
 
 bool Recorder::matches(PyObject* subject, PyObject* cls, PyObject* names) {
   check();
   if (stopped_) return false;
-  if (speculative_ && cls && shows(doors::isSymbol(subject) ? subject : nullptr, "a pattern asks its class")) return false;
+  PyObject* symbol = speculative_ && cls && doors::isSymbol(subject) ? subject : nullptr;
+  if (shows(symbol, "a pattern asks its class")) return false;
   if (cls && names && PyTuple_Check(names)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
       if (!attribute(subject, PyTuple_GET_ITEM(names, i))) return false;
     }
   }
+  if (isPythonClass(Py_TYPE(subject))) guards_.registrations = registeredClasses();  // what is a sequence, a mapping
   if (cls) {
     static PyObject* const args = PyUnicode_InternFromString("__match_args__");
+    if (!belongs(subject, cls, false)) return false;
     if (PyType_Check(cls)) {
       PyObject* found = lookUp(reinterpret_cast<PyTypeObject*>(cls), args);
       for (Py_ssize_t i = 0; found && PyTuple_Check(found) && i < PyTuple_GET_SIZE(found); ++i) {

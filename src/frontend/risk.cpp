@@ -1,10 +1,12 @@
 #include "frontend/risk.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
 #include <mutex>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "frontend/kept_error.h"
@@ -64,6 +66,7 @@ at::Generator& generatorOfTorch() {
 }  // namespace
 
 bool noticesErrors(bool any) {
+  pybind11::gil_scoped_acquire held;  // operators run without it
   return watch::handled({&putsBackOnly, any ? [](PyObject*) { return true; } : &catchesDataErrors});
 }
 
@@ -82,15 +85,23 @@ bool Version::takeRisk(const tracing::Tape::Risk& risk, bool repeatable) {
   size_t count = 0;
   for (const auto& [node, effectsBefore] : before) count = std::max(count, effectsBefore);
   mustUndo = goesOn || sizes || needGraph(count);
+  unknown = risk.unknown;
+  inOrder = risk.sizes || (unknown && !before.empty() && (writes || count > 0));
   return !mustUndo || (repeatable && !sizes && !risk.unknown);
 }
 
 void Version::takeRiskOf(const runtime::Program& given) {
   risky = true;
+  std::unordered_set<const ir::Value*> outside;  // memory that was there before
+  for (const ir::Value* parameter : given.graph->top()->parameters()) outside.insert(parameter);
   for (const ir::Node* node = given.graph->top()->first(); node && !node->isReturn(); node = node->next()) {
     const ops::Operator* op = ops::of(node);
     drawsTorch |= !op || op->isRandom();
-    if (!firstDone && (!op || op->writes)) firstDone = node->id();
+    bool touches = std::any_of(node->operands().begin(), node->operands().end(),
+                               [&](const ir::Use& use) { return outside.contains(use.value); });
+    bool gives = op && std::any_of(op->resultAlias.begin(), op->resultAlias.end(), [](int8_t i) { return i >= 0; });
+    for (size_t i = 0; touches && gives && i < node->resultCount(); ++i) outside.insert(node->result(i));
+    if (!firstDone && (!op || (op->writes && touches))) firstDone = node->id();
   }
 }
 
@@ -132,7 +143,7 @@ at::Tensor Version::generatorBefore() const {
 bool Version::takeBack(const at::Tensor& generator) {
   std::optional<uint32_t> node = runtime::lastFailure().node;
   // Ahead of time, writes come behind the graph.
-  if (firstDone && (node ? *node >= *firstDone : foreign)) return false;
+  if (firstDone && (node ? *node >= *firstDone : foreign || unknown)) return false;
   if (drawsTorch && !generator.defined()) return false;
   putBackStates();
   if (generator.defined()) {

@@ -1,5 +1,6 @@
 #include "frontend/symbol_doors.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
@@ -18,23 +19,6 @@ namespace {
 
 using watch::Binary;
 using Values = std::vector<PyObject*>;
-
-enum class Number : uint8_t { None, Int, Float, Bool };
-
-Number kindOf(PyObject* object) {
-  struct Classes {
-    PyObject *ofInts, *ofFloats, *ofBools;
-  };
-  static constinit watch::Once<Classes> found;
-  const Classes& classes = found.get([] {
-    return Classes{watch::importedAttribute("torch", "SymInt"), watch::importedAttribute("torch", "SymFloat"),
-                   watch::importedAttribute("torch", "SymBool")};
-  });
-  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  if (type == classes.ofInts) return Number::Int;
-  if (type == classes.ofFloats) return Number::Float;
-  return type == classes.ofBools ? Number::Bool : Number::None;
-}
 
 constexpr int kDeepest = 8;
 
@@ -118,6 +102,15 @@ bool isIndexed(PyObject* container) {
 
 bool isPythonCode(PyObject* object) { return isPythonClass(Py_TYPE(object)) && !isDerivedValue(object); }
 
+// These ask for the index of a number, which floats lack: the error that says so names the class.
+bool asksForIndex(const std::string& name) {
+  static const std::unordered_set<std::string> all = {"range", "bin", "hex",    "oct",    "chr",         "index",
+                                                      "gcd",   "lcm", "isqrt",  "insert", "pop",         "rotate",
+                                                      "repeat", "islice", "indices", "__mul__", "__rmul__", "__imul__",
+                                                      "__getitem__", "__setitem__", "__delitem__"};
+  return all.contains(name);
+}
+
 // Functions of C that take numbers by their arithmetic, their index or their truth, or keep them as they are.
 bool takesNumbers(const std::string& module, const std::string& name) {
   static const std::unordered_set<std::string> builtins = {
@@ -131,7 +124,9 @@ bool takesNumbers(const std::string& module, const std::string& name) {
   if (module == "builtins") return builtins.contains(name);
   if (module == "_operator") return operators.contains(name);
   if (module == "math") return rounding.contains(name);
-  if (module == "functools") return name == "partial" || name == "reduce" || name == "cmp_to_key";
+  if (module == "functools" || module == "_functools") {
+    return name == "partial" || name == "reduce" || name == "cmp_to_key";
+  }
   if (module == "collections") return name == "deque" || name == "OrderedDict" || name == "defaultdict";
   if (module == "types") return name == "SimpleNamespace" || name == "MethodType" || name == "MappingProxyType";
   return module == "itertools";
@@ -182,9 +177,10 @@ PyObject* symbolAmong(const Values& args) {
 // A binary operator by the name of its function.
 std::optional<Binary> binaryNamed(const std::string& name) {
   static const std::unordered_map<std::string, Binary> all = {
-      {"add", Binary::Add},         {"sub", Binary::Subtract}, {"mul", Binary::Multiply}, {"floordiv", Binary::FloorDivide},
-      {"mod", Binary::Remainder},   {"pow", Binary::Power},    {"and_", Binary::And},     {"truediv", Binary::TrueDivide},
-      {"or_", Binary::Or},          {"xor", Binary::Xor},      {"lshift", Binary::Lshift}, {"rshift", Binary::Rshift},
+      {"add", Binary::Add},      {"sub", Binary::Subtract},        {"mul", Binary::Multiply},
+      {"mod", Binary::Remainder}, {"floordiv", Binary::FloorDivide}, {"pow", Binary::Power},
+      {"and_", Binary::And},     {"truediv", Binary::TrueDivide},  {"or_", Binary::Or},
+      {"xor", Binary::Xor},      {"lshift", Binary::Lshift},       {"rshift", Binary::Rshift},
       {"matmul", Binary::MatrixMultiply}};
   std::string plain = name.size() > 1 && name[0] == 'i' ? name.substr(1) : "";
   for (const std::string& each : {name, plain, plain + "_"}) {
@@ -202,6 +198,11 @@ PyObject* seenByPure(PyObject* callable, const Values& args) {
   PyTypeObject* owner = PyType_Check(callable) ? nullptr : ownerOf(callable);
   std::string name = nameOf(callable), module = moduleOf(callable);
   if (!symbol) return nullptr;
+  if (asksForIndex(name)) {
+    for (PyObject* arg : args) {
+      if (kindOf(arg) == Number::Float) return arg;
+    }
+  }
   if (owner) return methodTakesNumbers(owner, name) ? nullptr : symbol;
   if (module == "_operator" && args.size() == 2) {
     if (std::optional<Binary> op = binaryNamed(name)) return seenByBinary(*op, args[0], args[1]);
@@ -221,6 +222,9 @@ PyObject* seenByPure(PyObject* callable, const Values& args) {
 PyObject* seenByMutation(PyObject* callable, const Values& args) {
   PyTypeObject* owner = ownerOf(callable);
   std::string name = nameOf(callable);
+  for (PyObject* arg : args) {
+    if (asksForIndex(name) && kindOf(arg) == Number::Float) return arg;
+  }
   if (owner && methodTakesNumbers(owner, name)) return nullptr;
   if (args.empty()) return nullptr;
   bool ofDict = PyDict_Check(args[0]);
@@ -235,100 +239,22 @@ PyObject* seenByMutation(PyObject* callable, const Values& args) {
   return symbolAmong(args);
 }
 
-// --- in place of isinstance, type, int and float ---
-
-// Classes whose __instancecheck__ looks at the class of an object, not at its value.
-bool asksClassOnly(PyObject* classes, int depth = 0) {
-  if (depth > kDeepest) return false;
-  if (PyTuple_Check(classes)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(classes); ++i) {
-      if (!asksClassOnly(PyTuple_GET_ITEM(classes, i), depth + 1)) return false;
-    }
-    return true;
-  }
-  if (!PyType_Check(classes)) return std::string_view(Py_TYPE(classes)->tp_name) == "types.UnionType";
-  static PyObject* const name = PyUnicode_InternFromString("__instancecheck__");
-  PyObject* check = _PyType_Lookup(Py_TYPE(classes), name);
-  if (!check || !PyFunction_Check(check)) return true;
-  return isPartOf(check, "__instancecheck__", "/abc.py") || isPartOf(check, "__instancecheck__", "<frozen abc>");
-}
-
-// A number of the kind that a symbol is.
-PyObject* sampleOf(PyObject* symbol) {
-  static PyObject* const ofInts = PyLong_FromLong(2);
-  static PyObject* const ofFloats = PyFloat_FromDouble(1.5);
-  Number kind = kindOf(symbol);
-  return kind == Number::Int ? ofInts : kind == Number::Float ? ofFloats : Py_True;
-}
-
-PyObject* isInstance(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 2) {
-    PyErr_Format(PyExc_TypeError, "isinstance expected 2 arguments, got %zd", count);
-    return nullptr;
-  }
-  int answer = PyObject_IsInstance(isSymbol(args[0]) ? sampleOf(args[0]) : args[0], args[1]);
-  return answer < 0 ? nullptr : PyBool_FromLong(answer);
-}
-
-template <PyTypeObject* type>
-PyObject* callType(PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  return PyObject_Vectorcall(reinterpret_cast<PyObject*>(type), args, static_cast<size_t>(count), names);
-}
-
-PyObject* typeOf(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  if (count == 1 && !names && isSymbol(args[0])) {
-    return Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(sampleOf(args[0]))));
-  }
-  return callType<&PyType_Type>(args, count, names);
-}
-
-PyObject* toInt(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  Number kind = count == 1 && !names ? kindOf(args[0]) : Number::None;
-  if (kind == Number::Int) return Py_NewRef(args[0]);
-  if (kind == Number::Float) return PyObject_CallMethod(args[0], "__trunc__", nullptr);
-  return callType<&PyLong_Type>(args, count, names);
-}
-
-PyObject* toFloat(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  Number kind = count == 1 && !names ? kindOf(args[0]) : Number::None;
-  if (kind == Number::Float) return Py_NewRef(args[0]);
-  if (kind == Number::Int) return PyObject_CallMethod(args[0], "__sym_float__", nullptr);
-  return callType<&PyFloat_Type>(args, count, names);
-}
-
-struct Replacement {
-  PyMethodDef method;
-  PyObject* original;
-  PyObject* function;
-};
-
-std::array<Replacement, 4>& replacements() {
-  auto withNames = [](PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*)) {
-    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
-  };
-  static std::array<Replacement, 4> all = {{
-      {{"isinstance", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&isInstance)), METH_FASTCALL, nullptr},
-       PyDict_GetItemString(PyEval_GetBuiltins(), "isinstance"),
-       nullptr},
-      {{"type", withNames(&typeOf), METH_FASTCALL | METH_KEYWORDS, nullptr},
-       reinterpret_cast<PyObject*>(&PyType_Type),
-       nullptr},
-      {{"int", withNames(&toInt), METH_FASTCALL | METH_KEYWORDS, nullptr},
-       reinterpret_cast<PyObject*>(&PyLong_Type),
-       nullptr},
-      {{"float", withNames(&toFloat), METH_FASTCALL | METH_KEYWORDS, nullptr},
-       reinterpret_cast<PyObject*>(&PyFloat_Type),
-       nullptr},
-  }};
-  for (Replacement& each : all) {
-    if (!each.function) each.function = PyCFunction_New(&each.method, nullptr);
-  }
-  return all;
-}
-
 }  // namespace
 
-bool isSymbol(PyObject* object) { return kindOf(object) != Number::None; }
+Number kindOf(PyObject* object) {
+  struct Classes {
+    PyObject *ofInts, *ofFloats, *ofBools;
+  };
+  static constinit watch::Once<Classes> found;
+  const Classes& classes = found.get([] {
+    return Classes{watch::importedAttribute("torch", "SymInt"), watch::importedAttribute("torch", "SymFloat"),
+                   watch::importedAttribute("torch", "SymBool")};
+  });
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  if (type == classes.ofInts) return Number::Int;
+  if (type == classes.ofFloats) return Number::Float;
+  return type == classes.ofBools ? Number::Bool : Number::None;
+}
 
 PyObject* symbolIn(PyObject* object, int depth) {
   if (isSymbol(object)) return object;
@@ -424,8 +350,8 @@ PyObject* seenByContains(PyObject* container, PyObject* item) {
 PyObject* seenByItem(PyObject* container, PyObject* key) {
   if (isSymbol(container)) return container;
   PyObject* symbol = symbolIn(key);
-  if (!symbol || isIndexed(container) || isPythonCode(container)) return nullptr;
-  return symbol;
+  if (!symbol || isPythonCode(container)) return nullptr;
+  return isIndexed(container) && kindOf(symbol) == Number::Int ? nullptr : symbol;
 }
 
 PyObject* seenByCall(Behaviour behaviour, PyObject* callable, const Values& args) {
@@ -434,6 +360,7 @@ PyObject* seenByCall(Behaviour behaviour, PyObject* callable, const Values& args
   switch (behaviour) {
     case Behaviour::Pure:
     case Behaviour::Content:
+    case Behaviour::Text:
       return seenByPure(callable, args);
     case Behaviour::Shallow: {
       std::string name = nameOf(callable);
@@ -452,6 +379,10 @@ PyObject* seenByCall(Behaviour behaviour, PyObject* callable, const Values& args
       return args.empty() || !isSymbol(args[0]) ? nullptr : args[0];
     case Behaviour::Mutates:
       return !args.empty() && isTensor(args[0]) ? nullptr : seenByMutation(callable, args);
+    case Behaviour::OfError:
+      return shallow.contains(nameOf(callable)) ? nullptr : symbolAmong(args);
+    case Behaviour::Belongs:
+    case Behaviour::OfClass:
     case Behaviour::Host:
     case Behaviour::Warns:
     case Behaviour::Asks:
@@ -476,29 +407,6 @@ PyObject* callsUnseen(const Values& args) {
     return arg;
   }
   return nullptr;
-}
-
-PyObject* insteadOf(PyObject* callable) {
-  for (const Replacement& each : replacements()) {
-    if (each.original == callable) return each.function;
-  }
-  return nullptr;
-}
-
-PyObject* standsFor(PyObject* callable) {
-  if (!PyCFunction_Check(callable)) return nullptr;
-  for (const Replacement& each : replacements()) {
-    if (each.function == callable) return each.original;
-  }
-  return nullptr;
-}
-
-PyObject* seenInstead(PyObject* callable, const Values& args) {
-  if (args.empty() || !isSymbol(args[0])) return nullptr;
-  if (standsFor(callable) == replacements()[0].original) {
-    return args.size() == 2 && asksClassOnly(args[1]) ? nullptr : args[0];
-  }
-  return args.size() == 1 ? nullptr : args[0];
 }
 
 }  // namespace saker::frontend::doors

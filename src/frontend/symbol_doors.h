@@ -5,6 +5,7 @@
 
 #include <Python.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "frontend/operations.h"
@@ -12,8 +13,10 @@
 
 namespace saker::frontend::doors {
 
-// A torch.SymInt, torch.SymFloat or torch.SymBool.
-bool isSymbol(PyObject* object);
+// What a torch.SymInt, torch.SymFloat or torch.SymBool stands for.
+enum class Number : uint8_t { None, Int, Float, Bool };
+Number kindOf(PyObject* object);
+inline bool isSymbol(PyObject* object) { return kindOf(object) != Number::None; }
 // The first symbol in an object that functions of C look into (a container, a slice, an iterator, an exception);
 // borrowed, nullptr where there is none.
 PyObject* symbolIn(PyObject* object, int depth = 0);

@@ -86,6 +86,7 @@ bool Version::addEffects(const Recorder& recorder, Cookbook& book) {
     effects.push_back(std::move(again));
   }
   asked = recorder.asked();
+  locks = recorder.lockedOutside();
   std::optional<std::vector<Ref>> left = recorder.leftModes();
   if (!left) return true;
   modes.emplace();
@@ -105,6 +106,11 @@ void Version::settle() {
   for (const Draw& each : draws) {
     if (each.method && !drawnPlace(each.generator)) guards.wanted.push_back(each.generator);
   }
+  for (const Asked& each : asked) {
+    for (uint32_t place : each.places) {
+      if (place != kInside) guards.wanted.push_back(place);
+    }
+  }
   guards.wantsAll = false;
 }
 
@@ -117,9 +123,8 @@ bool Version::fits(const Ambient& now, const CallArguments& call, std::vector<Py
     if (dynamic && !sizesFit(tensors)) return false;
   }
   for (const Asked& each : asked) {
-    Ref answer = Ref::steal(PyObject_CallObject(each.function.get(), each.arguments.get()));
-    if (answer && sameValue(answer.get(), each.answer.get())) continue;
-    PyErr_Clear();
+    Ref answer = askAgain(each, found);
+    if (answer && sameAnswer(answer.get(), each.answer.get())) continue;
     guards.failFor(Operations::name(each.function.get()) + "() gives something else");
     return false;
   }

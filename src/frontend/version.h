@@ -45,6 +45,7 @@ class Version {
   std::optional<std::vector<uint32_t>> modes;  // of functions: those that the call leaves, where it changes them
   std::vector<Draw> draws;
   std::vector<Asked> asked;
+  std::vector<Ref> locks;  // that the call takes
   bool sets = false;      // flags change while it runs
   // What an operator that fails, or gives another size, because of what tensors hold leads to: frontend/risk.cpp.
   bool risky = false;                                // there is one
@@ -52,6 +53,8 @@ class Version {
   std::optional<uint32_t> firstDone;                 // the first node whose doing cannot be taken back
   std::vector<std::pair<uint32_t, size_t>> before;   // by such an operator behind it, how many effects are before it
   bool mustUndo = false;                             // the program goes on where the replay ends
+  bool inOrder = false;                              // only the recording itself leaves behind what eager mode does
+  bool unknown = false;                              // operators of the user's are called, which may do anything
   bool foreign = false;                              // a back end of the user's runs it
   bool inGraph = false;   // the tensor program runs, or has failed
   bool verified = false;  // compared with eager mode, where that was asked for
@@ -66,6 +69,7 @@ class Version {
   void eachObject(Visit visit) const {
     guards.eachObject(visit);
     for (const Recipe& recipe : recipes) visit(recipe.object.get());
+    for (const Ref& lock : locks) visit(lock.get());
     for (const DoneAgain& effect : effects) {
       visit(effect.callable.get());
       visit(effect.names.get());

@@ -183,7 +183,10 @@ void bindTrace(py::module_& module) {
       .def("stats", &PyCapture::stats);
   py::class_<runtime::Program, std::shared_ptr<runtime::Program>>(module, "Program")
       .def("run", &run)
-      .def("needs_function", &runtime::needsFunction, py::arg("arguments"))
+      .def("needs_function",
+           [](const runtime::Program& self, const std::vector<at::Tensor>& arguments) {
+             return runtime::needsFunction(self, arguments);
+           })
       .def_readonly("user_gradients", &runtime::Program::userGradients)
       .def("functional",
            [](const std::shared_ptr<runtime::Program>& self) {

@@ -5,6 +5,7 @@
 #include <ATen/ops/copy.h>
 #include <ATen/ops/empty_strided.h>
 
+#include "ops/operator.h"
 #include "runtime/failure.h"
 #include "runtime/interpreter.h"
 #include "support/check.h"
@@ -188,6 +189,7 @@ void Code::translate(const ir::Node& node, std::vector<uint32_t>& lastUse) {
 
 at::Tensor Code::Instruction::take(const Result& result, at::Tensor real) const {
   if (!result.fresh) return real;
+  checkPlain(*name, real);
   if (real.sizes() != c10::IntArrayRef(result.told.sizes)) {
     failForSizes(*name);
   }
@@ -198,7 +200,22 @@ at::Tensor Code::Instruction::take(const Result& result, at::Tensor real) const 
   return copy.copy_(real);
 }
 
-std::vector<at::Tensor> Code::run(std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) const {
+// Operators that are told strides, and not only give them, find other elements where these are others.
+bool Code::mayRunFreely() const {
+  if (!plain_) return false;
+  for (const ir::Node* node = graph_.top()->first(); node; node = node->next()) {
+    const ops::Operator* op = ops::of(node);
+    if (node->isReturn()) continue;
+    if (!op || op->writes || node->op()->qualified.find("as_strided") != std::string::npos ||
+        node->op()->qualified == "aten::_reshape_alias") {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::vector<at::Tensor> Code::run(std::vector<at::Tensor> inputs, std::span<const int64_t> numbers,
+                                  bool freely) const {
   if (!plain_) return interpret(std::move(inputs), numbers);
   std::vector<at::Tensor> slots(graph_.valueLimit());
   std::span<ir::Value* const> parameters = graph_.top()->parameters();
@@ -231,7 +248,8 @@ std::vector<at::Tensor> Code::run(std::vector<at::Tensor> inputs, std::span<cons
     auto store = [&](at::Tensor tensor) {
       if (result >= instruction.results.size()) return;
       const Instruction::Result& place = instruction.results[result++];
-      if (place.slot != kNone && tensor.defined()) slots[place.slot] = instruction.take(place, std::move(tensor));
+      if (place.slot == kNone || !tensor.defined()) return;
+      slots[place.slot] = freely ? std::move(tensor) : instruction.take(place, std::move(tensor));
     };
     for (c10::IValue& value : stack) {
       if (value.isTensor()) {

@@ -23,7 +23,11 @@ class Code {
 
   // One tensor for each parameter, `numbers` in their order where a parameter is a number; undefined tensors for what
   // is no tensor in the result. Inputs are let go at their last use.
-  std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, std::span<const int64_t> numbers = {}) const;
+  // `freely`: inputs may have other strides than the graph says, and so may what is computed.
+  std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, std::span<const int64_t> numbers = {},
+                              bool freely = false) const;
+  // Does the graph compute the same values whatever the strides of its inputs? It may still refuse some of them.
+  bool mayRunFreely() const;
 
  private:
   struct Instruction;

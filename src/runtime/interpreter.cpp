@@ -92,6 +92,7 @@ void Interpreter::call(const ir::Node&, const c10::OperatorHandle& handle, torch
 void Interpreter::take(const ir::Value& value, at::Tensor real, bool aliases) {
   if (!value.tensor() || !real.defined()) return;
   if (!aliases) {
+    checkPlain(value.def()->op()->qualified, real);
     real = fresh(value, std::move(real));
   } else if (!ops::of(value.def()) && !value.tensor()->symbolic &&
              real.sizes() != c10::IntArrayRef(geometryOf(*value.tensor(), symbols_).sizes)) {

@@ -16,6 +16,7 @@
 #include "ops/operator.h"
 #include "runtime/failure.h"
 #include "runtime/interpreter.h"
+#include "runtime/shown.h"
 
 namespace saker::runtime {
 
@@ -144,23 +145,24 @@ std::vector<at::Tensor> bind(const Program& program, std::span<const at::Tensor>
 // was captured. Run as recorded, it may be memory that the function closes over.
 void checkSharing(const Program& program, std::span<const at::Tensor> arguments,
                   const std::vector<at::Tensor>& inputs) {
-  bool writes = std::any_of(program.argumentWrites.begin(), program.argumentWrites.end(), [](uint32_t n) { return n; });
-  if (program.recorded) {
-    writes |= std::any_of(program.closedWrites.begin(), program.closedWrites.end(), [](uint32_t n) { return n; });
-  }
-  for (size_t i = 0; i < arguments.size(); ++i) {
+  for (size_t i = 0; i < program.sameAs.size(); ++i) {
     if (arguments[i].is_same(arguments[program.sameAs[i]])) continue;
     throw RunError("arguments " + std::to_string(program.sameAs[i]) + " and " + std::to_string(i) +
                    " are different tensors, and were one when the function was captured");
   }
-  if (!writes) return;
   std::vector<at::Tensor> tensors(arguments.begin(), arguments.end());
-  std::vector<uint32_t> written(program.argumentWrites);
-  for (size_t i = 0; program.recorded && i < inputs.size(); ++i) {
-    if (program.sources[i].kind != Source::Kind::Closed) continue;
-    tensors.push_back(inputs[i]);
-    written.push_back(program.closedWrites[i]);
+  std::vector<bool> written(program.argumentWrites.begin(), program.argumentWrites.end());
+  if (program.recorded) {
+    std::vector<bool> parameters = writtenParameters(*program.recorded->graph);  // what no version counts too
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Source& source = program.sources[i];
+      if (source.kind == Source::Kind::Argument && parameters[i]) written[source.argument] = true;
+      if (source.kind != Source::Kind::Closed) continue;
+      tensors.push_back(inputs[i]);
+      written.push_back(parameters[i]);
+    }
   }
+  if (std::find(written.begin(), written.end(), true) == written.end()) return;
   std::vector<uint32_t> first = aten::sharedMemory(tensors);
   std::vector<bool> inWritten(tensors.size()), flat(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -173,7 +175,7 @@ void checkSharing(const Program& program, std::span<const at::Tensor> arguments,
     size_t other = first[i];
     if (other == i || !inWritten[other] || flat[other]) continue;
     bool known = i < program.memories.size() && program.memories[i] == program.memories[other];
-    bool one = i < arguments.size() && tensors[i].is_same(tensors[program.sameAs[i]]) && program.sameAs[i] != i;
+    bool one = i < program.sameAs.size() && program.sameAs[i] != i;
     if (known || one) continue;
     if (i >= arguments.size()) {
       throw RunError("argument " + std::to_string(other) +

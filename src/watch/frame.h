@@ -69,6 +69,8 @@ static inline int saker_frame_suspect(const SakerFrame* frame) {
   return frame->thread->cframe->use_tracing;
 #endif
 }
+/* Would CPython tell a tracer, a profiler or a monitor about what this thread calls? */
+int saker_thread_traced(PyThreadState* thread);
 PyObject* saker_frame_namespace(const SakerFrame* frame); /* the locals of a class body or of exec; may be NULL */
 int saker_frame_suspended(PyObject* generator);           /* waits in a yield */
 

@@ -73,6 +73,7 @@ int saker_raw_starts_generator(_PyInterpreterFrame* raw) {
 }
 
 int saker_frame_traced(const SakerFrame* frame) { return frame->thread->cframe->use_tracing != 0; }
+int saker_thread_traced(PyThreadState* thread) { return thread->cframe->use_tracing != 0; }
 PyObject* saker_frame_namespace(const SakerFrame* frame) { return frame->raw->f_locals; }
 int saker_frame_suspended(PyObject* generator) { return ((PyGenObject*)generator)->gi_frame_state == FRAME_SUSPENDED; }
 

@@ -37,6 +37,16 @@ static int monitored(PyThreadState* thread, PyCodeObject* code) {
          (code->_co_monitoring != NULL && any(code->_co_monitoring->local_monitors.tools, _PY_MONITORING_LOCAL_EVENTS));
 }
 
+/* A tool that has registered may watch single functions, which may be called below this one. */
+int saker_thread_traced(PyThreadState* thread) {
+  if (thread->tracing) return 0;
+  if (any(thread->interp->monitors.tools, _PY_MONITORING_UNGROUPED_EVENTS)) return 1;
+  for (int tool = 0; tool < PY_MONITORING_TOOL_IDS; tool++) {
+    if (thread->interp->monitoring_tool_names[tool] != NULL) return 1;
+  }
+  return 0;
+}
+
 static void unlink_frame(SakerFrame* frame, PyObject** top) {
   _PyFrame_SetStackPointer(frame->raw, top);
   frame->thread->cframe->current_frame = frame->raw->previous;

@@ -2,6 +2,7 @@
 
 #include "watch/machine.h"
 #include "watch/session.h"
+#include "watch/traced.h"
 
 namespace saker::watch {
 
@@ -86,6 +87,8 @@ _PyFrameEvalFunction nextHook() {
   _PyFrameEvalFunction next = hook().next;
   return next != nullptr ? next : _PyEval_EvalFrameDefault;
 }
+
+bool traced() { return saker_thread_traced(PyThreadState_Get()) != 0; }
 
 Unhooked::Unhooked() : removed_(hook().uses == 1) {
   if (removed_) remove();

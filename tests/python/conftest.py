@@ -7,6 +7,7 @@ import pytest
 
 SWEEPS = pytest.StashKey[list]()  # of this process: opinfo_sweep.Sweep
 AOT_SWEEP = pytest.StashKey[list]()  # aot_opinfo.Outcome, of this process, and at the end of all
+REPLAY_SWEEP = pytest.StashKey[list]()  # replay_opinfo.Outcome, likewise
 SHARDS = pytest.StashKey[list]()  # of all processes: opinfo_sweep.Shard
 
 
@@ -14,11 +15,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[SWEEPS] = []
     config.stash[SHARDS] = []
     config.stash[AOT_SWEEP] = []
+    config.stash[REPLAY_SWEEP] = []
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.stash[AOT_SWEEP] and hasattr(session.config, "workeroutput"):
         session.config.workeroutput["aot sweep"] = pickle.dumps(session.config.stash[AOT_SWEEP])
+    if session.config.stash[REPLAY_SWEEP] and hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["replay sweep"] = pickle.dumps(session.config.stash[REPLAY_SWEEP])
     if not session.config.stash[SWEEPS]:
         return
     from opinfo_sweep import shard_of
@@ -35,6 +39,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_testnodedown(node, error) -> None:
     if outcomes := getattr(node, "workeroutput", {}).get("aot sweep"):
         node.config.stash[AOT_SWEEP] += pickle.loads(outcomes)
+    if outcomes := getattr(node, "workeroutput", {}).get("replay sweep"):
+        node.config.stash[REPLAY_SWEEP] += pickle.loads(outcomes)
     if shards := getattr(node, "workeroutput", {}).get("shards"):
         node.config.stash[SHARDS] += pickle.loads(shards)
 
@@ -50,6 +56,17 @@ def report_aot_sweep(terminalreporter: pytest.TerminalReporter, config: pytest.C
     write_section(terminalreporter, "OpInfo sweep through aot_function", summary(total))
 
 
+def report_replay_sweep(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if not config.stash[REPLAY_SWEEP]:
+        return
+    from replay_opinfo import Outcome, summary
+
+    total = Outcome()
+    for outcome in config.stash[REPLAY_SWEEP]:
+        total.add(outcome)
+    write_section(terminalreporter, "OpInfo sweep over replays", summary(total))
+
+
 def write_section(terminalreporter: pytest.TerminalReporter, title: str, lines: Iterable[str]) -> None:
     terminalreporter.section(title)
     for line in lines:
@@ -58,6 +75,7 @@ def write_section(terminalreporter: pytest.TerminalReporter, title: str, lines: 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     report_aot_sweep(terminalreporter, config)
+    report_replay_sweep(terminalreporter, config)
     if not config.stash[SHARDS]:
         return
     from opinfo_sweep import nothing

@@ -272,6 +272,12 @@ def test_gradients_that_pass_code_of_the_user(run: Callable, functional: bool) -
         assert saker.stats()["fallbacks"] == before
 
 
+def test_a_torch_fx_graph_says_that_it_has_no_functions() -> None:
+    graph = saker.capture(USERS[0], torch.randn(3, requires_grad=True))
+    with pytest.warns(UserWarning, match="Function"):
+        graph.to_fx()
+
+
 def test_a_graph_of_a_function_still_checks_its_arguments() -> None:
     graph = saker.capture(USERS[0], torch.randn(3, requires_grad=True))
     assert isinstance(error_of(lambda: graph(torch.randn(4, requires_grad=True))), saker.RunError)

@@ -6,16 +6,13 @@ up. It is called with changing sizes, compiled and eagerly, and everything that 
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
 import functools
 import gc
 import importlib
 import sys
-import threading
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,6 +21,7 @@ import torch.autograd.forward_ad as fwAD
 from torch import nn
 
 import saker
+from attempt_programs import PROGRAMS
 from differential import same
 
 
@@ -64,321 +62,6 @@ def surroundings() -> dict[str, Any]:
         else None,
         "hooks": torch._C._autograd._saved_tensors_hooks_get_disabled_error_message(),
     }
-
-
-Make = Callable[[], tuple[Callable, Callable[[], Any]]]
-PROGRAMS: dict[str, Make] = {}
-
-
-def program(make: Make) -> Make:
-    """`make` gives a function of a tensor and a function that tells the state that it may change."""
-    PROGRAMS[make.__name__] = make
-    return make
-
-
-@program
-def cached_table() -> tuple:
-    @functools.lru_cache
-    def table(rows: int) -> torch.Tensor:
-        return torch.arange(float(rows)).sin()
-
-    return lambda x: x * table(3) + x.shape[0], lambda: table(3)
-
-
-@program
-def cached_by_the_size() -> tuple:
-    @functools.cache
-    def table(rows: int) -> torch.Tensor:
-        return torch.arange(float(rows)).cos()
-
-    return lambda x: x * table(x.shape[0])[:, None], lambda: [table(n) for n in range(2, 9)]
-
-
-@program
-def cached_method() -> tuple:
-    class Rotary(nn.Module):
-        @functools.lru_cache(maxsize=4)
-        def table(self, width: int) -> torch.Tensor:
-            return torch.outer(torch.arange(4.0), torch.arange(float(width)))
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x @ self.table(4).T[:3] * x.shape[0]
-
-    model = Rotary()
-    return model, lambda: model.table(4)
-
-
-@program
-def cached_with_keywords() -> tuple:
-    @functools.lru_cache(typed=True)
-    def table(*, rows: int, scale: float = 1.0) -> torch.Tensor:
-        return torch.arange(float(rows)) * scale
-
-    return lambda x: x * table(rows=3, scale=2.0), lambda: table(rows=3, scale=2.0)
-
-
-@program
-def cached_of_a_tensor() -> tuple:
-    kept = []
-
-    @functools.lru_cache
-    def double(x: torch.Tensor) -> torch.Tensor:
-        kept.append(1)
-        return x * 2
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        return double(x) * x.shape[0]
-
-    return function, lambda: len(kept)
-
-
-@program
-def cached_property() -> tuple:
-    class Model(nn.Module):
-        @functools.cached_property
-        def table(self) -> torch.Tensor:
-            return torch.arange(3.0).exp()
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x * self.table + x.shape[0]
-
-    model = Model()
-    return model, lambda: model.__dict__.get("table")
-
-
-@program
-def dict_cache() -> tuple:
-    cache: dict[Any, torch.Tensor] = {}
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        if "table" not in cache:
-            cache["table"] = torch.arange(3.0).exp()
-        if x.shape[0] not in cache:
-            cache[x.shape[0]] = torch.arange(float(x.shape[0]))
-        return x * cache["table"] + cache[x.shape[0]][:, None]
-
-    return function, lambda: cache
-
-
-@program
-def attribute_cache() -> tuple:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.mask: torch.Tensor | None = None
-            self.register_buffer("steps", torch.zeros(()))
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            if self.mask is None or self.mask.shape[0] < x.shape[0]:
-                self.mask = torch.ones(2 * x.shape[0])
-                self.register_buffer("late", torch.ones(x.shape[0]))
-            self.steps.add_(1)
-            return x * self.mask[: x.shape[0], None]
-
-    model = Model()
-    return model, lambda: (model.mask, dict(model.named_buffers()))
-
-
-@program
-def grad_mode_left() -> tuple:
-    log: list[bool] = []
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        torch.set_grad_enabled(False)
-        log.append(torch.is_grad_enabled())
-        torch.set_grad_enabled(True)
-        return x * x.shape[0]
-
-    return function, lambda: log
-
-
-def entering(name: str, enter: Callable[[], contextlib.AbstractContextManager]) -> None:
-    def make() -> tuple:
-        log: list[int] = []
-
-        def function(x: torch.Tensor) -> torch.Tensor:
-            with enter():
-                y = x * x.shape[0]
-                log.append(1)  # refused, inside of what was entered
-            return y + 1
-
-        return function, lambda: log
-
-    PROGRAMS[name] = make
-
-
-entering("inside no_grad", torch.no_grad)
-entering("inside inference_mode", torch.inference_mode)
-entering("inside autocast", lambda: torch.autocast("cpu", dtype=torch.bfloat16))
-entering("inside autocast without a cache", lambda: torch.autocast("cpu", cache_enabled=False))
-entering("inside autocast of float16", lambda: torch.autocast("cpu", dtype=torch.float16))
-entering("inside sdpa_kernel", lambda: nn.attention.sdpa_kernel(nn.attention.SDPBackend.MATH))
-entering("inside dual_level", fwAD.dual_level)
-entering("inside a device", lambda: torch.device("cpu"))
-entering("inside disabled hooks", lambda: torch.autograd.graph.disable_saved_tensors_hooks("no"))
-entering("inside catch_warnings", warnings.catch_warnings)
-entering("inside suppress", lambda: contextlib.suppress(ZeroDivisionError))
-
-
-@program
-def vmap_inside() -> tuple:
-    log: list[int] = []
-
-    def inner(row: torch.Tensor) -> torch.Tensor:
-        log.append(1)
-        return row * 2
-
-    return lambda x: torch.func.vmap(inner)(x) * x.shape[0], lambda: log
-
-
-@program
-def context_variable() -> tuple:
-    variable: contextvars.ContextVar = contextvars.ContextVar("variable", default=None)
-    log: list[int] = []
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        token = variable.set(x * 2)
-        log.append(x.shape[0])
-        y = variable.get() + 1
-        variable.reset(token)
-        return y
-
-    return function, lambda: (variable.get(), log)
-
-
-@program
-def finalizer() -> tuple:
-    gone: list[int] = []
-
-    class Noisy:
-        def __init__(self, value: Any) -> None:
-            self.value = value
-
-        def __del__(self) -> None:
-            gone.append(1)
-            print("gone")
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        holder = Noisy(x * 2)
-        return holder.value * x.shape[0]
-
-    return function, lambda: len(gone)
-
-
-@program
-def generator_with_finally() -> tuple:
-    log: list[str] = []
-
-    def rows(x: torch.Tensor) -> Iterator:
-        try:
-            for i in range(3):
-                yield x[i % 2] * 2
-        finally:
-            log.append("closed")
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        for row in rows(x):
-            return row * x.shape[0]
-        return x
-
-    return function, lambda: log
-
-
-@program
-def generator_in_a_with() -> tuple:
-    log: list[str] = []
-
-    @contextlib.contextmanager
-    def region() -> Iterator[None]:
-        log.append("enter")
-        try:
-            yield
-        finally:
-            log.append("exit")
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        with region(), torch.no_grad():
-            return x * x.shape[0]
-
-    return function, lambda: log
-
-
-@program
-def exception_from_outside() -> tuple:
-    error = ValueError("made before")
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        y = x * 2
-        try:
-            raise error
-        except ValueError:
-            y = y + x.shape[0]
-        return y
-
-    def frames() -> int:
-        count, at = 0, error.__traceback__
-        while at:
-            count, at = count + 1, at.tb_next
-        error.__traceback__ = None
-        return count > 0
-
-    return function, frames
-
-
-@program
-def class_made_inside() -> tuple:
-    class Base:
-        def __init_subclass__(cls) -> None:
-            made.append(cls.__name__)
-
-    made: list[str] = []
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        class Sub(Base):
-            value = x * 2
-
-        return Sub.value * x.shape[0]
-
-    return function, lambda: (made, len(Base.__subclasses__()) > 20)
-
-
-@program
-def generator_from_outside() -> tuple:
-    steps = (i for i in range(1000))
-    return lambda x: x * steps.send(None) + x.shape[0], lambda: next(steps)
-
-
-@program
-def thread_local() -> tuple:
-    local = threading.local()
-    local.calls = 0
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        local.last = x * 2
-        local.calls = x.shape[0]
-        return local.last + 1
-
-    return function, lambda: (local.last, local.calls)
-
-
-@program
-def global_list() -> tuple:
-    kept: list[torch.Tensor] = []
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        kept.append(x.sum(0))
-        return x * x.shape[0]
-
-    return function, lambda: kept
-
-
-@program
-def warning() -> tuple:
-    def function(x: torch.Tensor) -> torch.Tensor:
-        warnings.warn("once", UserWarning, stacklevel=1)
-        return x * x.shape[0]
-
-    return function, lambda: None
 
 
 def buffer_changes(name: str, change: Callable[[torch.Tensor, torch.Tensor], Any]) -> None:
@@ -428,7 +111,8 @@ def test_the_world_is_as_before(name: str, capfd: pytest.CaptureFixture) -> None
         seen.append([str(each.message) for each in told])
         seen.append(function(torch.ones(8, 3)))
         outcomes.append((seen, capfd.readouterr()))
-    same([part for part in outcomes[1][0] if not isinstance(part, dict)], [p for p in outcomes[0][0] if not isinstance(p, dict)])
+    results = [[part for part in seen if not isinstance(part, dict)] for seen, _ in outcomes]
+    same(results[1], results[0])
     for eager, compiled in zip(outcomes[0][0], outcomes[1][0], strict=True):
         if isinstance(eager, dict) and "grad" in eager:
             assert eager == compiled

@@ -33,7 +33,7 @@ FLOATS: dict[str, Callable[[torch.Tensor, float], Any]] = {
     "divided": lambda x, s: (x / s, s / x),
     "power": lambda x, s: x.abs() ** s,
     "alpha": lambda x, s: torch.add(x, x, alpha=s),
-    "in place": lambda x, s: x.clone().mul_(s).add_(s),
+    "in place": lambda x, s: x.clone().mul_(s).add_(s) * 1,
     "arithmetic": lambda x, s: x * (s * 2 + 1) + math.sqrt(s),
     "clamp": lambda x, s: x.clamp(max=s),
     "full": lambda x, s: x + torch.full((3,), s),
@@ -151,6 +151,17 @@ def test_one_float_object_in_two_places() -> None:
         model.a, model.b = a, b
         x = torch.randn(3)
         same(compiled(x, s), model(x, s))
+
+
+def test_floats_with_fullgraph() -> None:
+    before = replays()
+    compiled = saker.compile(lambda x, s: x * s, fullgraph=True)
+    for step in range(STEPS):
+        same(compiled(torch.ones(3), 0.5 * step), torch.ones(3) * (0.5 * step))
+    assert replays() - before == STEPS - 2
+    deciding = saker.compile(lambda x, s: x * 2 if s > 1 else x, fullgraph=True)
+    for step in range(6):
+        same(deciding(torch.ones(3), 0.5 * step), torch.ones(3) * (2 if step > 2 else 1))
 
 
 def test_special_floats() -> None:

@@ -204,9 +204,9 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "tuple key": lambda v: {(v, 1): 2}[(v, 1)],
     # arithmetic
     "arithmetic": lambda v: (v + 1, 2 - v, v * 3, v / 4, -v, +v, abs(v), v + 0.5),
-    "floor and mod": lambda v: (v // 3, v % 3, divmod(v, 3), v // 0.7, v % 0.7, 7 // v, -7 % v),
-    "powers": lambda v: (v**2, v**0.5 if v > 0 else 0, abs(v) ** -0.5, 2**v if v < 20 else 0, v**3.0),
-    "negative power": lambda v: (v - 20) ** 0.5,
+    "floor and mod": lambda v: (v // 3, v % 3, divmod(v, 3), v // 0.7, v % 0.7, caught(lambda: (7 // v, -7 % v))),
+    "powers": lambda v: caught(lambda: (v**2, v**0.5 if v > 0 else 0, abs(v) ** -0.5, 2**v if v < 20 else 0, v**3.0)),
+    "complex power": lambda v: (v - 20) ** 0.5,
     "bits": lambda v: caught(lambda: (v & 3, v | 1, v ^ 5, v << 1, v >> 1, ~v)),
     "bool operands": lambda v: (v + True, True * v, v == True),  # noqa: E712
     "large int": lambda v: (v + 10**30, v * 2**70, v == 2**64),
@@ -219,7 +219,9 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "comparison with others": lambda v: (v == None, v == "4", v != (), v == [v], (v,) == (4,), [v] < [5]),  # noqa: E711
     "numpy scalar": lambda v: (v + np.float64(2.0), np.int64(3) == v, v < np.int32(5)),
     "numpy": lambda v: float(np.sqrt(abs(v))),
-    "numpy array": lambda v: np.arange(3) * v,
+    "numpy array": lambda v: (np.arange(3) * v).tolist(),
+    "compared by C": lambda v: caught(lambda: max(v, "a")),
+    "negative power": lambda v: caught(lambda: v**-1),
     "divided by zero": lambda v: caught(lambda: 1 // (v - v)),
     # conversions and functions
     "int": lambda v: (int(v), isinstance(int(v), int), int(v) + 1),
@@ -303,6 +305,37 @@ def test_every_source_at_this_door(door: str, capsys: pytest.CaptureFixture) -> 
             continue
         sizes = [(4, 8), (6, 8), (6, 6), (5, 5), (8, 4), (4, 6), (7, 9)]
         agrees(function, [(torch.randn(size, 3), n) for size, n in sizes], capsys)
+
+
+OPERATORS: dict[str, Callable[[torch.Tensor, Any], Any]] = {
+    "arithmetic": lambda x, v: (x * v, x + v, v - x, x / v, x // v, x % v, x**2 * v),
+    "power": lambda x, v: (x.abs() + 1) ** (v / 4),
+    "comparison": lambda x, v: (x == v, x < v, v >= x),
+    "full": lambda x, v: (torch.full((2,), v), x.new_full((1,), v), torch.full_like(x, v)),
+    "tensor": lambda x, v: (torch.tensor(v), torch.tensor([v, 1]), torch.as_tensor(v), torch.scalar_tensor(v)),
+    "arange": lambda x, v: (torch.arange(v), torch.arange(0, v, 2), torch.linspace(0, v, 3)),
+    "where": lambda x, v: (torch.where(x > 0, x, v), x.masked_fill(x > 0, v), x.clamp(max=v)),
+    "in place": lambda x, v: x.clone().fill_(v).add_(v if isinstance(v, int) else 1) * 1,
+    "alpha": lambda x, v: torch.add(x, x, alpha=v) if x.is_floating_point() or isinstance(v, int) else x,
+    "sizes": lambda x, v: torch.ones(int(v)).sum() + torch.zeros(2, int(v)).numel(),
+    "padding": lambda x, v: torch.nn.functional.pad(x, (0, int(v))),
+    "indexing": lambda x, v: (x[: int(v)] + 0, x[int(v) // 5] + 0, x[:, :2].narrow(0, 1, int(v) // 8) + 0),
+    "0-dim": lambda x, v: (x.sum() * v, x.sum() + v, torch.tensor(2) * v),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.bfloat16])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_take_them_as_numbers(name: str, dtype: torch.dtype) -> None:
+    for source in ("size", "argument", "float", "sum", "float of a size"):
+
+        def function(x: torch.Tensor, n: int, source: Callable = SOURCES[source]) -> Any:
+            return OPERATORS[name](x, source(x, n))
+
+        compiled = saker.compile(function)
+        for size, n in [(4, 8), (6, 8), (6, 6), (5, 5), (8, 4), (4, 6)]:
+            x = torch.randint(-4, 5, (size, 3)).to(dtype)
+            same(compiled(x, n), function(x, n))
 
 
 @pytest.mark.parametrize("dynamic", [None, True])

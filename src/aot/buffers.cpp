@@ -1,0 +1,44 @@
+#include "aot/buffers.h"
+
+#include <torch/csrc/autograd/saved_variable.h>
+
+#include <set>
+#include <string_view>
+#include <typeinfo>
+
+namespace saker::aot {
+
+namespace {
+
+// Nodes whose code is written in Python, or that look at gradients first, are taken to keep something.
+bool keepsUnasked(const torch::autograd::Node& node) {
+  std::string_view type = typeid(node).name();
+  return type.find("PyNode") != std::string_view::npos || type.find("CppNode") != std::string_view::npos ||
+         type.find("CopySlices") != std::string_view::npos;
+}
+
+// A node asks for what it has saved before it looks at gradients: without any it computes nothing.
+bool hasSaved(torch::autograd::Node& node) {
+  if (keepsUnasked(node)) return true;
+  node.release_variables();
+  try {
+    node(torch::autograd::variable_list(node.num_inputs()));
+  } catch (const std::exception& error) {
+    return std::string_view(error.what()).find(torch::autograd::ERR_BACKWARD_TWICE) != std::string_view::npos;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<Joint::Buffers> findBuffers(const Paths& paths, const std::vector<torch::autograd::Edge>& ends) {
+  std::set<const torch::autograd::Node*> others;
+  for (const torch::autograd::Edge& end : ends) others.insert(end.function.get());
+  std::set<Joint::Buffers> found;
+  for (torch::autograd::Node* node : paths.nodes()) {
+    if (!others.contains(node) && hasSaved(*node)) found.insert({paths.tangents(node), paths.gradients(node)});
+  }
+  return {found.begin(), found.end()};
+}
+
+}  // namespace saker::aot

@@ -1,0 +1,14 @@
+// What eager mode's nodes keep for their backward, and which backwards free it.
+#pragma once
+
+#include <vector>
+
+#include "aot/joint.h"
+#include "aot/paths.h"
+
+namespace saker::aot {
+
+// Lets all nodes go of what they keep, to see which have something: the graph cannot be run any more.
+std::vector<Joint::Buffers> findBuffers(const Paths& paths, const std::vector<torch::autograd::Edge>& ends);
+
+}  // namespace saker::aot

@@ -1,0 +1,71 @@
+// What the world outside of the call sees while it runs: printed text, and locks that are taken.
+#include <Python.h>
+#include <torch/csrc/Size.h>
+
+#include <algorithm>
+
+#include "frontend/kinds.h"
+#include "frontend/recorder.h"
+
+namespace saker::frontend {
+
+namespace {
+
+// Numbers and texts, and containers of such: their text is made by C.
+bool isPlain(PyObject* object, int depth = 0) {
+  if (isAtom(object)) return true;
+  if (depth > 8) return false;
+  if (PyDict_CheckExact(object)) {
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (PyDict_Next(object, &position, &key, &value)) {
+      if (!isPlain(key, depth + 1) || !isPlain(value, depth + 1)) return false;
+    }
+    return true;
+  }
+  bool known = PyList_CheckExact(object) || PyTuple_CheckExact(object) || Py_TYPE(object) == &THPSizeType;
+  if (!known) {
+    return PyType_Check(object) && Py_TYPE(object)->tp_repr == PyType_Type.tp_repr &&
+           Py_TYPE(object)->tp_str == PyType_Type.tp_str;
+  }
+  PyObject* const* items = PySequence_Fast_ITEMS(object);
+  return std::all_of(items, items + Py_SIZE(object), [&](PyObject* each) { return isPlain(each, depth + 1); });
+}
+
+}  // namespace
+
+// What is printed is a text that the call has made, of values that are guarded.
+bool Recorder::prints(PyObject* callable, std::vector<PyObject*> args, PyObject* names) {
+  size_t positional = args.size() - (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!realize(args[i], true)) return false;
+    if (isAtom(args[i])) continue;
+    if (i >= positional || !isPlain(args[i])) return stop("prints an object that is no number and no string");
+    if (!tells(args[i])) return false;
+    kept_.push_back(Ref::steal(PyObject_Str(args[i])));
+    args[i] = kept_.back().get();
+    if (!args[i]) return false;
+  }
+  if (!locks_.empty()) return stop("prints, and takes a lock, which whoever prints might take too");
+  return effect(callable, args, names);
+}
+
+// A lock is held only for a part of a call. A replay holds those from outside from before it looks at anything until
+// its end; where another thread has one, the call runs eagerly.
+bool Recorder::locks(PyObject* lock, const std::string& method) {
+  if (placeOf(lock) == kInside) return true;
+  if (speculative_) return stop("takes a lock");
+  bool takes = method == "acquire" || method == "__enter__";
+  if ((held_[lock] += takes ? 1 : -1) < 0) return stop("releases a lock that it has not taken");
+  pin(lock);
+  if (std::any_of(effects_.begin(), effects_.end(), [](const Effect& each) {
+        return each.callable && Operations::table().ofCall(each.callable.get()) == Behaviour::Host;
+      })) {
+    return stop("prints, and takes a lock, which whoever prints might take too");
+  }
+  bool known = std::any_of(locks_.begin(), locks_.end(), [&](const Ref& each) { return each.get() == lock; });
+  if (!known) locks_.push_back(Ref::borrow(lock));
+  return true;
+}
+
+}  // namespace saker::frontend

@@ -1,0 +1,131 @@
+// What is called in place of isinstance, type, int and float while a call is followed with symbols.
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "frontend/kinds.h"
+#include "frontend/symbol_doors.h"
+
+namespace saker::frontend::doors {
+
+namespace {
+
+constexpr int kDeepest = 8;
+
+// Classes whose __instancecheck__ looks at the class of an object, not at its value.
+bool asksClassOnly(PyObject* classes, int depth = 0) {
+  if (depth > kDeepest) return false;
+  if (PyTuple_Check(classes)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(classes); ++i) {
+      if (!asksClassOnly(PyTuple_GET_ITEM(classes, i), depth + 1)) return false;
+    }
+    return true;
+  }
+  if (!PyType_Check(classes)) return std::string_view(Py_TYPE(classes)->tp_name) == "types.UnionType";
+  static PyObject* const name = PyUnicode_InternFromString("__instancecheck__");
+  PyObject* check = _PyType_Lookup(Py_TYPE(classes), name);
+  if (!check || !PyFunction_Check(check)) return true;
+  constexpr const char* kFiles[] = {"/abc.py", "<frozen abc>", "/typing.py", "torch/nn/parameter.py", "torch/types.py"};
+  return std::any_of(std::begin(kFiles), std::end(kFiles),
+                     [&](const char* file) { return isPartOf(check, "__instancecheck__", file); });
+}
+
+// A number of the kind that a symbol is.
+PyObject* sampleOf(PyObject* symbol) {
+  static PyObject* const ofInts = PyLong_FromLong(2);
+  static PyObject* const ofFloats = PyFloat_FromDouble(1.5);
+  Number kind = kindOf(symbol);
+  return kind == Number::Int ? ofInts : kind == Number::Float ? ofFloats : Py_True;
+}
+
+PyObject* isInstance(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2) {
+    PyErr_Format(PyExc_TypeError, "isinstance expected 2 arguments, got %zd", count);
+    return nullptr;
+  }
+  int answer = PyObject_IsInstance(isSymbol(args[0]) ? sampleOf(args[0]) : args[0], args[1]);
+  return answer < 0 ? nullptr : PyBool_FromLong(answer);
+}
+
+template <PyTypeObject* type>
+PyObject* callType(PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return PyObject_Vectorcall(reinterpret_cast<PyObject*>(type), args, static_cast<size_t>(count), names);
+}
+
+PyObject* typeOf(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  if (count == 1 && !names && isSymbol(args[0])) {
+    return Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(sampleOf(args[0]))));
+  }
+  return callType<&PyType_Type>(args, count, names);
+}
+
+PyObject* toInt(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  Number kind = count == 1 && !names ? kindOf(args[0]) : Number::None;
+  if (kind == Number::Int) return Py_NewRef(args[0]);
+  if (kind == Number::Float) return PyObject_CallMethod(args[0], "__trunc__", nullptr);
+  return callType<&PyLong_Type>(args, count, names);
+}
+
+PyObject* toFloat(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  Number kind = count == 1 && !names ? kindOf(args[0]) : Number::None;
+  if (kind == Number::Float) return Py_NewRef(args[0]);
+  if (kind == Number::Int) return PyObject_CallMethod(args[0], "__sym_float__", nullptr);
+  return callType<&PyFloat_Type>(args, count, names);
+}
+
+struct Replacement {
+  PyMethodDef method;
+  PyObject* original;
+  PyObject* function;
+};
+
+std::array<Replacement, 4>& replacements() {
+  auto withNames = [](PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*)) {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+  };
+  static std::array<Replacement, 4> all = {{
+      {{"isinstance", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&isInstance)), METH_FASTCALL, nullptr},
+       PyDict_GetItemString(PyEval_GetBuiltins(), "isinstance"),
+       nullptr},
+      {{"type", withNames(&typeOf), METH_FASTCALL | METH_KEYWORDS, nullptr},
+       reinterpret_cast<PyObject*>(&PyType_Type),
+       nullptr},
+      {{"int", withNames(&toInt), METH_FASTCALL | METH_KEYWORDS, nullptr},
+       reinterpret_cast<PyObject*>(&PyLong_Type),
+       nullptr},
+      {{"float", withNames(&toFloat), METH_FASTCALL | METH_KEYWORDS, nullptr},
+       reinterpret_cast<PyObject*>(&PyFloat_Type),
+       nullptr},
+  }};
+  for (Replacement& each : all) {
+    if (!each.function) each.function = PyCFunction_New(&each.method, nullptr);
+  }
+  return all;
+}
+
+}  // namespace
+
+PyObject* insteadOf(PyObject* callable) {
+  for (const Replacement& each : replacements()) {
+    if (each.original == callable) return each.function;
+  }
+  return nullptr;
+}
+
+PyObject* standsFor(PyObject* callable) {
+  if (!PyCFunction_Check(callable)) return nullptr;
+  for (const Replacement& each : replacements()) {
+    if (each.function == callable) return each.original;
+  }
+  return nullptr;
+}
+
+PyObject* seenInstead(PyObject* callable, const std::vector<PyObject*>& args) {
+  if (args.empty() || !isSymbol(args[0])) return nullptr;
+  if (standsFor(callable) == replacements()[0].original) {
+    return args.size() == 2 && asksClassOnly(args[1]) ? nullptr : args[0];
+  }
+  return args.size() == 1 ? nullptr : args[0];
+}
+
+}  // namespace saker::frontend::doors
