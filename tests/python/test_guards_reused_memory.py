@@ -47,7 +47,11 @@ def tuple_attribute() -> Program:
 
 def nested_attribute() -> Program:
     holder = Holder()
-    return lambda i: setattr(holder, "value", {"k": [(text(i),)]}), lambda x: x * len(holder.value["k"][0][0]), lambda i: i + 1
+
+    def put(i: int) -> None:
+        holder.value = {"k": [(text(i),)]}
+
+    return put, lambda x: x * len(holder.value["k"][0][0]), lambda i: i + 1
 
 
 def size_attribute() -> Program:
@@ -70,7 +74,11 @@ def method_attribute() -> Program:
 
 def function_attribute() -> Program:
     holder = Holder()
-    return lambda i: setattr(holder, "value", eval(f"lambda x: x * {i + 1}")), lambda x: holder.value(x), lambda i: i + 1
+
+    def put(i: int) -> None:
+        holder.value = eval(f"lambda x: x * {i + 1}")
+
+    return put, lambda x: holder.value(x), lambda i: i + 1
 
 
 def object_attribute() -> Program:
@@ -178,4 +186,5 @@ def test_values_are_told_apart(make: Callable[[], Program], values: int) -> None
                 for i in range(values):
                     put(i)
                     assert compiled(torch.ones(2)).tolist() == [expected(i)] * 2
-    assert saker.stats()["replays"] > before
+    if make not in (function_attribute, defaults):  # each of these is a new function, which is recorded
+        assert saker.stats()["replays"] > before
