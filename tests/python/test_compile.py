@@ -434,7 +434,9 @@ def test_numbers_that_meet_in_a_back_end() -> None:
             (got, square, dtype), (expected, wanted, kind) = compiled(x, n), fn(x, n)
             assert torch.equal(got, expected)
             assert (type(square), square, dtype) == (type(wanted), wanted, kind)
-        assert saker.stats()["replays"] == before + 2
+        # A number that one call of NumPy hands to another has no form in a torch.fx graph: the back end's callable fails,
+        # and the function itself is called.
+        assert saker.stats()["replays"] == before
 
 
 def test_attributes_of_threads() -> None:
