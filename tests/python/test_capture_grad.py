@@ -128,7 +128,7 @@ def test_a_step_with_an_optimizer() -> None:
 
 def test_clearing_alone() -> None:
     net, x = model(), torch.randn(5, 3)
-    graph = saker.capture(net.zero_grad)
+    graph = saker.capture(lambda: net.zero_grad())
     backward(net, x)
     graph()
     assert grads(net) == [None] * 4

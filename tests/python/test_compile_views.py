@@ -123,7 +123,8 @@ def seen(call: Callable[[Tensor], Any], around: str, requires_grad: bool) -> tup
         return got, []
     tensors = [*got, given, BUFFER]
     later: list[Any] = [relations(tensors)]
-    first = [visible(t) for t in tensors]
+    # The class of a node is the compiled function's own.
+    first = [{k: v for k, v in visible(t).items() if k != "grad_fn"} for t in tensors]
     for tensor in tensors:
         later.append(outcome(lambda tensor=tensor: (tensor.mul_(3), None)[1]))
         later.append([str(refusal(t)) if refusal(t) else (t.requires_grad, t.tolist()) for t in tensors])
