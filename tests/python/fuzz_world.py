@@ -76,7 +76,7 @@ import contextvars, sys, threading, warnings, logging, os
 var = contextvars.ContextVar("var", default=1)
 local = threading.local()
 log = logging.getLogger("saker.fuzz." + WORLD)
-lock = threading.Lock()
+lock, free = threading.Lock(), threading.Lock()
 """,
     statements=(
         "note(sys.getrecursionlimit())",
@@ -106,7 +106,7 @@ lock = threading.Lock()
         "note(torch._C._get_tracing_state() is None)",
         "note(len(extras))",
         "note(lock.locked())",
-        "with lock: note(1)",
+        "with free: note(1)",
         "note(torch.get_float32_matmul_precision())",
         "note(torch.backends.cudnn.deterministic)",
         "note(torch.is_inference_mode_enabled())",
