@@ -1,5 +1,6 @@
 #include "capture/tape.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/Generator.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
@@ -58,6 +59,12 @@ bool setsMemory(const Call& call) {
 bool sameNumber(const at::Scalar& left, const at::Scalar& right) {
   if (left.isFloatingPoint() && right.isFloatingPoint()) return left.toDouble() == right.toDouble();
   return left.isIntegral(true) && right.isIntegral(true) && left.toLong() == right.toLong();
+}
+
+// Does PyTorch fill what it allocates, for programs that are to be deterministic?
+bool fillsMemory() {
+  const at::Context& context = at::globalContext();
+  return context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory();
 }
 
 constexpr const char* kUnfilled = "memory is read that no operator has written";
@@ -476,7 +483,7 @@ void Tape::note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call&
     auto found = known_.find(tensors[i].unsafeGetTensorImpl());
     // A tensor that was written keeps its value; one that was given another geometry is the result from here on.
     if (found == known_.end() || found->second.value->type() != types[i]) know(tensors[i], node->result(i));
-    if (isEmpty(ops::of(node))) storages_.at(tensors[i].storage().unsafeGetStorageImpl()).filled = false;
+    if (isEmpty(ops::of(node)) && !fillsMemory()) storages_.at(tensors[i].storage().unsafeGetStorageImpl()).filled = false;
   }
 }
 
