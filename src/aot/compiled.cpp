@@ -342,7 +342,8 @@ class Call {
 
   // With the strides it has, and what lies around it in memory if the function reads that too.
   at::Tensor copyOf(size_t primal) const {
-    at::Tensor tensor = plan_->isUnreached[joint_.sources[primal].caller] ? primals_[primal].detach() : primals_[primal];
+    bool unreached = plan_->isUnreached[joint_.sources[primal].caller];
+    at::Tensor tensor = unreached ? primals_[primal].detach() : primals_[primal];
     bool expanded = at::has_internal_overlap(tensor) != at::MemOverlap::No;
     if (plan_->exactOffset[primal]) {
       at::Tensor copy = flat(tensor).clone().as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());

@@ -579,7 +579,8 @@ class JointCapture {
         joint_.gradientOf.push_back(gradient.isCut ? kCuts + gradient.number : callers[gradient.number]);
         to.push_back(gradient.edge);
       }
-      torch::autograd::variable_list found = to.empty() ? torch::autograd::variable_list() : execute(from, tangents, to);
+      torch::autograd::variable_list found;
+      if (!to.empty()) found = execute(from, tangents, to);
       for (size_t i = 0; i < found.size(); ++i) {
         if (stage.gradients[i].isCut && found[i].defined()) expectTangent(stage.gradients[i].number, found[i]);
       }

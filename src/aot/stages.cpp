@@ -135,8 +135,8 @@ class StageFinder {
   size_t stageOf(const Arrival& arrival) { return place_.at(find(arrival.root)); }
 
   // Eager mode adds up a gradient one by one, with what comes from before and behind the function: so its summands are
-  // given one by one. All of them are held at a time, which is why many of them from one stage are not. False: stages do
-  // not give them in eager mode's order.
+  // given one by one. All of them are held at a time, which is why many of them from one stage are not. False: stages
+  // do not give them in eager mode's order.
   bool findSums() {
     constexpr size_t kMost = 8;
     struct Sum {

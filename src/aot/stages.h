@@ -28,8 +28,8 @@ struct BackwardStage {
 };
 
 // The stages, each before those that it gives gradients to. None: no result depends on another one, and no gradient is
-// a sum that must be given summand by summand. Otherwise edges end at cut points afterwards. Throws NotAheadOfTime where
-// no stages do what eager mode does, or where results depend on each other and the program is not `plain`.
+// a sum that must be given summand by summand. Otherwise edges end at cut points afterwards. Throws NotAheadOfTime
+// where no stages do what eager mode does, or where results depend on each other and the program is not `plain`.
 std::vector<BackwardStage> cutAtResults(std::span<const torch::autograd::Edge> roots, std::span<const CutPoint> cuts,
                                         std::span<const torch::autograd::Edge> wanted, bool plain);
 

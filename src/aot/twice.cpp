@@ -216,7 +216,8 @@ void lead(const variable_list& gradients, const std::vector<std::pair<Edge, Edge
 }  // namespace
 
 variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::vector<at::Tensor>& primals,
-                                  const variable_list& tangents, torch::autograd::Node& node, const at::Tensor& generator) {
+                                  const variable_list& tangents, torch::autograd::Node& node,
+                                  const at::Tensor& generator) {
   const Joint& joint = plan.joint;
   const Joint::Stage& stage = plan.stages[number];
   Grafts grafts(joint, stage, node.next_edges());

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 from collections.abc import Callable
@@ -102,16 +103,29 @@ def observe(drawn: Drawn, run: Callable) -> list[Any] | None:
     seen: list[Any] = [
         (t.detach().tolist(), t.stride(), t._version, t.requires_grad, t.is_leaf) for t in [*out, x, y]
     ]
-    terms = [loss(t) for loss, t in zip(drawn.losses, [*out, x, y], strict=False) if t.requires_grad]
-    if not terms:
-        return seen
     sources = [*leaves, x, y, *(t for t in out if t.requires_grad)]
     try:
+        terms = [loss(t) for loss, t in zip(drawn.losses, [*out, x, y], strict=False) if t.requires_grad]
+        if not terms:
+            return seen
         gradients = torch.autograd.grad(sum(terms), sources, allow_unused=True)
         seen.append([None if g is None else g.tolist() for g in gradients])
     except RuntimeError as error:
         seen.append(str(error).splitlines()[0])
     return seen
+
+
+def same(got: Any, want: Any) -> bool:
+    """Sums of gradients may differ in the last bits where arguments are written."""
+    if isinstance(want, (list, tuple)):
+        return (
+            isinstance(got, type(want))
+            and len(got) == len(want)
+            and all(same(a, b) for a, b in zip(got, want, strict=True))
+        )
+    if isinstance(want, float):
+        return isinstance(got, float) and math.isclose(got, want, rel_tol=1e-4, abs_tol=1e-4)
+    return got == want
 
 
 def compare(seed: int) -> None:
@@ -123,7 +137,7 @@ def compare(seed: int) -> None:
         fast = make(drawn.run)
         for call in range(2):
             got = observe(drawn, fast)
-            assert got == want, f"seed {seed}, {make.__name__}, call {call}: {got} is not {want}"
+            assert same(got, want), f"seed {seed}, {make.__name__}, call {call}: {got} is not {want}"
 
 
 def main() -> int:

@@ -117,7 +117,8 @@ def test_late_writes(name: str, partition: str, dynamic: bool) -> None:
             compiled = saker.aot_function(fn, partition_fn=partition, dynamic=dynamic)
             before = saker.stats()["fallbacks"]
             got, expected = outcome(compiled, write, leaves), outcome(fn, write, leaves)
-            assert saker.stats()["fallbacks"] == before
+            # Results that depend on what is written in place are not cut apart: eager mode runs.
+            assert saker.stats()["fallbacks"] == before + (name == "written")
             assert str(got) == str(expected) or close(got, expected), (write, leaves, got, expected)
 
 
