@@ -1,6 +1,6 @@
 """Higher-order operators of PyTorch (``torch.ops.higher_order``) inside of recordings.
 
-PyTorch dispatches them in Python, and finds no kernel of theirs on the key that recordings use. They go on to their next
+PyTorch dispatches them in Python, and finds no kernels of theirs on the keys that recordings use. They go on to their next
 kernel from there: what it asks of PyTorch is recorded like everything else.
 """
 
@@ -27,7 +27,7 @@ def _record(operator: HigherOrderOperator, *args: Any, **kwargs: Any) -> Any:
                 name,
             )
         return None
-    keys = _compute_keyset(args, kwargs, operator.non_fallthrough_keys).remove(_C.trace_key)
+    keys = _compute_keyset(args, kwargs, operator.non_fallthrough_keys) - _C.recording_keys
     return _dispatch(operator, keys.highestPriorityTypeId(), *args, **kwargs)
 
 
@@ -35,7 +35,7 @@ _dispatch = HigherOrderOperator.dispatch
 
 
 def dispatch(self, /, dispatch_key, *args, **kwargs):
-    if dispatch_key == _C.trace_key:
+    if _C.recording_keys.has(dispatch_key):
         return _record(self, *args, **kwargs)
     return _dispatch(self, dispatch_key, *args, **kwargs)
 

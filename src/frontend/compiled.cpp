@@ -9,6 +9,7 @@
 #include "capture/tape.h"
 #include "capture/trace.h"
 #include "frontend/changed_numbers.h"
+#include "frontend/compiling_question.h"
 #include "frontend/dynamic.h"
 #include "frontend/execute.h"
 #include "frontend/float_inputs.h"
@@ -139,7 +140,13 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   if (sizes.empty() && counters.empty()) return nullptr;
   std::string why;
   Progress progress(Operations::name(function_.get()));
-  std::shared_ptr<Version> version = frontend::captureDynamic(function_.get(), before, call, sizes, counters, why);
+  std::shared_ptr<Version> version;
+  for (bool again = true; again;) {  // an attempt changes nothing, and can be made once more
+    CompilingQuestion question(tellsCompiling_);
+    version = frontend::captureDynamic(function_.get(), before, call, sizes, counters, why);
+    again = !version && question.mayHelp();
+    tellsCompiling_ |= again;
+  }
   if (!checkMarks(call, sizes, version.get())) return nullptr;
   if (!version) {
     Report report;
@@ -243,6 +250,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   // With floats as inputs it may stop because of these alone: no error, but a call that is not recorded.
   Recorder recorder(tape, function_.get(), call, /*raising=*/options_.fullgraph && !floats, {}, scalarsAreData_);
   tape.setAround([&](bool any) { return tracing::Tape::Around{noticesErrors(any), recorder.effects().size()}; });
+  CompilingQuestion question(tellsCompiling_);
   PyObject* result = nullptr;
   {
     tracing::TapeScope scope(&tape);
@@ -292,6 +300,10 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   if (!why.empty() && floats && recorder.metScalars() && !report.internal) {
     comparedFloats_.merge(floats_);  // they decide something: from now on they are compared
     floats_.clear();
+    return result;
+  }
+  if (recorder.stopped() && question.mayHelp()) {
+    tellsCompiling_ = true;
     return result;
   }
   if (!why.empty() && options_.fullgraph && !report.internal) {

@@ -87,6 +87,7 @@ class Compiled {
   std::string lastFailure_;
   std::vector<PyObject*> found_;  // room for what a check of guards finds
   bool warned_ = false;
+  bool tellsCompiling_ = false;  // see CompilingQuestion
   bool scalarsAreData_;  // see Recorder
   // Places of floats that have changed from call to call: inputs of the next recording. Where one has decided
   // something, they are compared.

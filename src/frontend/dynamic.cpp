@@ -44,7 +44,7 @@ size_t valuesOf(const CallArguments& call) {
 }
 
 bool isOrdinary(const at::Tensor& tensor) {
-  return tensor.layout() == c10::kStrided && tensor.has_storage() && !tensor.is_inference() &&
+  return tensor.layout() == c10::kStrided && !tensor.is_nested() && tensor.has_storage() && !tensor.is_inference() &&
          !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
          !tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
 }

@@ -8,6 +8,7 @@
 #include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "frontend/compiling_question.h"
 #include "frontend/float_inputs.h"
 #include "frontend/kept_error.h"
 #include "frontend/kinds.h"
@@ -162,7 +163,9 @@ bool Recorder::stop(std::string why, bool quiet) {
   if (stopped_) return false;
   stopped_ = stopAt(std::move(why));
   tracing::leaveTape();
-  if (raising_ && !quiet && !PyErr_Occurred()) raiseStop(*stopped_);
+  CompilingQuestion* question = CompilingQuestion::current();
+  bool again = question && question->mayHelp();  // this call runs eagerly, and the next is told something else
+  if (raising_ && !again && !quiet && !PyErr_Occurred()) raiseStop(*stopped_);
   return false;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "frontend/around.h"
+#include "frontend/compiling_question.h"
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
 
@@ -72,6 +73,9 @@ bool Recorder::changedSince(const Mark& mark) const {
 
 PyObject* Recorder::insteadOf(PyObject* callable) {
   if (callable == around::push()) return around::hiddenPush();
+  if (CompilingQuestion* question = CompilingQuestion::current()) {
+    if (PyObject* answer = question->insteadOf(callable)) return answer;
+  }
   PyObject* other = around::insteadOfCheckpoint(callable);
   if (other) kept_.push_back(Ref::steal(other));
   return other;

@@ -47,6 +47,15 @@ bool putsBackOnly(PyObject* exit) {
   return startsWith(name, "torch");
 }
 
+// Calls of modules that have hooks catch every exception, for the hooks that are called even then, and raise it again.
+bool raisesAgain(PyObject* globals) {
+  if (!PyDict_Check(globals)) return false;
+  PyObject* name = PyDict_GetItemString(globals, "__name__");
+  if (!name || !PyUnicode_Check(name) || PyUnicode_CompareWithASCIIString(name, "torch.nn.modules.module") != 0) return false;
+  PyObject* always = PyDict_GetItemString(globals, "_global_forward_hooks_always_called");
+  return always && PyDict_Check(always) && PyDict_GET_SIZE(always) == 0;
+}
+
 // Operators raise these when data is not what they take.
 bool catchesDataErrors(PyObject* cls) {
   PyObject* const raised[] = {PyExc_RuntimeError, PyExc_IndexError, PyExc_ValueError, PyExc_TypeError};
@@ -67,7 +76,7 @@ at::Generator& generatorOfTorch() {
 
 bool noticesErrors(bool any) {
   pybind11::gil_scoped_acquire held;  // operators run without it
-  return watch::handled({&putsBackOnly, any ? [](PyObject*) { return true; } : &catchesDataErrors});
+  return watch::handled({&putsBackOnly, any ? [](PyObject*) { return true; } : &catchesDataErrors, &raisesAgain});
 }
 
 bool Version::takeRisk(const tracing::Tape::Risk& risk, bool repeatable) {

@@ -264,7 +264,7 @@ void bindTrace(py::module_& module) {
     trace->noteOnlyEager(why);
     return true;
   });
-  module.attr("trace_key") = py::cast(aten::kTraceKey);
+  module.attr("recording_keys") = py::cast(aten::kRecordingKeys);
   // None: no trace on this thread. Otherwise its mode, and whether anything is pending.
   module.def("trace_mode", []() -> std::optional<std::string> {
     tracing::Trace* trace = tracing::current();

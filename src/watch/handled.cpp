@@ -57,7 +57,7 @@ bool handled(const Questions& ask) {
   const Session* session = currentSession();
   const Machine* machine = session == nullptr ? nullptr : session->innermost;
   for (; machine != nullptr; machine = machine->outer) {
-    if (isHandled(*machine, ask)) return true;
+    if (!ask.raisesAgain(machine->frame.globals) && isHandled(*machine, ask)) return true;
   }
   return false;
 }

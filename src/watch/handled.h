@@ -10,6 +10,8 @@ struct Questions {
   bool (*putsBackOnly)(PyObject* exit);
   // May `except cls` catch it?
   bool (*catches)(PyObject* cls);
+  // Do the handlers of functions with these globals do nothing but raise again?
+  bool (*raisesAgain)(PyObject* globals);
 };
 
 // Is the innermost watched frame, or one that it was called from, inside of a `try` that may catch the exception or
