@@ -369,14 +369,15 @@ class Call {
     }
   }
 
-  // A partitioner of the user's may save what the caller gets and can write to, and eager mode does not save.
+  // A partitioner of the user's may save what the caller gets and can write to, and eager mode does not save. What it
+  // saves of the caller's own is kept without its history, which is not that of this function.
   at::Tensor apartFromResults(const at::Tensor& tensor) const {
     if (!tensor.has_storage()) return tensor;
     for (size_t i = 0; i < joint_.results.size(); ++i) {
       const at::Tensor& other = result(i);
       if (other.defined() && other.has_storage() && sameStorage(other, tensor)) return tensor.detach().clone();
     }
-    return tensor;
+    return tensor.detach();
   }
 
   // What lies in memory that the caller sees counts the writes to it.

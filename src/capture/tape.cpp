@@ -365,7 +365,15 @@ bool Tape::call(const Call& call) {
     literal(call);
     return true;
   }
-  perform(call, entry, [](Tape&, const Call& given) { runBelow(given); });
+  // A replay calls a kernel of the user's again: what that does in its language is not to be done a second time.
+  if (!entry && host_.unwatched) {
+    perform(call, entry, [](Tape& tape, const Call& given) {
+      auto run = [&] { runBelow(given); };
+      tape.host_.unwatched([](void* function) { (*static_cast<decltype(run)*>(function))(); }, &run);
+    });
+  } else {
+    perform(call, entry, [](Tape&, const Call& given) { runBelow(given); });
+  }
   return true;
 }
 

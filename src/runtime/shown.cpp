@@ -77,11 +77,21 @@ std::vector<bool> shownNodes(const ir::Graph& graph) {
       eachValue(arg, [&](const ir::Value* value) { escapes[memories.of(value)] = true; });
     }
   }
+  // From the end on, so that a view is known to lead to a result or to a write, or to lead to neither.
+  std::vector<bool> led(graph.valueLimit());
+  if (end) {
+    for (const ir::Arg& arg : end->args()) eachValue(arg, [&](const ir::Value* value) { led[value->id()] = true; });
+  }
   std::vector<bool> shown;
-  for (const ir::Node* node = graph.top()->first(); node != end; node = node->next()) {
+  for (const ir::Node* node = end ? end->prev() : graph.top()->last(); node; node = node->prev()) {
     bool escaping = false;
     eachTouched(*node, [&](const ir::Value* touched) { escaping |= escapes[memories.of(touched)]; });
     if (!escaping) continue;
+    const ops::Operator* op = ops::of(node);
+    bool seen = op->writes || op->has(ops::kSetsStorage);
+    for (size_t i = 0; i < node->resultCount(); ++i) seen |= led[node->result(i)->id()];
+    if (!seen) continue;
+    eachTouched(*node, [&](const ir::Value* touched) { led[touched->id()] = true; });
     shown.resize(graph.nodeLimit());
     shown[node->id()] = true;
   }

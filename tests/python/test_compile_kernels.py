@@ -1,0 +1,70 @@
+"""Kernels of the user's, written in Python: a replay calls them again, and does what they do to Python objects once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import saker
+
+Tensor = torch.Tensor
+CALLS: list[Any] = []
+COUNT = {"calls": 0}
+
+LIBRARY = torch.library.Library("saker_kernels", "DEF")
+
+
+def _define(schema: str, kernel: Any, key: str = "CPU") -> None:
+    name = schema.partition("(")[0]
+    LIBRARY.define(schema)
+    LIBRARY.impl(name, kernel, key)
+
+
+def _twice(x: Tensor) -> Tensor:
+    CALLS.append(("twice", tuple(x.shape)))
+    COUNT["calls"] += 1
+    return x * 2
+
+
+def _told(x: Tensor) -> Tensor:
+    print("kernel", tuple(x.shape))
+    return x + 1
+
+
+def _bump(x: Tensor) -> Tensor:
+    CALLS.append(("bump", x.sum().item()))
+    return x.add_(1)
+
+
+_define("twice(Tensor x) -> Tensor", _twice)
+_define("told(Tensor x) -> Tensor", _told, "CompositeExplicitAutograd")
+_define("bump_(Tensor(a!) x) -> Tensor(a!)", _bump)
+_define("composed(Tensor x) -> Tensor", _twice, "CompositeImplicitAutograd")
+kernels = torch.ops.saker_kernels
+
+PROGRAMS = {
+    "twice": lambda x: kernels.twice(x.sin()) + 1,
+    "told": lambda x: kernels.told(x * 3),
+    "bump": lambda x: (kernels.bump_(x), x.sum())[1],
+    "composed": lambda x: kernels.composed(x).exp(),
+    "several": lambda x: kernels.twice(kernels.told(kernels.twice(x))) - 1,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_kernels_are_called_as_often_as_in_eager_mode(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run = PROGRAMS[name]
+    compiled = saker.compile(run)
+    before = saker.stats()["replays"]
+    for i in range(4):
+        seen = []
+        for call in (run, compiled):
+            CALLS.clear()
+            COUNT["calls"] = 0
+            x = torch.arange(6.0).view(2, 3) + i
+            result = call(x)
+            seen.append((list(CALLS), dict(COUNT), capsys.readouterr().out, result.tolist(), x.tolist(), x._version))
+        assert seen[0] == seen[1]
+    assert saker.stats()["replays"] - before >= 2
