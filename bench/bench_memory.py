@@ -1,9 +1,10 @@
-"""Does memory stay flat? Two hundred thousand compiled calls and ten thousand compiles, with what the process holds after each tenth.
+"""Does memory stay flat? Two hundred thousand compiled calls and ten thousand compiles, and what the process holds.
 
     python bench/bench_memory.py [--calls 200000] [--compiles 10000] [--only NAME]
 
 Resident memory is the system's count after a garbage collection; "objects" are what Python's collector tracks. A row
-is flat if the second half of a run adds at most 2 bytes a call, or 200 bytes a compile; the process ends with 1 otherwise.
+is flat if the second half of a run adds at most 2 bytes a call, or 200 bytes a compile; otherwise the process ends
+with 1.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Block(nn.Module):
         return self.second(hidden) + x
 
 
-# --- calls: each generator yields once a call -----------------------------------------------------------------------------
+# --- calls: each generator yields once a call ---
 
 
 def inference() -> Iterator[None]:
@@ -128,7 +129,7 @@ def deferred() -> Iterator[None]:
         yield
 
 
-# --- compiles -------------------------------------------------------------------------------------------------------------
+# --- compiles ---
 
 
 def functions() -> Iterator[None]:
@@ -188,7 +189,10 @@ def run(name: str, steps: Iterator[None], count: int, allowed: float) -> bool:
     grown = (held[-1] - held[TENTHS // 2]) / (count / 2)
     flat = grown <= allowed
     marks = " ".join(f"{(each - held[0]) / 1024:7.0f}" for each in held[1:])
-    print(f"  {name:<16}{count:>8}  {marks}  {grown:8.2f}{len(gc.get_objects()) - objects:>9}{'' if flat else '   GROWS'}", flush=True)
+    print(
+        f"  {name:<16}{count:>8}  {marks}  {grown:8.2f}{len(gc.get_objects()) - objects:>9}{'' if flat else '  GROWS'}",
+        flush=True,
+    )
     return flat
 
 

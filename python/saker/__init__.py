@@ -20,7 +20,16 @@ from saker._export import aot_export_joint_simple, aot_export_module
 from saker._graph import Graph
 from saker._logs import from_environment, set_logs
 from saker._stats import reset, stats
-from saker.errors import BackendError, CaptureError, MutationError, OptionError, ParseError, Refusal, RunError, VerifyError
+from saker.errors import (
+    BackendError,
+    CaptureError,
+    MutationError,
+    OptionError,
+    ParseError,
+    Refusal,
+    RunError,
+    VerifyError,
+)
 
 from_environment()
 _higher_order.install()

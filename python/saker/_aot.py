@@ -49,6 +49,7 @@ class _Options:
         partition_fn: Callable | str,
         decompositions: dict | None,
         memory_budget: float,
+        *,
         dynamic: bool = False,
         keep_writes: bool = False,
     ) -> None:
@@ -282,7 +283,9 @@ def aot_function(  # noqa: PLR0917 (the order of PyTorch's)
     """
     compilers = (fw_compiler, bw_compiler, inference_compiler)
     keep = keep_inference_input_mutations
-    return _callable(fn, _Options(compilers, partition_fn, decompositions, memory_budget, dynamic, keep))
+    return _callable(
+        fn, _Options(compilers, partition_fn, decompositions, memory_budget, dynamic=dynamic, keep_writes=keep)
+    )
 
 
 class Functional:

@@ -34,9 +34,7 @@ class Executable:
             if self._compiled is None:
                 compiled = _C.in_plain_state(self._make)
                 if not callable(compiled):
-                    raise BackendError(
-                        f"the {self.maker} must give something to call, not a {type(compiled).__name__}"
-                    )
+                    raise BackendError(f"the {self.maker} must give something to call, not a {type(compiled).__name__}")
                 self._compiled = compiled
             return self._compiled
 

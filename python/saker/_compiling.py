@@ -1,9 +1,9 @@
 """``torch.compiler.is_compiling()`` as a captured program sees it.
 
-Programs that ask may compute something else when it is true. ``saker.compile`` and ``saker.aot_function`` leave it as it
-is, so such programs get eager mode's answer and numbers; where the program then asks for data, it is captured once more
-with True (``saker.compile``: by the next call). Inside of ``saker.capture``, which gives a graph or none, it is true for the capturing
-thread; optimizers and ``nn.Module.__call__`` still see False there.
+Programs that ask may compute something else when it is true. ``saker.compile`` and ``saker.aot_function`` leave it as
+it is, so such programs get eager mode's answer and numbers; where the program then asks for data, it is captured once
+more with True (``saker.compile``: by the next call). Inside of ``saker.capture``, which gives a graph or none, it is
+true for the capturing thread; optimizers and ``nn.Module.__call__`` still see False there.
 """
 
 from __future__ import annotations

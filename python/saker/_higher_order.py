@@ -1,7 +1,7 @@
 """Higher-order operators of PyTorch (``torch.ops.higher_order``) inside of recordings.
 
-PyTorch dispatches them in Python, and finds no kernels of theirs on the keys that recordings use. They go on to their next
-kernel from there: what it asks of PyTorch is recorded like everything else.
+PyTorch dispatches them in Python, and finds no kernels of theirs on the keys that recordings use. They go on to their
+next kernel from there: what it asks of PyTorch is recorded like everything else.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def shared_memory(tensors: list[torch.Tensor]) -> list[int]:
 def refusal(tensor: torch.Tensor) -> str | None:
     """Why autograd refuses to speak of it: some views must not be used after a write to their base."""
     try:
-        tensor.grad_fn  # noqa: B018
+        tensor.grad_fn
     except RuntimeError as error:
         return str(error)
     return None

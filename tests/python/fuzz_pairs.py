@@ -46,7 +46,7 @@ class Restored:
     """Puts back what `shared` changes of the subject "replaced" have set."""
 
     def __init__(self) -> None:
-        import torch.nn.functional as functional
+        from torch.nn import functional
 
         owners = [torch.Tensor, torch.nn.Linear, torch.nn.Module, torch.nn.Parameter, functional, torch, math]
         self.before = [(owner, dict(vars(owner))) for owner in owners]
@@ -101,7 +101,9 @@ class World:
         return torch.full((self.rng.choice([3, 3, 1]),), float(self.rng.randrange(4)))
 
     def change(self, text: str) -> None:
-        with contextlib.suppress(TypeError, AttributeError, ValueError, KeyError, RuntimeError):  # it may not fit what is there now
+        with contextlib.suppress(
+            TypeError, AttributeError, ValueError, KeyError, RuntimeError
+        ):  # it may not fit what is there now
             exec(_code(text), self.space)
 
 

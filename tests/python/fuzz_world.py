@@ -252,7 +252,7 @@ def number(n):
     count[0] += 1
     return n + count[0]
 @functools.lru_cache(maxsize=1)
-def single(n): 
+def single(n):
     count[0] += 1
     return [n, count[0]]
 factor = 10

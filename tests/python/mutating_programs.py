@@ -1,6 +1,6 @@
 """Random programs that write to their arguments, to views and to intermediates, with gradients behind and before them.
 
-    python tests/python/mutating_programs.py 2000 [first seed]    # compare that many under aot_function and compile
+python tests/python/mutating_programs.py 2000 [first seed]    # compare that many under aot_function and compile
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from random_programs import VIEWS
 
 import saker
+from random_programs import VIEWS
 
 UNARY: list[Callable[[torch.Tensor], torch.Tensor]] = [
     torch.sin,
@@ -100,9 +100,7 @@ def observe(drawn: Drawn, run: Callable) -> list[Any] | None:
         out = run(x, y)
     except RuntimeError:
         return None
-    seen: list[Any] = [
-        (t.detach().tolist(), t.stride(), t._version, t.requires_grad, t.is_leaf) for t in [*out, x, y]
-    ]
+    seen: list[Any] = [(t.detach().tolist(), t.stride(), t._version, t.requires_grad, t.is_leaf) for t in [*out, x, y]]
     sources = [*leaves, x, y, *(t for t in out if t.requires_grad)]
     try:
         terms = [loss(t) for loss, t in zip(drawn.losses, [*out, x, y], strict=False) if t.requires_grad]

@@ -1,6 +1,6 @@
 """Replays of saker.compile against eager mode over PyTorch's own samples of its operators (OpInfo).
 
-Each sample is recorded by a compiled function of its own, and replayed on other data of the same sizes: values, strides,
+Each sample is recorded by a compiled function of its own, and replayed on other data of these sizes: values, strides,
 gradients, what becomes of the arguments, and the random stream are compared. Samples that are not replayed are counted
 by reason.
 
@@ -121,9 +121,13 @@ def same_call(one: tuple, other: tuple) -> bool:
         if not isinstance(x, torch.Tensor):
             if type(x) is not type(y) or not (x is y or x == y or x != x):
                 return False
-        elif not isinstance(y, torch.Tensor) or x.layout != y.layout or x.shape != y.shape or x.dtype != y.dtype:
-            return False
-        elif x.layout == torch.strided and x.stride() != y.stride():
+        elif (
+            not isinstance(y, torch.Tensor)
+            or x.layout != y.layout
+            or x.shape != y.shape
+            or x.dtype != y.dtype
+            or (x.layout == torch.strided and x.stride() != y.stride())
+        ):
             return False
     return True
 
@@ -224,7 +228,7 @@ def run_case(op: Any, case: Case, call: tuple, reseeded: tuple | None, outcome: 
         for candidate in others(call, reseeded):
             try:
                 expected_second = run(program, fresh(candidate, case.gradients), case.gradients)
-            except Exception:  # noqa: S112  # this data is none that the operator takes
+            except Exception:  # this data is none that the operator takes
                 continue
             second = candidate
             break
@@ -285,10 +289,12 @@ def summary(outcome: Outcome) -> list[str]:
     total = outcome.replayed + len(outcome.failed) + outcome.eager.total()
     lines = [
         f"{outcome.replayed} of {total} cases are replayed and equal, {outcome.exact} of them to the last bit, "
-        f"{outcome.same_data} on the data of their recording; {len(outcome.failed)} differ; {outcome.eager.total()} are "
-        f"not replayed; eager mode itself raises on {outcome.eager_raises}"
+        f"{outcome.same_data} on the data of their recording; {len(outcome.failed)} differ; {outcome.eager.total()} "
+        f"are not replayed; eager mode itself raises on {outcome.eager_raises}"
     ]
-    lines += [f"  {count:5d}  {why}" for why, count in sorted(outcome.eager.items(), key=lambda item: (-item[1], item[0]))]
+    lines += [
+        f"  {count:5d}  {why}" for why, count in sorted(outcome.eager.items(), key=lambda item: (-item[1], item[0]))
+    ]
     return lines
 
 

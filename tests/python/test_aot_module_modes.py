@@ -14,7 +14,10 @@ import saker
 def make() -> torch.nn.Module:
     torch.manual_seed(0)
     return torch.nn.Sequential(
-        torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.5), torch.nn.Sequential(torch.nn.Dropout(0.2))
+        torch.nn.Linear(4, 4),
+        torch.nn.BatchNorm1d(4),
+        torch.nn.Dropout(0.5),
+        torch.nn.Sequential(torch.nn.Dropout(0.2)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Whatever fails while something is compiled or captured, the user's objects are as before; modules found twice work."""
+"""Whatever fails while something is compiled or captured, the user's objects are as before; modules may occur twice."""
 
 from __future__ import annotations
 

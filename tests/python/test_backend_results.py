@@ -71,9 +71,7 @@ def test_backward(change: Callable, told: str) -> None:
 @wrong
 def test_backward_for_some_tangents(change: Callable, told: str) -> None:
     x, w = (torch.rand(3, requires_grad=True) for _ in range(2))
-    y, _ = saker.aot_function(
-        lambda x, w: (x * w, x.exp() + w), fw_compiler=plain, bw_compiler=made_by(change)
-    )(x, w)
+    y, _ = saker.aot_function(lambda x, w: (x * w, x.exp() + w), fw_compiler=plain, bw_compiler=made_by(change))(x, w)
     with pytest.raises(saker.BackendError, match=told):
         y.sum().backward()
 

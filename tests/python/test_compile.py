@@ -434,7 +434,7 @@ def test_numbers_that_meet_in_a_back_end() -> None:
             (got, square, dtype), (expected, wanted, kind) = compiled(x, n), fn(x, n)
             assert torch.equal(got, expected)
             assert (type(square), square, dtype) == (type(wanted), wanted, kind)
-        # A number that one call of NumPy hands to another has no form in a torch.fx graph: the back end's callable fails,
+        # A number that one call of NumPy hands to another has no form in a torch.fx graph: the back end fails,
         # and the function itself is called.
         assert saker.stats()["replays"] == before
 

@@ -20,7 +20,9 @@ def double(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("mode", ["fast", "", "Default", 3])
 def test_unknown_modes(mode: Any) -> None:
-    with pytest.raises(saker.OptionError, match="unknown mode .*: one of 'default', 'reduce-overhead', 'max-autotune'"):
+    with pytest.raises(
+        saker.OptionError, match=r"unknown mode .*: one of 'default', 'reduce-overhead', 'max-autotune'"
+    ):
         saker.compile(double, mode=mode)
     with pytest.raises(ValueError, match="unknown mode"):
         saker.compile(mode=mode)(double)
@@ -40,7 +42,9 @@ def test_unknown_options(name: Any, backend: str) -> None:
         saker.compile(double, backend=backend, options={name: True})
 
 
-@pytest.mark.parametrize("name", ["epilogue_fusion", "shape_padding", "triton.cudagraphs", "trace.enabled", "max_autotune"])
+@pytest.mark.parametrize(
+    "name", ["epilogue_fusion", "shape_padding", "triton.cudagraphs", "trace.enabled", "max_autotune"]
+)
 def test_options_of_torch_compile(name: str) -> None:
     assert torch.equal(saker.compile(double, options={name: True})(torch.ones(2)), torch.full((2,), 2.0))
 
@@ -202,12 +206,14 @@ def test_fullgraph_past_the_limit() -> None:
     scaled.calls(compiled, 2)
     scaled.by = "xxx"
     for _ in range(2):
-        with pytest.raises(saker.CaptureError, match="was recorded 2 times, and fullgraph=True .* what kept changing"):
+        with pytest.raises(saker.CaptureError, match=r"was recorded 2 times, and fullgraph=True .* what kept changing"):
             compiled(torch.ones(2))
     scaled.calls(compiled, 2)  # what was recorded is replayed as ever
 
 
-@pytest.mark.parametrize(("limit", "error"), [(0, saker.OptionError), (-1, saker.OptionError), ("8", TypeError), (True, TypeError)])
+@pytest.mark.parametrize(
+    ("limit", "error"), [(0, saker.OptionError), (-1, saker.OptionError), ("8", TypeError), (True, TypeError)]
+)
 def test_wrong_recompile_limits(limit: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="a recompile limit must be"):
         saker.compile(double, recompile_limit=limit)

@@ -213,7 +213,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "complex": lambda v: (v + 1j, 2j * v, v == 4 + 0j, complex(v)),
     "fraction": lambda v: caught(lambda: str(__import__("fractions").Fraction(1, 2) + v)),
     "repeat": lambda v: caught(lambda: ([0] * v, "ab" * v, (1,) * v)),
-    "enum": lambda v: (v == Level.LOW, Level.HIGH == v, v < Level.HIGH, v + Level.LOW, v in [Level.LOW]),
+    "enum": lambda v: (v == Level.LOW, v == Level.HIGH, v < Level.HIGH, v + Level.LOW, v in [Level.LOW]),
     "enum call": lambda v: caught(lambda: Level(v)),
     "user class": lambda v: (v + Plain(1), Plain(4) == v, v == Plain(6), [v] == [Plain(6)]),
     "comparison with others": lambda v: (v == None, v == "4", v != (), v == [v], (v,) == (4,), [v] < [5]),  # noqa: E711

@@ -69,7 +69,7 @@ def test_functional_collectives(tmp_path: Path) -> None:
     script.write_text(textwrap.dedent(PROGRAM))
     port = str(free_port())
     jobs = [
-        subprocess.Popen(  # noqa: S603
+        subprocess.Popen(
             [sys.executable, str(script), str(rank), port],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import mutating_programs
 import pytest
 import torch
 
+import mutating_programs
 import saker
 
 

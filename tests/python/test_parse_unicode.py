@@ -7,7 +7,9 @@ import pytest
 import saker
 
 
-@pytest.mark.parametrize("text", ["é", "graph é", "graph(%é: f32[2])", "日本語", "graph(%0: f32[2]) {\n  é", "\u00ff", "a\u0301", "🙂"])
+@pytest.mark.parametrize(
+    "text", ["é", "graph é", "graph(%é: f32[2])", "日本語", "graph(%0: f32[2]) {\n  é", "\u00ff", "a\u0301", "🙂"]
+)
 def test_refused(text: str) -> None:
     with pytest.raises(saker.ParseError) as raised:
         saker.parse(text)

@@ -1,4 +1,4 @@
-"""Replays in which an operator fails on data, or gives another size than was recorded, after a write, a random draw or a
+"""Replays in which an operator fails on data, or gives another size than was recorded, after a write, a draw or a
 print: what is left behind, raised, caught and printed is what eager mode leaves, raises, catches and prints."""
 
 from __future__ import annotations
@@ -45,8 +45,10 @@ def outcome(program: Callable, calls: list[tuple], capsys: pytest.CaptureFixture
         except Exception as error:
             seen.append(("raised", type(error), str(error).splitlines()[0]))
         seen.append(
-            (state.counter.clone(), state.counter._version, state.calls, state.last, torch.get_rng_state())
-            + (random.getstate(), capsys.readouterr().out, [b.clone() for b in state.norm.buffers()])
+            (
+                *(state.counter.clone(), state.counter._version, state.calls, state.last, torch.get_rng_state()),
+                *(random.getstate(), capsys.readouterr().out, [b.clone() for b in state.norm.buffers()]),
+            )
         )
     return seen
 

@@ -1,5 +1,5 @@
 """The OpInfo sweep over replays of saker.compile as tests, one for each entry: two samples of float32 normally, all
-samples of five dtypes with SAKER_SWEEP=full. What is not replayed is counted by reason at the end of pytest's report."""
+samples of five dtypes with SAKER_SWEEP=full. What is not replayed is counted by reason at the end of the report."""
 
 from __future__ import annotations
 

@@ -161,9 +161,7 @@ def pairs(out: list[torch.Tensor], x: torch.Tensor, w: torch.Tensor) -> Any:
     for a in out:
         for b in [*out, x, w]:
             if a is not b:
-                yield attempt(
-                    lambda a=a, b=b: torch.autograd.grad(a.sum(), b, retain_graph=True, allow_unused=True)
-                )
+                yield attempt(lambda a=a, b=b: torch.autograd.grad(a.sum(), b, retain_graph=True, allow_unused=True))
 
 
 def retained(out: list[torch.Tensor], x: torch.Tensor, w: torch.Tensor) -> Any:
@@ -223,9 +221,7 @@ def twice_between(out: list[torch.Tensor], x: torch.Tensor, w: torch.Tensor) -> 
         for b in out:
             if a is b:
                 continue
-            (g,) = torch.autograd.grad(
-                (a * a).sum(), b, create_graph=True, allow_unused=True, materialize_grads=True
-            )
+            (g,) = torch.autograd.grad((a * a).sum(), b, create_graph=True, allow_unused=True, materialize_grads=True)
             if not g.requires_grad:
                 yield "nothing"
                 continue

@@ -1,4 +1,4 @@
-"""Arguments that are not plain dense tensors, and higher-order operators, in everything that compiles: as in eager mode."""
+"""Arguments that are not plain dense tensors, and higher-order operators, do what they do in eager mode."""
 
 from __future__ import annotations
 
