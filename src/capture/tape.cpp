@@ -365,15 +365,7 @@ bool Tape::call(const Call& call) {
     literal(call);
     return true;
   }
-  // A replay calls a kernel of the user's again: what that does in its language is not to be done a second time.
-  if (!entry && host_.unwatched) {
-    perform(call, entry, [](Tape& tape, const Call& given) {
-      auto run = [&] { runBelow(given); };
-      tape.host_.unwatched([](void* function) { (*static_cast<decltype(run)*>(function))(); }, &run);
-    });
-  } else {
-    perform(call, entry, [](Tape&, const Call& given) { runBelow(given); });
-  }
+  perform(call, entry, [](Tape&, const Call& given) { runBelow(given); });
   return true;
 }
 
@@ -404,6 +396,7 @@ void Tape::perform(const Call& call, const aten::Inference::Entry* entry, void (
   bool outside = changesOutside(call, entry, written);
   userWrote_ |= !entry && isUserWrite(call);
   run(*this, call);
+  if (!entry) refuseEffects(call, effects);
   if (!spoiled_) note(def, args, call, location, gradMode);
   for (Memory* memory : written) memory->written = recorded_;
   if (spoiled_ || !graph_->top()->last()) return;

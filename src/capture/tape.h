@@ -135,6 +135,7 @@ class Tape {
   bool isLiteral(const at::Tensor& tensor) const;
   void noteFilled(const Call& call, const aten::Inference::Entry* entry);
   std::optional<size_t> noteRisk(const Call& call, const aten::Inference::Entry* entry);
+  void refuseEffects(const Call& call, std::optional<size_t> before);
   bool changesOutside(const Call& call, const aten::Inference::Entry* entry, std::span<Memory* const> written);
   bool followsFromLiterals(const ir::Value* value, std::unordered_set<const ir::Value*>& cone) const;
   bool isWritten(const std::unordered_set<const ir::Value*>& values) const;

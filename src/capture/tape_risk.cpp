@@ -33,6 +33,14 @@ std::optional<size_t> Tape::noteRisk(const Call& call, const aten::Inference::En
   return around.effects;
 }
 
+// A replay calls a kernel of the user's again, which does its effects again: recorded, they would be done twice; not
+// recorded, what the program reads afterwards would not be known.
+void Tape::refuseEffects(const Call& call, std::optional<size_t> before) {
+  if (!around_ || !before || isOf(call, "aten::") || isOf(call, "saker::")) return;
+  if (around_(/*any=*/true).effects == *before) return;
+  spoil("its kernel changes Python objects; let it change tensors only", call.op.schema().name());
+}
+
 bool Tape::changesOutside(const Call& call, const aten::Inference::Entry* entry,
                           std::span<Memory* const> written) {
   bool users = !entry && !isOf(call, "aten::") && !isOf(call, "saker::");
