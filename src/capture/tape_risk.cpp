@@ -33,8 +33,7 @@ std::optional<size_t> Tape::noteRisk(const Call& call, const aten::Inference::En
   return around.effects;
 }
 
-bool Tape::changesOutside(const Call& call, const aten::Inference::Entry* entry,
-                          std::span<Memory* const> written) {
+bool Tape::changesOutside(const Call& call, const aten::Inference::Entry* entry, std::span<Memory* const> written) {
   bool users = !entry && !isOf(call, "aten::") && !isOf(call, "saker::");
   bool stranger = entry && entry->op->isRandom() && !drawsFromDefault(call);
   bool outside = users || stranger;
