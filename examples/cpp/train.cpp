@@ -44,9 +44,9 @@ bool trainsWithOptimizer(const at::Tensor& x, const at::Tensor& y) {
   };
   torch::mse_loss(captured->forward(x), y).backward();
   at::Tensor gradient = captured->parameters()[0].grad();
-  saker::Graph graph = saker::capture(
-      [&](const saker::Tensors& inputs) { return saker::Tensors{train(*captured, recorded, inputs)}; }, {x, y}, {},
-      captured->parameters());
+  saker::Graph graph =
+      saker::capture([&](const saker::Tensors& inputs) { return saker::Tensors{train(*captured, recorded, inputs)}; },
+                     {x, y}, {}, captured->parameters());
   bool same = captured->parameters()[0].grad().is_same(gradient);
   for (int i = 0; i < 6; ++i) {
     if (i == 3) captured->zero_grad();

@@ -250,8 +250,8 @@ void Backward::makeSparse(variable_list& gradients) const {
     at::Tensor values = gradients[*place], indices = std::move(gradients[*other]);
     gradients[*other].reset();
     if (!values.defined() || !indices.defined()) continue;
-    gradients[*place] = at::_sparse_coo_tensor_unsafe(
-        indices, values, saved_->sparseSizes[i], values.options().layout(c10::kSparse), sparse[i].coalesced);
+    gradients[*place] = at::_sparse_coo_tensor_unsafe(indices, values, saved_->sparseSizes[i],
+                                                      values.options().layout(c10::kSparse), sparse[i].coalesced);
   }
 }
 

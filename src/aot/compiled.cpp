@@ -476,7 +476,8 @@ void CompiledFunction::setHalves(size_t saved, Executable forward, Executable ba
 
 std::vector<std::optional<GraphWrite>> CompiledFunction::writesForGraph() const {
   const Joint& joint = plan_->joint;
-  bool inputs = std::any_of(joint.results.begin(), joint.results.end(), [](const Result& each) { return each.isInput; });
+  bool inputs =
+      std::any_of(joint.results.begin(), joint.results.end(), [](const Result& each) { return each.isInput; });
   if (joint.training || inputs) return std::vector<std::optional<GraphWrite>>(joint.writes.size());
   // By result: does anything but a write need it?
   std::vector<bool> needed(joint.tensors);

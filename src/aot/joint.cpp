@@ -254,8 +254,8 @@ class JointCapture {
     if (reachesUserCode(edges)) throw NotAheadOfTime(kUserCode);
   }
 
-  // Is it `.data` of a tensor that the function closes over, or one that was written? A view made again would count with
-  // what it is a view of.
+  // Is it `.data` of a tensor that the function closes over, or one that was written? A view made again would count
+  // with what it is a view of.
   bool countsByItself(const at::Tensor& output) const {
     if (output.is_inference() || !output.has_storage()) return false;
     if (tracing::TraceTensor* own = tracing::traceTensor(*output.unsafeGetTensorImpl())) {
@@ -465,9 +465,8 @@ class JointCapture {
       if (!meta || !meta->grad_fn_) continue;
       Edge edge(meta->grad_fn_, meta->output_nr_);
       if (std::find(wanted.begin(), wanted.end(), edge) != wanted.end()) continue;
-      auto root = std::find_if(resultOf_.begin(), resultOf_.end(), [&](size_t result) {
-        return results_[result].is_same(autogradBase(outputs[i]));
-      });
+      auto root = std::find_if(resultOf_.begin(), resultOf_.end(),
+                               [&](size_t result) { return results_[result].is_same(autogradBase(outputs[i])); });
       cuts.push_back({edge, root == resultOf_.end() ? std::nullopt : std::optional(root - resultOf_.begin())});
       cutOutputs_.push_back(i);
     }
@@ -648,7 +647,7 @@ class JointCapture {
   SharedArguments shared_;
   std::vector<size_t> memories_;
   std::unordered_map<const c10::TensorImpl*, size_t> first_;  // by tensor: the first argument that it is
-  std::vector<at::Tensor> captured_;  // arguments, and bases in the place of their views
+  std::vector<at::Tensor> captured_;                          // arguments, and bases in the place of their views
   tracing::Capture capture_;
   // By tensor of the caller, before the call: what stands for it, its edge, value, storage.
   std::vector<at::Tensor> standIns_;

@@ -26,7 +26,7 @@ class Paths {
   size_t rootCount_, wantedCount_;
   std::unordered_map<const Node*, size_t> places_;
   std::vector<Node*> nodes_;
-  std::vector<Row> from_, to_;      // by place: a bit for each root, for each wanted edge
+  std::vector<Row> from_, to_;  // by place: a bit for each root, for each wanted edge
 };
 
 }  // namespace saker::aot

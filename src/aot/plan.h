@@ -36,7 +36,7 @@ class Plan {
   std::vector<const sym::Node*> savedNumbers;
   // What primals are checked against: their types; where the function reads memory by absolute places, the offset too.
   std::vector<bool> exactOffset;
-  std::vector<bool> isReached;  // by gradient: a tangent leads to it
+  std::vector<bool> isReached;    // by gradient: a tangent leads to it
   std::vector<bool> isUnreached;  // by tensor of the caller: it has a gradient, and no tangent leads to it
   Replay early, late;
   // The stages of the backward: those of the joint graph, or one with everything.
@@ -46,10 +46,10 @@ class Plan {
   std::vector<Replay> lateOf;
   std::vector<std::vector<size_t>> savedOf;    // by stage: the saved tensors it reads
   std::vector<std::vector<size_t>> buffersOf;  // by stage, among the buffers of the joint graph
-  bool deterministic = false;  // did the function ask for deterministic algorithms?
-  bool foreign = false;        // does a back end run it that is not ours?
-  bool cutByUser = false;      // a partitioner of the user's has made the halves, which are run as they are
-  bool graphWrites = false;    // the graph itself writes to the caller's tensors
+  bool deterministic = false;                  // did the function ask for deterministic algorithms?
+  bool foreign = false;                        // does a back end run it that is not ours?
+  bool cutByUser = false;    // a partitioner of the user's has made the halves, which are run as they are
+  bool graphWrites = false;  // the graph itself writes to the caller's tensors
 
   const ir::Graph& forwardGraph() const { return joint.training ? *cut.forward : *joint.program->graph; }
   Executable forward;

@@ -107,9 +107,9 @@ bool belongsToEager(std::span<const at::Tensor> arguments) {
   constexpr c10::DispatchKeySet transforms{c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
                                            c10::DispatchKey::FuncTorchDynamicLayerBackMode};
   if (c10::impl::tls_local_dispatch_key_set().included_.has_any(transforms)) return true;
-  constexpr c10::DispatchKeySet strange{c10::DispatchKey::Python, c10::DispatchKey::Batched,
+  constexpr c10::DispatchKeySet strange{c10::DispatchKey::Python,           c10::DispatchKey::Batched,
                                         c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper,
-                                        c10::DispatchKey::Functionalize, c10::DispatchKey::NestedTensor,
+                                        c10::DispatchKey::Functionalize,    c10::DispatchKey::NestedTensor,
                                         c10::DispatchKey::Quantized};
   for (const at::Tensor& argument : arguments) {
     if (!argument.defined()) continue;

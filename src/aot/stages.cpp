@@ -40,9 +40,8 @@ class StageFinder {
     if (linked && !plain) throw NotAheadOfTime("results depend on each other, and on what is written in place");
     if (!plain) return {};
     order();
-    std::stable_sort(arrivals_.begin(), arrivals_.end(), [](const Arrival& a, const Arrival& b) {
-      return a.from->sequence_nr() > b.from->sequence_nr();
-    });
+    std::stable_sort(arrivals_.begin(), arrivals_.end(),
+                     [](const Arrival& a, const Arrival& b) { return a.from->sequence_nr() > b.from->sequence_nr(); });
     if (!findSums()) {
       if (!linked) return {};
       throw NotAheadOfTime("a gradient is a sum that stages of the backward would add up in another order");

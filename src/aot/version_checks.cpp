@@ -148,9 +148,8 @@ void Versions::check(const Joint& joint, const Joint::Stage& stage, const sym::A
     if (!meet(check.tangents, given, stage.tangents) || !meet(check.gradients, wanted, stage.gradients)) continue;
     std::string maker = check.maker;
     uint32_t output = check.output;
-    auto edge = std::find_if(stage.gradients.begin(), stage.gradients.end(), [&](size_t gradient) {
-      return joint.gradientOf[gradient] == check.counter.number;
-    });
+    auto edge = std::find_if(stage.gradients.begin(), stage.gradients.end(),
+                             [&](size_t gradient) { return joint.gradientOf[gradient] == check.counter.number; });
     if (!maker.empty() && check.isArgument && edge != stage.gradients.end()) {
       const torch::autograd::Edge& real = node.next_edge(static_cast<size_t>(edge - stage.gradients.begin()));
       maker = real.function ? real.function->name() : "";

@@ -36,7 +36,8 @@ class RunForReal {
 // The same, but what is called inside of a trace is recorded there.
 class BelowAutograd {
  public:
-  BelowAutograd() : exclude_(c10::DispatchKeySet(c10::DispatchKeySet::FULL) - kBelowTrace - kResolving - kRecordingKeys) {}
+  BelowAutograd()
+      : exclude_(c10::DispatchKeySet(c10::DispatchKeySet::FULL) - kBelowTrace - kResolving - kRecordingKeys) {}
 
  private:
   c10::impl::ExcludeDispatchKeyGuard exclude_;
@@ -55,9 +56,9 @@ inline void setRecordingOnThisThread(bool on) {
   TORCH_LIBRARY_IMPL(_, Fake, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&function>()); }
 
 // The same on the key where operators arrive as they were called.
-#define SAKER_CALL_FALLBACK(function)                                               \
-  TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, library) {                        \
-    library.fallback(torch::CppFunction::makeFromBoxedFunction<&function>());       \
+#define SAKER_CALL_FALLBACK(function)                                         \
+  TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, library) {                  \
+    library.fallback(torch::CppFunction::makeFromBoxedFunction<&function>()); \
   }
 
 // A kernel for one operator in place of the fallback.

@@ -166,7 +166,8 @@ void Capture::wrap(std::span<const at::Tensor> arguments, std::span<const Dynami
   }
 }
 
-// Those that are on one storage are views of one parameter; those that share memory otherwise are parameters of their own.
+// Those that are on one storage are views of one parameter; those that share memory otherwise are parameters of their
+// own.
 void Capture::noteStorages(std::span<const at::Tensor> arguments) {
   std::vector<uint32_t> first = aten::sharedMemory(arguments);
   for (size_t i = 0; i < first.size(); ++i) {
@@ -276,8 +277,8 @@ void Capture::takeGradients(std::span<const at::Tensor> arguments) {
       // Of sizes that change, only those of the argument are known.
       const ir::TensorType* type = trace_->valueOf(standIn)->tensor();
       bool alike = gradient.sizes() == arguments[i].sizes() && gradient.strides() == arguments[i].strides() &&
-                   gradient.scalar_type() == arguments[i].scalar_type() &&
-                   gradient.storage_offset() == 0 && arguments[i].storage_offset() == 0;
+                   gradient.scalar_type() == arguments[i].scalar_type() && gradient.storage_offset() == 0 &&
+                   arguments[i].storage_offset() == 0;
       if (!alike && type->symbolic) continue;
       if (!alike) type = argumentType(i, gradient, {});
       ir::Value* parameter = graph.addParameter(graph.top(), type);

@@ -66,7 +66,7 @@ class Capture {
   std::unique_ptr<TraceScope> scope_;
   std::unique_ptr<runtime::Program> program_;
   std::vector<at::Tensor> wrapped_;
-  std::vector<std::optional<runtime::Source>> sources_;  // by parameter: those that are arguments
+  std::vector<std::optional<runtime::Source>> sources_;   // by parameter: those that are arguments
   std::vector<std::pair<size_t, at::Tensor>> gradients_;  // .grad of arguments: their parameters, what stands for them
 };
 

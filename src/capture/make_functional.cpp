@@ -27,7 +27,8 @@ static void refuseSharedWrites(const runtime::Program& program) {
   for (size_t i = 0; i < program.memories.size(); ++i) {
     bool shared = std::count(program.memories.begin(), program.memories.end(), program.memories[i]) > 1;
     if (!shared || program.argumentWrites[i] == 0) continue;
-    throw std::runtime_error("the function writes to an argument whose memory another one sees through another storage");
+    throw std::runtime_error(
+        "the function writes to an argument whose memory another one sees through another storage");
   }
 }
 

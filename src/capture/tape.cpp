@@ -484,7 +484,8 @@ void Tape::note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call&
     auto found = known_.find(tensors[i].unsafeGetTensorImpl());
     // A tensor that was written keeps its value; one that was given another geometry is the result from here on.
     if (found == known_.end() || found->second.value->type() != types[i]) know(tensors[i], node->result(i));
-    if (isEmpty(ops::of(node)) && !fillsMemory()) storages_.at(tensors[i].storage().unsafeGetStorageImpl()).filled = false;
+    if (isEmpty(ops::of(node)) && !fillsMemory())
+      storages_.at(tensors[i].storage().unsafeGetStorageImpl()).filled = false;
   }
 }
 

@@ -41,8 +41,7 @@ void Tape::refuseEffects(const Call& call, std::optional<size_t> before) {
   spoil("its kernel changes Python objects; let it change tensors only", call.op.schema().name());
 }
 
-bool Tape::changesOutside(const Call& call, const aten::Inference::Entry* entry,
-                          std::span<Memory* const> written) {
+bool Tape::changesOutside(const Call& call, const aten::Inference::Entry* entry, std::span<Memory* const> written) {
   bool users = !entry && !isOf(call, "aten::") && !isOf(call, "saker::");
   bool stranger = entry && entry->op->isRandom() && !drawsFromDefault(call);
   bool outside = users || stranger;

@@ -214,8 +214,8 @@ bool Tape::callWhole(const Call& call, DirectUse use) {
   });
   // Whether results are of the recorded sizes is asked of fresh ones only.
   eachTensor(std::span(*call.stack).subspan(below), [&](const at::Tensor& tensor) {
-    bool shares = tensor.has_storage() && std::find(given.begin(), given.end(),
-                                                    tensor.storage().unsafeGetStorageImpl()) != given.end();
+    bool shares = tensor.has_storage() &&
+                  std::find(given.begin(), given.end(), tensor.storage().unsafeGetStorageImpl()) != given.end();
     if (shares && !isUserWrite(call)) spoil("a result is an argument, or a view of one", name);
   });
   return true;

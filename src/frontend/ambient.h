@@ -27,7 +27,9 @@ struct Ambient {
   bool operator==(const Ambient&) const = default;
   std::string difference(const Ambient& other) const;
   // Every operator runs code of the user's, or is looked at by somebody: nothing stands in for it.
-  bool seesOperators() const { return functorch || dispatchModes > 0 || savedTensorHooks || anomaly || dualNumbers || jitTracing; }
+  bool seesOperators() const {
+    return functorch || dispatchModes > 0 || savedTensorHooks || anomaly || dualNumbers || jitTracing;
+  }
 };
 
 // Flags of PyTorch's that a call may change while it runs, to put back where it fails.

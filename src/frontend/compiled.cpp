@@ -217,7 +217,8 @@ void Compiled::noteSizes(Version& version) {
 // With fullgraph=True it raises.
 bool Compiled::warnLimit() {
   size_t limit = options_.limit ? options_.limit : recompileLimit();
-  std::string name = Operations::name(function_.get()), times = std::to_string(limit) + (limit == 1 ? " time" : " times");
+  std::string name = Operations::name(function_.get()),
+              times = std::to_string(limit) + (limit == 1 ? " time" : " times");
   std::string text = name + " was recorded " + times;
   std::string hint = "what kept changing: " + lastFailure_ + "; recompile_limit=" + std::to_string(limit) +
                      " of saker.compile, or saker.set_recompile_limit(), sets the limit";
@@ -379,7 +380,8 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   }
   HostCalls hosts = hostCallsOf(version.program->objects);
   const std::string unsafe =
-      tape.risk().op + " may fail, or give another size, because of data, and what was done before cannot be taken back";
+      tape.risk().op +
+      " may fail, or give another size, because of data, and what was done before cannot be taken back";
   if (!version.takeRisk(tape.risk(), hosts.repeatable)) return unsafe;
   version.sets = hosts.sets;
   if (hosts.any && !version.locks.empty()) return "it takes a lock, and calls code of the user that might take it too";

@@ -88,7 +88,7 @@ class Compiled {
   std::vector<PyObject*> found_;  // room for what a check of guards finds
   bool warned_ = false;
   bool tellsCompiling_ = false;  // see CompilingQuestion
-  bool scalarsAreData_;  // see Recorder
+  bool scalarsAreData_;          // see Recorder
   // Places of floats that have changed from call to call: inputs of the next recording. Where one has decided
   // something, they are compared.
   std::set<std::string> floats_, comparedFloats_;

@@ -186,8 +186,8 @@ Ref descriptorValue(PyObject* descriptor, PyObject* owner) {
     const PyGetSetDef* part = reinterpret_cast<PyGetSetDescrObject*>(descriptor)->d_getset;
     value = part->get ? part->get(owner, part->closure) : nullptr;
   } else if (Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) {
-    value = PyMember_GetOne(reinterpret_cast<char*>(owner),
-                            reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member);
+    value =
+        PyMember_GetOne(reinterpret_cast<char*>(owner), reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member);
   }
   if (!value) PyErr_Clear();
   return Ref::steal(value);

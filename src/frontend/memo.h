@@ -3,9 +3,9 @@
 // (a model's modules, globals) are then not looked up again.
 //
 // Exact: a version is never given twice, and each witness keeps alive what the next ones look at. What no version
-// tells (tensors, lists, sets, functions) is checked every time. Where a dict, slot or cell was written to, an object at
-// the address of the one from before may be another one, since that may have died: then only objects count as the same
-// of which every check that follows would tell.
+// tells (tensors, lists, sets, functions) is checked every time. Where a dict, slot or cell was written to, an object
+// at the address of the one from before may be another one, since that may have died: then only objects count as the
+// same of which every check that follows would tell.
 #pragma once
 
 #include <ATen/core/Tensor.h>

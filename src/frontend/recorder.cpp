@@ -92,8 +92,8 @@ bool isNamed(PyObject* object) {
          type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type ||
          type == &PyMemberDescr_Type || type == &PyInstanceMethod_Type || type == &PyClassMethodDescr_Type ||
          type == &PyProperty_Type || type == &PyStaticMethod_Type || type == &PyClassMethod_Type ||
-         PyType_IsSubtype(type, &Py_GenericAliasType) || isUnion(object) || isEnumMember(object) || isOperator(object) ||
-         numpy::isDtype(object);
+         PyType_IsSubtype(type, &Py_GenericAliasType) || isUnion(object) || isEnumMember(object) ||
+         isOperator(object) || numpy::isDtype(object);
 }
 
 Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments& call, bool raising,

@@ -186,9 +186,8 @@ std::optional<bool> Recorder::callsNumpy(PyObject* callable, const Values& given
                std::none_of(number + 1, args.end(), [&](PyObject* arg) { return holdsArrays(arg); });
     if (behaviour == Behaviour::Tensor && one) return expects(*arrayOf(*number));
     bool looks = behaviour == Behaviour::Shallow || behaviour == Behaviour::Identity ||
-                 behaviour == Behaviour::Mutates || behaviour == Behaviour::Length ||
-                 behaviour == Behaviour::Belongs || behaviour == Behaviour::OfClass ||
-                 behaviour == Behaviour::Callable;
+                 behaviour == Behaviour::Mutates || behaviour == Behaviour::Length || behaviour == Behaviour::Belongs ||
+                 behaviour == Behaviour::OfClass || behaviour == Behaviour::Callable;
     if (PyFunction_Check(callable) || looks || PyType_Check(callable)) return std::nullopt;
     if (!PyCFunction_Check(callable) && !Py_IS_TYPE(callable, &PyMethodDescr_Type)) return std::nullopt;
     return stop("gives an array of numpy's to " + Operations::name(callable));

@@ -1,6 +1,6 @@
-// Functions under functools.lru_cache. A call of one is not recorded: its result is what the cache holds. That the cache
-// still holds it is guarded, and a replay calls it too, which finds the result and counts and orders it as eager mode
-// does.
+// Functions under functools.lru_cache. A call of one is not recorded: its result is what the cache holds. That the
+// cache still holds it is guarded, and a replay calls it too, which finds the result and counts and orders it as eager
+// mode does.
 #include <Python.h>
 
 #include <algorithm>

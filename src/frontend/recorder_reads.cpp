@@ -19,23 +19,38 @@ using Values = std::vector<PyObject*>;
 constexpr int kDeepest = 12;
 
 // Every name that an operator, a statement or a builtin function looks up on a type.
-const char* const kSpecials[] = {
-    "__abs__",       "__add__",      "__aenter__",      "__aexit__",    "__aiter__",    "__and__",
-    "__anext__",     "__array__",    "__await__",       "__bool__",     "__bytes__",    "__call__",
-    "__ceil__",      "__class__",    "__complex__",     "__contains__", "__delattr__",  "__delitem__",
-    "__dir__",       "__divmod__",   "__enter__",       "__eq__",       "__exit__",     "__float__",
-    "__floor__",     "__floordiv__", "__format__",      "__ge__",       "__getattr__",  "__getattribute__",
-    "__getitem__",   "__gt__",       "__hash__",        "__iadd__",     "__iand__",     "__ifloordiv__",
-    "__ilshift__",   "__imatmul__",  "__imod__",        "__imul__",     "__index__",    "__init_subclass__",
-    "__int__",       "__invert__",   "__ior__",         "__ipow__",     "__irshift__",  "__isub__",
-    "__iter__",      "__itruediv__", "__ixor__",        "__le__",       "__len__",      "__length_hint__",
-    "__lshift__",    "__lt__",       "__matmul__",      "__missing__",  "__mod__",      "__mul__",
-    "__ne__",        "__neg__",      "__next__",        "__or__",       "__pos__",      "__pow__",
-    "__radd__",      "__rand__",     "__rdivmod__",     "__repr__",     "__reversed__", "__rfloordiv__",
-    "__rlshift__",   "__rmatmul__",  "__rmod__",        "__rmul__",     "__ror__",      "__round__",
-    "__rpow__",      "__rrshift__",  "__rshift__",      "__rsub__",     "__rtruediv__", "__rxor__",
-    "__setattr__",   "__setitem__",  "__str__",         "__sub__",      "__truediv__",  "__trunc__",
-    "__xor__",       "__fspath__",   "__torch_function__", "__new__",   "__init__"};
+const char* const kSpecials[] = {"__abs__",      "__add__",      "__aenter__",
+                                 "__aexit__",    "__aiter__",    "__and__",
+                                 "__anext__",    "__array__",    "__await__",
+                                 "__bool__",     "__bytes__",    "__call__",
+                                 "__ceil__",     "__class__",    "__complex__",
+                                 "__contains__", "__delattr__",  "__delitem__",
+                                 "__dir__",      "__divmod__",   "__enter__",
+                                 "__eq__",       "__exit__",     "__float__",
+                                 "__floor__",    "__floordiv__", "__format__",
+                                 "__ge__",       "__getattr__",  "__getattribute__",
+                                 "__getitem__",  "__gt__",       "__hash__",
+                                 "__iadd__",     "__iand__",     "__ifloordiv__",
+                                 "__ilshift__",  "__imatmul__",  "__imod__",
+                                 "__imul__",     "__index__",    "__init_subclass__",
+                                 "__int__",      "__invert__",   "__ior__",
+                                 "__ipow__",     "__irshift__",  "__isub__",
+                                 "__iter__",     "__itruediv__", "__ixor__",
+                                 "__le__",       "__len__",      "__length_hint__",
+                                 "__lshift__",   "__lt__",       "__matmul__",
+                                 "__missing__",  "__mod__",      "__mul__",
+                                 "__ne__",       "__neg__",      "__next__",
+                                 "__or__",       "__pos__",      "__pow__",
+                                 "__radd__",     "__rand__",     "__rdivmod__",
+                                 "__repr__",     "__reversed__", "__rfloordiv__",
+                                 "__rlshift__",  "__rmatmul__",  "__rmod__",
+                                 "__rmul__",     "__ror__",      "__round__",
+                                 "__rpow__",     "__rrshift__",  "__rshift__",
+                                 "__rsub__",     "__rtruediv__", "__rxor__",
+                                 "__setattr__",  "__setitem__",  "__str__",
+                                 "__sub__",      "__truediv__",  "__trunc__",
+                                 "__xor__",      "__fspath__",   "__torch_function__",
+                                 "__new__",      "__init__"};
 
 const std::vector<PyObject*>& specialNames() {
   static const std::vector<PyObject*>& names = *[] {
@@ -218,9 +233,8 @@ bool Recorder::exceptionPart(PyObject* exception, PyObject* name, uint32_t place
                                {interned("__cause__"), offsetof(PyBaseExceptionObject, cause)},
                                {interned("__context__"), offsetof(PyBaseExceptionObject, context)},
                                {interned("__traceback__"), offsetof(PyBaseExceptionObject, traceback)}};
-  const Part* part = std::find_if(std::begin(parts), std::end(parts), [&](const Part& each) {
-    return each.name == name;
-  });
+  const Part* part =
+      std::find_if(std::begin(parts), std::end(parts), [&](const Part& each) { return each.name == name; });
   if (part == std::end(parts)) return stop("reads a part of an exception that was made before the call");
   if (written(exception, name)) return true;
   PyObject* value = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(exception) + part->offset);

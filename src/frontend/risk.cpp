@@ -51,7 +51,8 @@ bool putsBackOnly(PyObject* exit) {
 bool raisesAgain(PyObject* globals) {
   if (!PyDict_Check(globals)) return false;
   PyObject* name = PyDict_GetItemString(globals, "__name__");
-  if (!name || !PyUnicode_Check(name) || PyUnicode_CompareWithASCIIString(name, "torch.nn.modules.module") != 0) return false;
+  if (!name || !PyUnicode_Check(name) || PyUnicode_CompareWithASCIIString(name, "torch.nn.modules.module") != 0)
+    return false;
   PyObject* always = PyDict_GetItemString(globals, "_global_forward_hooks_always_called");
   return always && PyDict_Check(always) && PyDict_GET_SIZE(always) == 0;
 }

@@ -23,8 +23,8 @@ class Surroundings {
   Flags flags_;
   Ambient before_;
   std::vector<int64_t> order_;  // in which kernels for attention are tried
-  int nesting_;  // of autocast regions
-  Ref context_;  // of context variables: a copy, in which the call may set them
+  int nesting_;                 // of autocast regions
+  Ref context_;                 // of context variables: a copy, in which the call may set them
 };
 
 }  // namespace saker::frontend

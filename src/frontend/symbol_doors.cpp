@@ -96,27 +96,25 @@ bool isTamePower(PyObject* base, PyObject* exponent) {
 
 bool isIndexed(PyObject* container) {
   return PyList_Check(container) || PyTuple_Check(container) || PyUnicode_Check(container) ||
-         PyBytes_Check(container) || Py_IS_TYPE(container, &PyRange_Type) || isTensor(container) ||
-         isDeque(container);
+         PyBytes_Check(container) || Py_IS_TYPE(container, &PyRange_Type) || isTensor(container) || isDeque(container);
 }
 
 bool isPythonCode(PyObject* object) { return isPythonClass(Py_TYPE(object)) && !isDerivedValue(object); }
 
 // These ask for the index of a number, which floats lack: the error that says so names the class.
 bool asksForIndex(const std::string& name) {
-  static const std::unordered_set<std::string> all = {"range", "bin", "hex",    "oct",    "chr",         "index",
-                                                      "gcd",   "lcm", "isqrt",  "insert", "pop",         "rotate",
-                                                      "repeat", "islice", "indices", "__mul__", "__rmul__", "__imul__",
-                                                      "__getitem__", "__setitem__", "__delitem__"};
+  static const std::unordered_set<std::string> all = {
+      "range",   "bin",     "hex",      "oct",      "chr",         "index",       "gcd",
+      "lcm",     "isqrt",   "insert",   "pop",      "rotate",      "repeat",      "islice",
+      "indices", "__mul__", "__rmul__", "__imul__", "__getitem__", "__setitem__", "__delitem__"};
   return all.contains(name);
 }
 
 // Functions of C that take numbers by their arithmetic, their index or their truth, or keep them as they are.
 bool takesNumbers(const std::string& module, const std::string& name) {
   static const std::unordered_set<std::string> builtins = {
-      "abs",  "all",   "any",   "max",   "min",  "sum",  "sorted", "iter",   "bool",     "range", "list",
-      "bin",  "hex",   "oct",   "chr",   "dict", "tuple", "zip",    "enumerate", "filter", "map",  "reversed", "slice",
-      "object"};
+      "abs", "all", "any", "max",  "min",   "sum", "sorted",    "iter",   "bool", "range",    "list",  "bin",
+      "hex", "oct", "chr", "dict", "tuple", "zip", "enumerate", "filter", "map",  "reversed", "slice", "object"};
   static const std::unordered_set<std::string> operators = {
       "abs", "neg", "pos", "not_", "truth", "index", "getitem", "itemgetter", "attrgetter", "methodcaller", "concat"};
   static const std::unordered_set<std::string> rounding = {"floor", "ceil", "trunc", "sqrt", "prod",  "log", "log2",
@@ -135,12 +133,12 @@ bool takesNumbers(const std::string& module, const std::string& name) {
 // Methods of types of C, by the type that has them.
 bool methodTakesNumbers(PyTypeObject* owner, const std::string& name) {
   static const std::unordered_set<std::string> ofSequences = {
-      "append", "appendleft", "extend",       "extendleft", "insert",      "pop",         "popleft",     "index",
-      "count",  "copy",       "__add__",      "__iadd__",   "__mul__",     "__imul__",    "__rmul__",    "__getitem__",
+      "append", "appendleft", "extend",       "extendleft", "insert",      "pop",         "popleft",      "index",
+      "count",  "copy",       "__add__",      "__iadd__",   "__mul__",     "__imul__",    "__rmul__",     "__getitem__",
       "remove", "reverse",    "__contains__", "__iter__",   "__setitem__", "__delitem__", "__reversed__", "numel",
-      "sort",   "clear",      "__eq__",       "__ne__",     "__lt__",      "__le__",      "__gt__",      "__ge__",
+      "sort",   "clear",      "__eq__",       "__ne__",     "__lt__",      "__le__",      "__gt__",       "__ge__",
       "rotate", "__init__",   "__new__",      "__len__"};
-  static const std::unordered_set<std::string> ofDicts = {"items", "keys",  "values",  "copy",   "__iter__",
+  static const std::unordered_set<std::string> ofDicts = {"items",   "keys",  "values",  "copy",     "__iter__",
                                                           "__len__", "clear", "popitem", "__init__", "__new__"};
   if (owner == &PyList_Type || PyType_IsSubtype(owner, &PyTuple_Type) ||
       std::string_view(owner->tp_name) == "collections.deque") {
@@ -176,12 +174,19 @@ PyObject* symbolAmong(const Values& args) {
 
 // A binary operator by the name of its function.
 std::optional<Binary> binaryNamed(const std::string& name) {
-  static const std::unordered_map<std::string, Binary> all = {
-      {"add", Binary::Add},      {"sub", Binary::Subtract},        {"mul", Binary::Multiply},
-      {"mod", Binary::Remainder}, {"floordiv", Binary::FloorDivide}, {"pow", Binary::Power},
-      {"and_", Binary::And},     {"truediv", Binary::TrueDivide},  {"or_", Binary::Or},
-      {"xor", Binary::Xor},      {"lshift", Binary::Lshift},       {"rshift", Binary::Rshift},
-      {"matmul", Binary::MatrixMultiply}};
+  static const std::unordered_map<std::string, Binary> all = {{"add", Binary::Add},
+                                                              {"sub", Binary::Subtract},
+                                                              {"mul", Binary::Multiply},
+                                                              {"mod", Binary::Remainder},
+                                                              {"floordiv", Binary::FloorDivide},
+                                                              {"pow", Binary::Power},
+                                                              {"and_", Binary::And},
+                                                              {"truediv", Binary::TrueDivide},
+                                                              {"or_", Binary::Or},
+                                                              {"xor", Binary::Xor},
+                                                              {"lshift", Binary::Lshift},
+                                                              {"rshift", Binary::Rshift},
+                                                              {"matmul", Binary::MatrixMultiply}};
   std::string plain = name.size() > 1 && name[0] == 'i' ? name.substr(1) : "";
   for (const std::string& each : {name, plain, plain + "_"}) {
     if (auto found = all.find(each); found != all.end()) return found->second;
@@ -281,8 +286,8 @@ PyObject* symbolIn(PyObject* object, int depth) {
   PyTypeObject* type = Py_TYPE(object);
   std::string_view name = type->tp_name;
   bool holds = type == &PySlice_Type || type == &PyDictValues_Type || type == &PyDictItems_Type ||
-               type == &PyDictProxy_Type || isDeque(object) || looksLikeIterator(type) ||
-               name == "functools.partial" || name == "types.SimpleNamespace";
+               type == &PyDictProxy_Type || isDeque(object) || looksLikeIterator(type) || name == "functools.partial" ||
+               name == "types.SimpleNamespace";
   if (type == &PyMethod_Type) return symbolIn(PyMethod_GET_SELF(object), depth + 1);
   return holds ? symbolInParts(object, depth) : nullptr;
 }
@@ -300,8 +305,8 @@ PyObject* seenByBinary(Binary op, PyObject* left, PyObject* right) {
   PyObject* other = leftIs ? right : left;
   if (isTensor(other) || isPythonCode(other)) return nullptr;
   // Sequences are repeated by an index.
-  if (op == Binary::Multiply && kindOf(symbol) == Number::Int && (PyList_Check(other) || PyTuple_Check(other) ||
-                                                                  PyUnicode_Check(other) || PyBytes_Check(other))) {
+  if (op == Binary::Multiply && kindOf(symbol) == Number::Int &&
+      (PyList_Check(other) || PyTuple_Check(other) || PyUnicode_Check(other) || PyBytes_Check(other))) {
     return nullptr;
   }
   if (!isPlainNumber(other)) return symbol;
@@ -355,8 +360,8 @@ PyObject* seenByItem(PyObject* container, PyObject* key) {
 }
 
 PyObject* seenByCall(Behaviour behaviour, PyObject* callable, const Values& args) {
-  static const std::unordered_set<std::string> shallow = {"callable", "object", "super", "__new__", "__init__",
-                                                          "SimpleNamespace", "MethodType", "send", "with_traceback"};
+  static const std::unordered_set<std::string> shallow = {
+      "callable", "object", "super", "__new__", "__init__", "SimpleNamespace", "MethodType", "send", "with_traceback"};
   switch (behaviour) {
     case Behaviour::Pure:
     case Behaviour::Content:

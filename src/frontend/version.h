@@ -46,18 +46,18 @@ class Version {
   std::vector<Draw> draws;
   std::vector<Asked> asked;
   std::vector<Ref> locks;  // that the call takes
-  bool sets = false;      // flags change while it runs
+  bool sets = false;       // flags change while it runs
   // What an operator that fails, or gives another size, because of what tensors hold leads to: frontend/risk.cpp.
-  bool risky = false;                                // there is one
-  bool drawsTorch = false;                           // numbers are drawn from PyTorch's generator
-  std::optional<uint32_t> firstDone;                 // the first node whose doing cannot be taken back
-  std::vector<std::pair<uint32_t, size_t>> before;   // by such an operator behind it, how many effects are before it
-  bool mustUndo = false;                             // the program goes on where the replay ends
-  bool inOrder = false;                              // only the recording itself leaves behind what eager mode does
-  bool unknown = false;                              // operators of the user's are called, which may do anything
-  bool foreign = false;                              // a back end of the user's runs it
-  bool inGraph = false;   // the tensor program runs, or has failed
-  bool verified = false;  // compared with eager mode, where that was asked for
+  bool risky = false;                               // there is one
+  bool drawsTorch = false;                          // numbers are drawn from PyTorch's generator
+  std::optional<uint32_t> firstDone;                // the first node whose doing cannot be taken back
+  std::vector<std::pair<uint32_t, size_t>> before;  // by such an operator behind it, how many effects are before it
+  bool mustUndo = false;                            // the program goes on where the replay ends
+  bool inOrder = false;                             // only the recording itself leaves behind what eager mode does
+  bool unknown = false;                             // operators of the user's are called, which may do anything
+  bool foreign = false;                             // a back end of the user's runs it
+  bool inGraph = false;                             // the tensor program runs, or has failed
+  bool verified = false;                            // compared with eager mode, where that was asked for
 
   // What the recorded call did to outside objects. False: something cannot be made again, as the book says.
   bool addEffects(const Recorder& recorder, Cookbook& book);

@@ -259,8 +259,7 @@ void bindAot(py::module_& module) {
       });
   module.def("aot_compile", &compile, py::arg("function"), py::arg("arguments"), py::arg("min_cut") = true,
              py::arg("budget") = 1.0, py::arg("dynamic") = std::vector<std::tuple<size_t, size_t, std::string>>(),
-             py::arg("leniently") = py::none(), py::arg("again") = py::none(),
-             py::arg("in_stages") = true);
+             py::arg("leniently") = py::none(), py::arg("again") = py::none(), py::arg("in_stages") = true);
   // For compilers, which may do whatever they do, in the middle of a backward too.
   module.def("in_plain_state", [](const py::object& function) {
     c10::impl::ForceDispatchKeyGuard keys(c10::default_included_set, c10::default_excluded_set);

@@ -128,8 +128,8 @@ void ForeignResults::check(size_t index, const at::Tensor& tensor) const {
     }
   }
   if (same) return;
-  refuse("gave " + describe(tensor) + " as result " + std::to_string(index) + ", which is another one in the graph: " +
-         expected.text);
+  refuse("gave " + describe(tensor) + " as result " + std::to_string(index) +
+         ", which is another one in the graph: " + expected.text);
 }
 
 namespace {

@@ -217,12 +217,10 @@ void bindTrace(py::module_& module) {
   module.def("open_door", &open, py::arg("tensor"), py::arg("door"), py::arg("exposes") = false);
   module.def("open_storage", &openStorage, py::arg("storage"), py::arg("exposes") = false);
   // Calls a function of PyTorch's that works on memory, so that the operators it uses run at once.
-  module.def(
-      "call_unrecorded",
-      [](const py::object& function, const py::args& args, const py::kwargs& kwargs) {
-        c10::impl::ExcludeDispatchKeyGuard unrecorded(aten::kTraceKeys);
-        return function(*args, **kwargs);
-      });
+  module.def("call_unrecorded", [](const py::object& function, const py::args& args, const py::kwargs& kwargs) {
+    c10::impl::ExcludeDispatchKeyGuard unrecorded(aten::kTraceKeys);
+    return function(*args, **kwargs);
+  });
   // Something reads or changes what pending operators depend on. A capture has nothing to run.
   module.def("settle", [] {
     tracing::Trace* trace = tracing::current();

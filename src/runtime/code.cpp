@@ -214,8 +214,7 @@ bool Code::mayRunFreely() const {
   return true;
 }
 
-std::vector<at::Tensor> Code::run(std::vector<at::Tensor> inputs, std::span<const int64_t> numbers,
-                                  bool freely) const {
+std::vector<at::Tensor> Code::run(std::vector<at::Tensor> inputs, std::span<const int64_t> numbers, bool freely) const {
   if (!plain_) return interpret(std::move(inputs), numbers);
   std::vector<at::Tensor> slots(graph_.valueLimit());
   std::span<ir::Value* const> parameters = graph_.top()->parameters();

@@ -141,8 +141,8 @@ std::vector<at::Tensor> bind(const Program& program, std::span<const at::Tensor>
   return bound;
 }
 
-// A program that writes to an argument is only right if no other argument sees the same memory, unless it was so when it
-// was captured. Run as recorded, it may be memory that the function closes over.
+// A program that writes to an argument is only right if no other argument sees the same memory, unless it was so when
+// it was captured. Run as recorded, it may be memory that the function closes over.
 void checkSharing(const Program& program, std::span<const at::Tensor> arguments,
                   const std::vector<at::Tensor>& inputs) {
   for (size_t i = 0; i < program.sameAs.size(); ++i) {
@@ -238,7 +238,8 @@ Versions countedAhead(const Program& program, std::span<const at::Tensor> argume
   for (size_t i = 0; i < arguments.size(); ++i) versions.note(arguments[i], program.argumentWrites[i]);
   for (size_t i = 0; i < inputs.size(); ++i) {
     Source::Kind kind = program.sources[i].kind;
-    if (kind == Source::Kind::Closed || kind == Source::Kind::Gradient) versions.note(inputs[i], program.closedWrites[i]);
+    if (kind == Source::Kind::Closed || kind == Source::Kind::Gradient)
+      versions.note(inputs[i], program.closedWrites[i]);
   }
   return versions;
 }
@@ -292,7 +293,8 @@ static bool mayAskPython(const Program& program, const std::vector<at::Tensor>& 
 
 static bool hasTangents(const std::vector<at::Tensor>& inputs) {
   return torch::autograd::ForwardADLevel::try_get_by_idx(0) &&
-         std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.defined() && t._fw_grad(0).defined(); });
+         std::any_of(inputs.begin(), inputs.end(),
+                     [](const at::Tensor& t) { return t.defined() && t._fw_grad(0).defined(); });
 }
 
 // Is every operator to be called as eager mode calls it?
@@ -303,7 +305,8 @@ static bool followsGradients(const Program& program, const std::vector<at::Tenso
   bool bases = !program.shown.empty() && (enabled || !program.gradAround) &&
                std::find(program.gradModes.begin(), program.gradModes.end(), true) != program.gradModes.end();
   if (!(program.differentiable && enabled) && !bases) return false;
-  return std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.defined() && t.requires_grad(); });
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const at::Tensor& t) { return t.defined() && t.requires_grad(); });
 }
 
 // The inputs of a run, which are what the program was captured for.

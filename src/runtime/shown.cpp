@@ -48,7 +48,8 @@ void eachTouched(const ir::Node& node, const Visit& visit) {
 }
 
 bool givesAliases(const ops::Operator* op) {
-  return op && std::any_of(op->resultAlias.begin(), op->resultAlias.end(), [](int8_t argument) { return argument >= 0; });
+  return op &&
+         std::any_of(op->resultAlias.begin(), op->resultAlias.end(), [](int8_t argument) { return argument >= 0; });
 }
 
 Memories memoriesOf(const ir::Graph& graph) {

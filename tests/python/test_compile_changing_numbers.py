@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +11,7 @@ import torch
 from torch import nn
 
 import saker
+from alone import alone
 from differential import same
 
 STEPS = 12
@@ -22,22 +19,6 @@ STEPS = 12
 
 def replays() -> int:
     return saker.stats()["replays"]
-
-
-def alone(test: Callable) -> Callable:
-    """Counters are symbols for a while, which no other thread may see. A worker of pytest has two threads."""
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        return test
-
-    def run(request: pytest.FixtureRequest) -> None:
-        around = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-        node = f"{__file__}::{request.node.name}"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", node]
-        where = Path(__file__).parents[2]
-        done = subprocess.run(command, env=around, cwd=where, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout
-
-    return run if test.__code__.co_argcount == 0 else lambda request, grad: run(request)
 
 
 class Box:

@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 import saker
+from alone import alone
 
 X = torch.tensor([1.0, 2.0, 3.0])
 
@@ -190,6 +191,7 @@ def test_a_change_is_noticed(name: str) -> None:
             assert saker.stats()["replays"] == before + 1
 
 
+@alone
 def test_methods_of_tensors_that_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     def program(x: torch.Tensor) -> Any:
         return x * 2, x[0], -x, len(x), x @ x
