@@ -19,6 +19,7 @@
 #include "aot/stages.h"
 #include "aot/version_checks.h"
 #include "aten/convert.h"
+#include "aten/enums.h"
 #include "aten/trace_key.h"
 #include "capture/undo.h"
 #include "capture/user_code.h"
@@ -474,6 +475,8 @@ class JointCapture {
     for (const Write& write : joint_.writes) plain &= !write.visible;
     for (size_t i = 0; i < standIns_.size(); ++i) plain &= !joint_.historyOf[i];
     for (size_t result : resultOf_) plain &= joint_.results[result].versions == 0;
+    // Gradients of complex results may be conjugate views, which stages do not hand on.
+    for (const ir::TensorType* type : told_) plain &= !c10::isComplexType(aten::fromDType(type->dtype));
     return cutAtResults(roots, cuts, wanted, plain);
   }
 

@@ -13,6 +13,7 @@
 #include "aten/on_copies.h"
 #include "aten/torch_version.h"
 #include "capture/call.h"
+#include "capture/casts.h"
 #include "capture/run_now.h"
 #include "capture/symbolic_number.h"
 #include "capture/tape.h"
@@ -80,6 +81,10 @@ class Recorder {
     settleStrangers();
     if (isComposite()) return false;
     if (setsMemory()) return setMemory();
+    if (trace_.mode() == Mode::Capture && castsInside(call_)) {
+      if (!trace_.mayBeEager()) refuse(trace_, call_, {ops::Reason::Unsupported, kCastsInside});
+      trace_.noteOnlyEager(std::string(kCastsInside));
+    }
     if (cannotWait(trace_, call_, entry_)) {
       runNow(trace_, call_, entry_);
       return true;

@@ -12,6 +12,7 @@
 #include "aten/convert.h"
 #include "aten/enums.h"
 #include "aten/trace_key.h"
+#include "capture/casts.h"
 #include "capture/user_write.h"
 #include "ops/operator.h"
 #include "runtime/shown.h"
@@ -316,6 +317,8 @@ bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
     spoil("its result or its size depends on data", nameOf(call.op));
   } else if (!returnsTensors(call.op.schema()) && !setsGenerator(call.op) && !onlyWrites(call, entry)) {
     spoil("its result is no tensor", nameOf(call.op));
+  } else if (castsInside(call)) {
+    spoil(kCastsInside, nameOf(call.op));
   } else {
     bool plain = true;
     eachTensor(call.values, [&](const at::Tensor& tensor) { plain &= isPlain(tensor) || isWrapper(tensor); });
@@ -403,7 +406,7 @@ void Tape::perform(const Call& call, const aten::Inference::Entry* entry, void (
   uint32_t node = graph_->top()->last()->id();
   if (effects) {
     risk_.beforeAnywhere.emplace_back(node, *effects);
-    if (risk_.firstDone) risk_.before.emplace_back(node, *effects);
+    if (risk_.firstDone || outside) risk_.before.emplace_back(node, *effects);
   }
   if (outside && !risk_.firstDone) risk_.firstDone = node;
 }

@@ -8,6 +8,10 @@ namespace {
 
 bool isOf(const Call& call, std::string_view space) { return call.op.operator_name().name.starts_with(space); }
 
+bool isUsers(const Call& call, const aten::Inference::Entry* entry) {
+  return !entry && !isOf(call, "aten::") && !isOf(call, "saker::");
+}
+
 bool drawsFromDefault(const Call& call) {
   bool own = true;
   for (const c10::IValue& value : call.values) own &= !value.isGenerator() || !value.toGenerator().defined();
@@ -27,7 +31,8 @@ std::optional<size_t> Tape::noteRisk(const Call& call, const aten::Inference::En
   risk_.any = true;
   risk_.sizes |= sizes;
   risk_.goesOnAnywhere |= around.handled;
-  risk_.goesOn |= around.handled && risk_.firstDone;
+  // What an operator of the user's has done before it fails is not known.
+  risk_.goesOn |= around.handled && (risk_.firstDone || isUsers(call, entry));
   risk_.sizesGoOn |= sizes && risk_.firstDone;
   risk_.op = toString(call.op.operator_name());
   return around.effects;
@@ -42,7 +47,7 @@ void Tape::refuseEffects(const Call& call, std::optional<size_t> before) {
 }
 
 bool Tape::changesOutside(const Call& call, const aten::Inference::Entry* entry, std::span<Memory* const> written) {
-  bool users = !entry && !isOf(call, "aten::") && !isOf(call, "saker::");
+  bool users = isUsers(call, entry);
   bool stranger = entry && entry->op->isRandom() && !drawsFromDefault(call);
   bool outside = users || stranger;
   risk_.unknown |= outside;

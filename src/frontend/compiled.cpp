@@ -190,6 +190,8 @@ PyObject* Compiled::replay(Version& version, const std::vector<PyObject*>& found
   if (PyObject* result = version.run(found)) return result;
   if (flags) flags->restore();
   if (!std::exchange(version.inGraph, false) || python::raisedBackendError()) return nullptr;
+  // What no operator raises because of data is an interruption, or the back end's own error.
+  if (!PyErr_ExceptionMatches(PyExc_Exception) || (version.foreign && !version.risky)) return nullptr;
   if (!version.takeBack(generator)) {
     version.doEffectsBefore(found);
     return nullptr;
@@ -294,7 +296,10 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   report.effects = recorder.effects().size();
   report.operators = tape.operators();
   version->eager = why;
-  if (!why.empty()) version->locks.clear();
+  if (!why.empty()) {  // the program takes its locks and draws its numbers itself
+    version->locks.clear();
+    version->draws.clear();
+  }
   version->guards = recorder.takeGuards();
   note(report, *version);
   if (!result) return nullptr;  // a later call may not raise
@@ -466,6 +471,13 @@ PyObject* bind(PyObject* self, PyObject* object, PyObject*) {
   return PyMethod_New(self, object);
 }
 
+// As a function, it is its own copy.
+PyObject* copied(PyObject* self, PyObject*) { return Py_NewRef(self); }
+
+PyMethodDef methods[] = {{"__copy__", copied, METH_NOARGS, nullptr},
+                         {"__deepcopy__", copied, METH_O, nullptr},
+                         {nullptr, nullptr, 0, nullptr}};
+
 PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
                         {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
@@ -486,6 +498,7 @@ PyTypeObject* compiledType() {
     type.tp_dealloc = dealloc;
     type.tp_descr_get = bind;
     type.tp_getset = getset;
+    type.tp_methods = methods;
     return PyType_Ready(&type) == 0 ? &type : nullptr;
   }();
   return made;

@@ -1,0 +1,28 @@
+// Kernels that call operators which autocast changes: what they compute depends on autocast, although they are no
+// operators of autocast's own. A graph holds casts and runs without autocast, so it cannot call such a kernel.
+#pragma once
+
+#include <ATen/autocast_mode.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "capture/call.h"
+
+namespace saker::tracing {
+
+inline constexpr const char* kCastsInside = "its kernel computes with operators that autocast changes";
+
+inline bool castsInside(const Call& call) {
+  static constexpr std::array<std::string_view, 3> kKernels{"aten::_trilinear", "aten::linalg_pinv",
+                                                            "aten::affine_grid_generator"};
+  if (std::find(kKernels.begin(), kKernels.end(), call.op.operator_name().name) == kKernels.end()) return false;
+  bool casts = false;
+  eachTensor(call.values, [&](const at::Tensor& tensor) {
+    casts |= at::autocast::is_autocast_enabled(tensor.device().type());
+  });
+  return casts;
+}
+
+}  // namespace saker::tracing
