@@ -37,7 +37,8 @@ class StageFinder {
   std::vector<BackwardStage> run(bool plain) {
     for (size_t i = 0; i < roots_.size(); ++i) walk(i);
     bool linked = std::any_of(arrivals_.begin(), arrivals_.end(), [](const Arrival& arrival) { return arrival.isCut; });
-    if (linked && !plain) throw NotAheadOfTime("results depend on each other, and are complex or depend on what is written in place");
+    if (linked && !plain)
+      throw NotAheadOfTime("results depend on each other, and are complex or depend on what is written in place");
     if (!plain) return {};
     order();
     std::stable_sort(arrivals_.begin(), arrivals_.end(),

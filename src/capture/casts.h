@@ -20,7 +20,8 @@ inline bool castsInside(const Call& call) {
   if (std::find(kKernels.begin(), kKernels.end(), call.op.operator_name().name) == kKernels.end()) return false;
   bool casts = false;
   eachTensor(call.values, [&](const at::Tensor& tensor) {
-    casts |= at::autocast::is_autocast_enabled(tensor.device().type());
+    c10::DispatchKey key = at::autocast::get_autocast_dispatch_key_from_device_type(tensor.device().type());
+    casts |= !call.surroundings.excluded_.has(key);
   });
   return casts;
 }

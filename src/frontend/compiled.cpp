@@ -299,6 +299,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   if (!why.empty()) {  // the program takes its locks and draws its numbers itself
     version->locks.clear();
     version->draws.clear();
+    version->writes = version->dynamic = false;
   }
   version->guards = recorder.takeGuards();
   note(report, *version);
