@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 import saker
-from random_programs import VIEWS
+from random_programs import VIEWS, main
 
 UNARY: list[Callable[[torch.Tensor], torch.Tensor]] = [
     torch.sin,
@@ -138,18 +138,5 @@ def compare(seed: int) -> None:
             assert same(got, want), f"seed {seed}, {make.__name__}, call {call}: {got} is not {want}"
 
 
-def main() -> int:
-    count, first = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    failed = 0
-    for seed in range(first, first + count):
-        try:
-            compare(seed)
-        except Exception as error:
-            failed += 1
-            print(f"{type(error).__name__}: {str(error)[:300]}")
-    print(f"{count} programs, {failed} differ, {saker.stats()}")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(compare))

@@ -231,7 +231,8 @@ def compare(seed: int) -> dict[str, int]:
     return check(program(draw_steps(seed)), inputs)
 
 
-def main() -> int:
+def main(compare: Callable[[int], Any]) -> int:
+    """Compares as many programs as the command line says, from the seed that it says."""
     count, first = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
     failed = 0
     for seed in range(first, first + count):
@@ -245,4 +246,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(compare))

@@ -29,7 +29,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 import saker
-from aot_opinfo import UNDEFINED, chosen, cotangents, differentiable, same_kind, short, values_differ
+from aot_opinfo import UNDEFINED, chosen, compare, cotangents, differentiable, short
 from judge import tensors_in
 from opinfo_sweep import ENTRIES, name_of, permuted, relaid
 from saker import _C
@@ -174,23 +174,6 @@ def disturb(tree: Any) -> None:
     del kept
 
 
-def difference(got: dict[str, Any], expected: dict[str, Any], undefined: bool) -> tuple[str | None, bool]:
-    """The first difference, and whether everything is equal to the last bit."""
-    exact = True
-    for part, value in expected.items():
-        if part not in got:
-            return f"{part}: there are none", False
-        if part == "values" and (why := same_kind(got[part], value)):
-            return f"{part}: {why}", False
-        if undefined:
-            continue
-        if values_differ(got[part], value, rtol=0, atol=0):
-            exact = False
-            if (why := values_differ(got[part], value)) and not (part == "gradients" and nearly(got[part], value)):
-                return f"{part}: {why}", False
-    return None, exact
-
-
 def nearly(got: list, expected: list) -> bool:
     """Sums in another order differ by the rounding of their largest terms."""
     for one, other in zip(got, expected, strict=True):
@@ -246,7 +229,7 @@ def run_case(op: Any, case: Case, call: tuple, reseeded: tuple | None, outcome: 
             outcome.failed[case] = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200]
             return
     for name, mine, theirs in (("first call", got, expected), ("replay", again, expected_second)):
-        why, exact = difference(mine, theirs, undefined)
+        why, exact = compare(mine, theirs, undefined, nearly)
         if why:
             outcome.failed[case] = f"{name}: {why}"[:200]
             return
