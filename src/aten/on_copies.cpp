@@ -8,7 +8,6 @@
 
 #include <deque>
 #include <mutex>
-#include <sstream>
 #include <unordered_map>
 
 namespace saker::aten {
@@ -109,11 +108,10 @@ namespace {
 class Registry {
  public:
   c10::OperatorHandle find(const c10::OperatorHandle& op) {
-    std::ostringstream key;
-    key << op.schema();
+    std::string key = toString(op.schema());
     std::lock_guard held(lock_);
-    auto known = names_.find(key.str());
-    if (known == names_.end()) known = names_.emplace(key.str(), add(op)).first;
+    auto known = names_.find(key);
+    if (known == names_.end()) known = names_.emplace(key, add(op)).first;
     return c10::Dispatcher::singleton().findSchemaOrThrow(known->second.name.c_str(), "");
   }
 

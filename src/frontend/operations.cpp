@@ -147,7 +147,8 @@ const Row rows[] = {
     {Asks, "torch._C",
      "_get_cudnn_enabled _get_mkldnn_deterministic _is_multithreading_enabled _get_overrideable_sdp_enabled "
      "_get_cublas_allow_tf32 _get_cudnn_allow_tf32 _get_cudnn_benchmark _cuda_get_cudnn_benchmark_limit "
-     "_get_cudnn_deterministic _get_cudnn_depthwise_kernel _get_default_device get_num_threads get_num_interop_threads "
+     "_get_cudnn_deterministic _get_cudnn_depthwise_kernel _cuda_isCurrentStreamCapturing _get_default_device "
+     "get_num_threads get_num_interop_threads "
      "_get_float32_matmul_precision _get_fp32_precision_getter _get_deterministic_fill_uninitialized_memory "
      "_get_nnpack_enabled _get_warnAlways is_anomaly_check_nan_enabled _is_alias_of _get_sdp_priority_order "
      "_get_privateuse1_backend_name is_autocast_enabled get_autocast_dtype"},

@@ -502,24 +502,7 @@ bool Recorder::leavesGradMode(const Ambient& before) {
 
 // --- frames and names ---
 
-// Python's import system, the arithmetic of sizes that are symbols, whose nodes note what they are asked, and hints to
-// torch.compile and its books about modules.
-bool Recorder::skips(PyCodeObject* code) {
-  auto [found, isNew] = skipped_.try_emplace(code, false);
-  if (isNew) {
-    kept_.push_back(Ref::borrow(reinterpret_cast<PyObject*>(code)));
-    std::string file = textOf(code->co_filename), name = textOf(code->co_qualname);
-    bool hints = file.ends_with("torch/_dynamo/decorators.py") || file.ends_with("torch/_dynamo/comptime.py") ||
-                 file.ends_with("saker/_tape_mode.py") ||
-                 (file.ends_with("torch/_dynamo/mutation_guard.py") && name == "GenerationTracker.tag") ||
-                 (file.ends_with("torch/_dynamo/utils.py") && name.starts_with("ExactWeakKeyDictionary."));
-    bool keeping = file.ends_with("torch/utils/checkpoint.py") && name.ends_with(".pack_hook");
-    bool symbols = file.ends_with("torch/__init__.py") && (name.starts_with("Sym") || name.starts_with("sym_"));
-    found->second = file.starts_with("<frozen importlib") || symbols || hints || keeping ||
-                    file.find("torch/_library/") != std::string::npos || file.ends_with("fx/experimental/sym_node.py");
-  }
-  return found->second;
-}
+watch::Skip Recorder::skips(PyCodeObject* code, PyCodeObject* passed) { return skipped_.of(code, passed); }
 
 bool Recorder::enters(PyObject* function, PyCodeObject* code) {
   if (stopped_) return false;

@@ -20,6 +20,7 @@
 #include "frontend/guards.h"
 #include "frontend/host_call.h"
 #include "frontend/operations.h"
+#include "frontend/skipped.h"
 #include "watch/observer.h"
 
 namespace saker::frontend {
@@ -146,7 +147,7 @@ class Recorder final : public watch::Observer {
   // No event comes any more; why, if it is for a reason. With stand-ins, events go on to come, and are refused.
   bool stop(std::string why, bool quiet = false);
 
-  bool skips(PyCodeObject* code) override;
+  watch::Skip skips(PyCodeObject* code, PyCodeObject* passed) override;
   bool enters(PyObject* function, PyCodeObject* code) override;
   void left(PyCodeObject* code, PyObject* value) override;
   void madeFunction(PyObject* function) override;
@@ -397,7 +398,7 @@ class Recorder final : public watch::Observer {
   std::unordered_map<uint64_t, uint32_t> reads_;  // by parent, step and key
   std::unordered_map<PyTypeObject*, size_t> types_;
   std::unordered_set<uint64_t> lookups_;
-  std::unordered_map<PyCodeObject*, bool> skipped_;
+  Skipped skipped_;
   std::unordered_set<PyObject*> leaves_;  // tensors that the call made leaves
   std::unordered_set<PyObject*> madeFunctions_, madeClasses_, realized_, entered_;
   // Calls of C code that change outside objects, until they have succeeded.

@@ -3,7 +3,7 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <sstream>
+#include <string>
 
 #include "aten/enums.h"
 #include "ir/text.h"
@@ -32,9 +32,10 @@ bool isPlain(const at::Tensor& tensor) {
 }
 
 std::string describe(const at::Tensor& tensor) {
-  std::ostringstream out;
-  out << "a tensor of " << tensor.scalar_type() << " with sizes " << tensor.sizes() << " on " << tensor.device();
-  return out.str();
+  std::string sizes;
+  for (int64_t size : tensor.sizes()) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+  return std::string("a tensor of ") + c10::toString(tensor.scalar_type()) + " with sizes [" + sizes + "] on " +
+         tensor.device().str();
 }
 
 std::string className(const py::handle& object) { return Py_TYPE(object.ptr())->tp_name; }

@@ -24,24 +24,34 @@ static PyObject* evaluate(PyThreadState* thread, _PyInterpreterFrame* raw, int t
   return result;
 }
 
-static int any(const uint8_t* tools, int count) {
+/* Tools that this thread may hear of: sys.settrace and sys.setprofile register for all threads, call for their own. */
+static uint8_t heard(const PyThreadState* thread) {
+  uint8_t tools = 0xff;
+  if (thread->c_profilefunc == NULL) tools &= (uint8_t)~(1u << PY_MONITORING_SYS_PROFILE_ID);
+  if (thread->c_tracefunc == NULL) tools &= (uint8_t)~(1u << PY_MONITORING_SYS_TRACE_ID);
+  return tools;
+}
+
+static int any(const uint8_t* tools, int count, uint8_t of) {
   for (int i = 0; i < count; i++) {
-    if (tools[i] != 0) return 1;
+    if ((tools[i] & of) != 0) return 1;
   }
   return 0;
 }
 
 /* sys.monitoring; sys.settrace and sys.setprofile stand on it. */
 static int monitored(PyThreadState* thread, PyCodeObject* code) {
-  return any(thread->interp->monitors.tools, _PY_MONITORING_UNGROUPED_EVENTS) ||
-         (code->_co_monitoring != NULL && any(code->_co_monitoring->local_monitors.tools, _PY_MONITORING_LOCAL_EVENTS));
+  const uint8_t of = heard(thread);
+  return any(thread->interp->monitors.tools, _PY_MONITORING_UNGROUPED_EVENTS, of) ||
+         (code->_co_monitoring != NULL &&
+          any(code->_co_monitoring->local_monitors.tools, _PY_MONITORING_LOCAL_EVENTS, of));
 }
 
 /* A tool that has registered may watch single functions, which may be called below this one. */
 int saker_thread_traced(PyThreadState* thread) {
   if (thread->tracing) return 0;
-  if (any(thread->interp->monitors.tools, _PY_MONITORING_UNGROUPED_EVENTS)) return 1;
-  for (int tool = 0; tool < PY_MONITORING_TOOL_IDS; tool++) {
+  if (any(thread->interp->monitors.tools, _PY_MONITORING_UNGROUPED_EVENTS, heard(thread))) return 1;
+  for (int tool = 0; tool < PY_MONITORING_SYS_PROFILE_ID; tool++) {
     if (thread->interp->monitoring_tool_names[tool] != NULL) return 1;
   }
   return 0;

@@ -55,6 +55,7 @@ bool isHandled(const Machine& machine, const Questions& ask) {
 
 bool handled(const Questions& ask) {
   const Session* session = currentSession();
+  if (session == nullptr) session = skippingSession();
   const Machine* machine = session == nullptr ? nullptr : session->innermost;
   for (; machine != nullptr; machine = machine->outer) {
     if (!ask.raisesAgain(machine->frame.globals) && isHandled(*machine, ask)) return true;

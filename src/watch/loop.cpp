@@ -2,6 +2,8 @@
 // stack stands here; the rest is in the files of the families.
 #include "watch/loop.h"
 
+#include <utility>
+
 #include "watch/decode.h"
 #include "watch/handlers.h"
 #include "watch/hook.h"
@@ -323,15 +325,33 @@ bool tellEntry(Session& session, struct _PyInterpreterFrame* raw) {
   return session.observer->enters(saker_raw_function(raw), code);
 }
 
+// For the time in which a frame runs: what it calls is called by a frame of this code.
+class CalledBy {
+ public:
+  CalledBy(Session& session, PyCodeObject* passed)
+      : session_(session), before_(std::exchange(session.passed, passed)) {}
+  ~CalledBy() { session_.passed = before_; }
+  CalledBy(const CalledBy&) = delete;
+  CalledBy& operator=(const CalledBy&) = delete;
+
+ private:
+  Session& session_;
+  PyCodeObject* before_;
+};
+
 }  // namespace
 
 PyObject* execute(Session& session, PyThreadState* thread, struct _PyInterpreterFrame* raw, bool throwing) {
-  if (session.observer->skips(saker_raw_code(raw))) {
-    const Unwatched unwatched;
+  PyCodeObject* const entered = saker_raw_code(raw);
+  const Skip skip = session.observer->skips(entered, session.passed);
+  if (skip == Skip::All) {
+    const Skipping skipping(session);
     const Unhooked unhooked;
     return saker_frame_pass(thread, raw, throwing ? 1 : 0, nextHook());
   }
-  const Instruction* code = decoded(saker_raw_code(raw));
+  const CalledBy caller(session, skip == Skip::Frame ? entered : nullptr);
+  if (skip == Skip::Frame) return saker_frame_pass(thread, raw, throwing ? 1 : 0, nextHook());
+  const Instruction* code = decoded(entered);
   if (code == nullptr || !tellEntry(session, raw)) {
     session.stop();
     const bool raises = throwing || PyErr_Occurred() != nullptr;

@@ -42,15 +42,21 @@ struct Arguments {
   PyObject* names = nullptr;
 };
 
+enum class Skip : uint8_t {
+  No,
+  Frame,  // it runs in CPython's interpreter; what it calls is asked about in turn
+  All,    // it and all that it calls runs there
+};
+
 class Observer {
  public:
   virtual ~Observer() = default;
 
-  // Is a frame of this code not worth watching? It and all that it calls then runs in CPython's interpreter, and
-  // watching goes on behind it.
-  virtual bool skips(PyCodeObject* code) {
-    (void)code;
-    return false;
+  // Is a frame of this code not worth watching? `passed` is the code of the frame that calls it, where that one is not
+  // watched itself (Skip::Frame), and nullptr otherwise.
+  virtual Skip skips(PyCodeObject* code, PyCodeObject* passed) {
+    (void)code, (void)passed;
+    return Skip::No;
   }
   // A frame is entered: a call of a function, or the first step of a generator's body. `function` may be nullptr.
   virtual bool enters(PyObject* function, PyCodeObject* code) = 0;

@@ -105,6 +105,11 @@ Session*& currentSession() {
   return session;
 }
 
+Session*& skippingSession() {
+  static thread_local Session* session = nullptr;
+  return session;
+}
+
 void Session::stop() {
   if (stopped) return;
   stopped = true;

@@ -16,6 +16,7 @@ struct Session {
   Machine* innermost = nullptr;      // the watched frame that runs
   const char* stackLimit = nullptr;  // where C stack gets scarce
   bool hooked = false;               // holds a use of the hook
+  PyCodeObject* passed = nullptr;    // what runs now is called by a frame of this code, which is not watched itself
 
   void stop();
 };
@@ -33,6 +34,21 @@ class Unwatched {
 
  private:
   Session* before_;
+};
+
+// The session whose observer skips a frame that runs below: nullptr when none does. Its frames are still around.
+Session*& skippingSession();
+
+class Skipping {
+ public:
+  explicit Skipping(Session& session) : before_(skippingSession()) { skippingSession() = &session; }
+  ~Skipping() { skippingSession() = before_; }
+  Skipping(const Skipping&) = delete;
+  Skipping& operator=(const Skipping&) = delete;
+
+ private:
+  Session* before_;
+  Unwatched unwatched_;
 };
 
 // Runs the frame in the loop.

@@ -60,14 +60,7 @@ def noted_before(x: torch.Tensor, seen: list) -> torch.Tensor:
     return y
 
 
-UNNOTICED = pytest.mark.xfail(
-    reason="an operator of the user's that fails in a replay raises past the program's handlers"
-)
-
-
-@pytest.mark.parametrize(
-    "program", [pytest.param(caught, marks=UNNOTICED), pytest.param(finally_noted, marks=UNNOTICED), noted_before]
-)
+@pytest.mark.parametrize("program", [caught, finally_noted, noted_before])
 def test_operators_of_the_user_that_fail(program: Callable) -> None:
     def outcomes(call: Callable) -> list[Any]:
         seen: list[int] = []

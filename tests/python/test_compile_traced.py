@@ -110,8 +110,14 @@ def test_a_tracer_of_another_thread_changes_nothing() -> None:
     thread = threading.Thread(target=other)
     thread.start()
     ready.wait()
-    before = saker.stats()["replays"]
-    assert torch.equal(compiled(X), program(X))
-    assert saker.stats()["replays"] == before + 1
-    done.set()
-    thread.join()
+    try:
+        before = saker.stats()["replays"]
+        assert torch.equal(compiled(X), program(X))
+        assert saker.stats()["replays"] == before + 1
+        fresh = saker.compile(lambda x: program(x) + 1, backend="eager")
+        for _ in range(2):
+            assert torch.equal(fresh(X), program(X) + 1)
+        assert saker.stats()["replays"] == before + 2
+    finally:
+        done.set()
+        thread.join()
