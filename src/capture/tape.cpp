@@ -294,11 +294,19 @@ static bool onlyWrites(const Call& call, const aten::Inference::Entry* entry) {
   return !entry && call.op.schema().returns().empty() && isUserWrite(call);
 }
 
+// Gives nothing, and raises because of data.
+static bool onlyChecks(const Call& call, const aten::Inference::Entry* entry) {
+  constexpr uint32_t checks = ops::kEffect | ops::kFailsOnData;
+  return entry && entry->op->traits == checks && call.op.schema().returns().empty();
+}
+
 bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
   constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
   noteHiddenWrites(call, entry);
   if (!gradients_ && torch::autograd::get_current_node()) {
     spoil("gradients are computed inside of the function", nameOf(call.op));
+  } else if (onlyChecks(call, entry)) {
+    return true;
   } else if (entry ? (entry->op->traits & never) != 0 && !setsMemory(call) : dependsOnData(call.op)) {
     spoil("its result or its size depends on data", nameOf(call.op));
   } else if (!returnsTensors(call.op.schema()) && !setsGenerator(call.op) && !onlyWrites(call, entry)) {
