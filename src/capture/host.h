@@ -2,6 +2,7 @@
 #pragma once
 
 #include <exception>
+#include <optional>
 #include <string>
 
 #include "aten/infer.h"
@@ -24,6 +25,8 @@ struct Host {
   void (*rethrow)(const std::exception_ptr& error) = [](const std::exception_ptr& e) { std::rethrow_exception(e); };
   // Is the operator that arrives called by a gradient formula written around it, which has switched autograd off?
   bool (*insideOwnGradient)() = nullptr;
+  // The program asks data a question, and raises unless the answer is this. Nothing: it is no such question.
+  std::optional<bool> (*checkedTruth)() = nullptr;
   // Runs a function that may wait for another thread, which may need what this one holds (Python's lock).
   void (*wait)(void (*function)(void*), void* argument) = nullptr;
   // Is the tensor made of other tensors, by a class of that language that answers operators itself?

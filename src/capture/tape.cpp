@@ -322,6 +322,27 @@ static void runBelow(const Call& call) {
   call.op.redispatchBoxed(call.keys & aten::kBelowTrace, call.stack);
 }
 
+// `if not x.isfinite().all(): raise ...`: a graph looks at the data itself, and fails where the program would raise.
+bool Tape::recordCheck(const Call& call) {
+  if (spoiled_ || !host_.checkedTruth || call.op.operator_name().name != "aten::_local_scalar_dense") return false;
+  at::Tensor asked = call.values[0].toTensor();
+  if (!isPlainStrided(asked) || readsLiteral(call)) return false;
+  std::optional<bool> fine = host_.checkedTruth();
+  if (!fine) return false;
+  static const c10::OperatorHandle expect = c10::Dispatcher::singleton().findSchemaOrThrow("saker::expect", "");
+  runBelow(call);
+  c10::Scalar found = call.stack->back().toScalar();
+  bool truth = found.isComplex() ? found.toComplexDouble() != c10::complex<double>() : found.toDouble() != 0;
+  torch::jit::Stack stack{asked, truth};
+  Call check(expect, {}, &stack);
+  if (truth != *fine) {
+    spoil("its result or its size depends on data", nameOf(call.op));
+  } else {
+    perform(check, inference_.find(expect), [](Tape&, const Call& given) { given.stack->clear(); });
+  }
+  return true;
+}
+
 static bool isQuery(const c10::OperatorHandle& op, const aten::Inference::Entry* entry) {
   if (op.operator_name().name == "aten::_has_same_storage_numel") return true;
   return entry && !entry->op->has(ops::kDataDependent) && !entry->op->writes && !op.schema().returns().empty() &&
@@ -347,6 +368,7 @@ bool Tape::call(const Call& call) {
       call.op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) {
     return false;
   }
+  if (recordCheck(call)) return true;
   if (!isRecorded(call, entry)) {
     runBelow(call);
     return true;

@@ -59,6 +59,7 @@ class Tape {
   struct Risk {
     bool any = false;                   // there is such an operator
     bool sizes = false;                 // and one that may give another size
+    bool expects = false;               // and one that stands for a question whose other answer was not recorded
     bool drew = false;                  // numbers are drawn from PyTorch's generator
     std::optional<uint32_t> firstDone;  // the first node that changes something outside
     bool unknown = false;               // that may be anything: an operator of the user's
@@ -143,6 +144,7 @@ class Tape {
   const ir::TensorType* typeOf(const at::Tensor& tensor);
   void know(const at::Tensor& tensor, ir::Value* value);
   bool replayable(const Call& call, const aten::Inference::Entry* entry);
+  bool recordCheck(const Call& call);
   bool isRecorded(const Call& call, const aten::Inference::Entry* entry);
   void literal(const Call& call);
   void note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call& call, const ir::Location* location,

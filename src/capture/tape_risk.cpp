@@ -40,8 +40,10 @@ std::optional<size_t> Tape::noteRisk(const Call& call, const aten::Inference::En
   risk_.goesOnAnywhere |= around.handled;
   // What an operator of the user's has done before it fails is not known.
   risk_.goesOn |= around.handled && (risk_.firstDone || isUsers(call, entry));
-  risk_.sizesGoOn |= sizes && risk_.firstDone;
-  risk_.op = toString(call.op.operator_name());
+  bool expects = entry && isOf(call, "saker::expect");
+  risk_.expects |= expects;
+  risk_.sizesGoOn |= (sizes || expects) && risk_.firstDone;
+  risk_.op = expects ? "a check of data" : toString(call.op.operator_name());
   return around.effects;
 }
 

@@ -23,6 +23,7 @@
 #include "python/foreign_results.h"
 #include "python/host.h"
 #include "runtime/failure.h"
+#include "watch/checks.h"
 #include "watch/loop.h"
 #include "watch/traced.h"
 
@@ -246,6 +247,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   version->ambient = before;
   WrappersScope wrappers;
   tracing::Host host = python::pythonHost();
+  host.checkedTruth = &watch::checkedTruth;
   addWrappers(host);
   tracing::Tape tape(host);
   std::optional<FloatInputs> floats;

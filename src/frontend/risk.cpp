@@ -90,7 +90,7 @@ bool Version::takeRisk(const tracing::Tape::Risk& risk, bool repeatable) {
     firstDone = 0;
     before = risk.beforeAnywhere;
     goesOn = risk.goesOnAnywhere;
-    sizes = risk.sizes;
+    sizes = risk.sizes || risk.expects;
   }
   size_t count = 0;
   for (const auto& [node, effectsBefore] : before) count = std::max(count, effectsBefore);

@@ -1,0 +1,65 @@
+#include "watch/checks.h"
+
+#include "watch/machine.h"
+#include "watch/session.h"
+
+namespace saker::watch {
+
+namespace {
+
+// What builds an exception and its text, without a way around.
+bool raises(const Instruction* at) {
+  constexpr int kMost = 128;
+  for (int i = 0; i < kMost; ++i, at += at->length) {
+    switch (at->op) {
+      case Op::Raise:
+        return true;
+      case Op::Nop:
+      case Op::Pop:
+      case Op::PushNull:
+      case Op::Copy:
+      case Op::Swap:
+      case Op::LoadConst:
+      case Op::LoadFast:
+      case Op::LoadGlobal:
+      case Op::LoadCell:
+      case Op::LoadAssertionError:
+      case Op::LoadAttribute:
+      case Op::LoadMethod:
+      case Op::UnaryNegative:
+      case Op::UnaryNot:
+      case Op::BinaryOp:
+      case Op::Compare:
+      case Op::FormatValue:
+      case Op::LoadItem:
+      case Op::LoadSlice:
+      case Op::BuildTuple:
+      case Op::BuildList:
+      case Op::BuildMap:
+      case Op::BuildString:
+      case Op::BuildSlice:
+      case Op::Call:
+      case Op::CallSpread:
+        break;
+      default:
+        return false;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<bool> checkedTruth() {
+  const Session* session = currentSession();
+  const Machine* machine = session == nullptr ? nullptr : session->innermost;
+  if (machine == nullptr || machine->at == nullptr) return std::nullopt;
+  const Instruction& jump = *machine->at;
+  if (jump.op != Op::JumpIfTrue && jump.op != Op::JumpIfFalse) return std::nullopt;
+  const bool jumps = raises(machine->code + jump.arg), goesOn = raises(machine->at + jump.length);
+  if (jumps == goesOn) return std::nullopt;
+  const bool truthThatJumps = jump.op == Op::JumpIfTrue;
+  return jumps ? !truthThatJumps : truthThatJumps;
+}
+
+}  // namespace saker::watch
