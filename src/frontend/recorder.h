@@ -380,6 +380,9 @@ class Recorder final : public watch::Observer {
   // The call is over: how it leaves them is done again. Nothing, or why that cannot be.
   std::string leaveIterators();
 
+  // The storage of a tensor, and how many bytes it has. No answer: it is another call.
+  std::optional<bool> callsStorage(PyObject* callable, const std::vector<PyObject*>& args);
+
   // --- log records ---
   // Logger._log, bound to a logger: the record is emitted again by a replay. Its inside is not recorded.
   bool emits(PyObject* method, const watch::Arguments& arguments);

@@ -299,6 +299,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
   if (around::isPush(callable)) return packsSaved(args);
   if (std::optional<bool> known = callsDescriptor(callable, args)) return *known;
   if (std::optional<bool> known = callsRandom(callable, args)) return *known;
+  if (std::optional<bool> known = callsStorage(callable, args)) return *known;
   if (std::optional<bool> known = makesParameter(callable, args, arguments.names)) return *known;
   if (std::optional<bool> known = wraps(callable, args, arguments.names)) return *known;
   if (std::optional<bool> known = callsNumpy(callable, args, arguments.names)) return *known;

@@ -34,6 +34,11 @@ def stream() -> Iterator[io.StringIO]:
     LOG.setLevel(logging.NOTSET)
 
 
+def alone() -> None:
+    """pytest puts handlers of its own on loggers that do not propagate, once a test begins."""
+    LOG.handlers[:] = [each for each in LOG.handlers if type(each) is logging.StreamHandler]
+
+
 def message(x: torch.Tensor) -> torch.Tensor:
     LOG.info("called")
     return x * 2
@@ -95,6 +100,7 @@ def told(stream: io.StringIO, fn: Callable, *args: Any) -> tuple[Any, str]:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_as_eager_mode(stream: io.StringIO, program: Callable) -> None:
+    alone()
     program(torch.ones(2))  # loggers remember what they are asked
     compiled = saker.compile(program, fullgraph=True)
     for step in range(4):
@@ -108,6 +114,7 @@ def test_as_eager_mode(stream: io.StringIO, program: Callable) -> None:
 
 
 def test_the_first_call_ever(stream: io.StringIO) -> None:
+    alone()
     for level in (logging.INFO, logging.ERROR, logging.INFO, logging.INFO):
         LOG.setLevel(level)  # forgets what was asked
         compiled = saker.compile(message)
@@ -116,6 +123,7 @@ def test_the_first_call_ever(stream: io.StringIO) -> None:
 
 
 def test_levels_and_handlers_that_change(stream: io.StringIO) -> None:
+    alone()
     compiled = saker.compile(message)
     other = io.StringIO()
     second = logging.StreamHandler(other)
@@ -160,6 +168,7 @@ class Collects(logging.Handler):
 
 
 def test_a_handler_of_another_class_runs_eagerly(stream: io.StringIO) -> None:
+    alone()
     collects = Collects()
     LOG.addHandler(collects)
 
@@ -181,6 +190,7 @@ def test_a_handler_of_another_class_runs_eagerly(stream: io.StringIO) -> None:
 
 @pytest.mark.parametrize("how", ["exc_info", "stack_info", "extra", "stacklevel", "tensor", "list"])
 def test_other_ways_to_log_run_eagerly(stream: io.StringIO, how: str) -> None:
+    alone()
     def program(x: torch.Tensor) -> torch.Tensor:
         if how == "exc_info":
             LOG.info("a", exc_info=True)
@@ -227,6 +237,7 @@ def test_without_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_gradients_and_random_numbers(stream: io.StringIO) -> None:
+    alone()
     def program(x: torch.Tensor) -> torch.Tensor:
         LOG.info("noise of %d", x.shape[0])
         return (x * torch.rand(2)).sum()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -359,3 +360,81 @@ def test_a_failure_in_the_middle_leaves_what_eager_mode_leaves() -> None:
                 result = "raised"
             results.append((result, buffer, left(it)))
         same(results[1], results[0])
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_sizes_that_change(dynamic: bool | None) -> None:
+    compiled = saker.compile(total, dynamic=dynamic)
+    for size in (2, 3, 4, 5, 3, 2):
+        ts = [torch.ones(size) * i for i in range(3)]
+        x = torch.ones(size)
+        mine, theirs = (t * 2 for t in ts), (t * 2 for t in ts)
+        same((compiled(x, mine), left(mine)), (total(x, theirs), left(theirs)))
+
+
+def test_a_context_manager_that_was_made_before() -> None:
+    events: list[str] = []
+
+    @contextlib.contextmanager
+    def scaled(by: int) -> Iterator[int]:
+        events.append("in")
+        yield by
+        events.append("out")
+
+    def program(x: torch.Tensor, manager: Any) -> torch.Tensor:
+        with manager as by:
+            return x * by
+
+    compiled = saker.compile(program)
+    for by in (2, 2, 3, 3, 2):
+        found = []
+        for fn in (program, compiled):
+            events.clear()
+            manager = scaled(by)
+            found.append((fn(torch.ones(2), manager), list(events)))
+            with pytest.raises((RuntimeError, AttributeError)):
+                fn(torch.ones(2), manager)
+        same(found[1], found[0])
+
+
+def test_writes_from_a_generator() -> None:
+    class Box:
+        count = 0
+
+    box = Box()
+
+    def counts(ts: list[torch.Tensor]) -> Iterator[torch.Tensor]:
+        last = 0
+        for t in ts:
+            box.count += 1
+            last += 1
+            yield t * last
+
+    compiled = saker.compile(total)
+    for _ in range(4):
+        before = box.count
+        expected = total(torch.ones(2), counts(TS))
+        assert box.count == before + 3
+        same(compiled(torch.ones(2), counts(TS)), expected)
+        assert box.count == before + 6
+
+
+def test_variables_that_a_generator_shares_with_its_maker() -> None:
+    def make(step: int) -> tuple[Any, Callable[[], int]]:
+        seen = 0
+
+        def each() -> Iterator[torch.Tensor]:
+            nonlocal seen
+            for t in TS:
+                seen += step
+                yield t * step
+
+        return each(), lambda: seen
+
+    compiled = saker.compile(total)
+    for step in (1, 1, 2, 2, 1):
+        found = []
+        for fn in (total, compiled):
+            it, seen = make(step)
+            found.append((fn(torch.ones(2), it), seen()))
+        same(found[1], found[0])

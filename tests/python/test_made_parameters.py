@@ -70,6 +70,19 @@ def of_a_parameter(x: torch.Tensor) -> Any:
     return (x * w).sum(), w, w[0]
 
 
+def of_one_outside(x: torch.Tensor) -> Any:
+    w = nn.Parameter(KEPT.weight)
+    return (x * w).sum(), w, w.grad_fn
+
+
+def of_a_result(x: torch.Tensor) -> Any:
+    y = x * 3
+    w = nn.Parameter(y)
+    with torch.no_grad():
+        w.add_(1)
+    return y, w, (w * y).sum()
+
+
 def of_a_view(x: torch.Tensor) -> Any:
     base = torch.arange(6.0).view(2, 3)
     w = nn.Parameter(base[:, :2].t())
@@ -126,7 +139,7 @@ def gradient_inside(x: torch.Tensor) -> Any:
 
 PROGRAMS: list[Callable[[torch.Tensor], Any]] = [
     used, returned, without_gradients, of_ints, under_no_grad, in_inference_of_another, of_the_argument, of_a_parameter,
-    of_a_view, of_a_subclass, twice, random, linear, linear_and_weights, normalised, convolved, gradient_inside,
+    of_one_outside, of_a_result, of_a_view, of_a_subclass, twice, random, linear, linear_and_weights, normalised, convolved, gradient_inside,
 ]  # fmt: skip
 
 
