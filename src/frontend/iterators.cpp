@@ -40,7 +40,8 @@ char* wordAt(PyObject* iterator, size_t offset) { return reinterpret_cast<char*>
 PyObject* leave(PyObject*, PyObject* const* args, Py_ssize_t) {
   PyObject *iterator = args[0], *how = args[1];
   if (PyGen_CheckExact(iterator)) {
-    return how == Py_True ? PyObject_CallMethod(iterator, "close", nullptr) : Py_NewRef(Py_None);
+    static PyObject* const close = PyUnicode_InternFromString("close");
+    return how == Py_True ? PyObject_CallMethodNoArgs(iterator, close) : Py_NewRef(Py_None);
   }
   const Layout& layout = *layoutOf(Py_TYPE(iterator));
   const char* position = PyBytes_AS_STRING(how);

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <initializer_list>
 #include <optional>
 #include <set>
 #include <string>
@@ -383,17 +382,9 @@ class Recorder final : public watch::Observer {
   // The storage of a tensor, and how many bytes it has. No answer: it is another call.
   std::optional<bool> callsStorage(PyObject* callable, const std::vector<PyObject*>& args);
 
-  // --- log records ---
   // Logger._log, bound to a logger: the record is emitted again by a replay. Its inside is not recorded.
   bool emits(PyObject* method, const watch::Arguments& arguments);
-  // Are all handlers that it reaches known to change nothing that the program could read?
-  bool logsPlainly(PyObject* logger, long level);
-  bool handlesPlainly(PyObject* handler, long level);
-  bool isFile(PyObject* stream);
-  // Are these methods of its class those of the logging module?
-  bool isOfLogging(PyObject* object, std::initializer_list<const char*> methods);
-  // An attribute, with a guard. Nothing: there is none, or the recording has ended.
-  Ref guarded(PyObject* object, const char* name);
+  class Handlers;  // those that a record reaches
 
   // Is this the call that initialises a lazy module? It is not recorded.
   bool initialises(PyObject* function, const watch::Arguments& arguments);

@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
@@ -17,8 +18,6 @@ namespace {
 constexpr std::string_view kFile = "logging/__init__.py";
 
 Ref ofModule(const char* name) { return Ref::steal(watch::importedAttribute("logging", name)); }
-
-PyObject* interned(const char* name) { return PyUnicode_InternFromString(name); }
 
 bool isExact(PyObject* object, std::initializer_list<const char*> names) {
   return std::any_of(names.begin(), names.end(), [&](const char* name) {
@@ -40,9 +39,8 @@ bool isFrozen(PyObject* object) {
 PyObject* emit(PyObject*, PyObject* const* args, Py_ssize_t) {
   Ref name = Ref::steal(PyObject_GetAttrString(args[0], "name"));
   if (!name) return nullptr;
-  Ref record =
-      Ref::steal(PyObject_CallMethod(args[0], "makeRecord", "OOOOOOOOOO", name.get(), args[1], args[2], args[3],
-                                     args[4], args[5], Py_None, args[6], Py_None, Py_None));
+  Ref record = Ref::steal(PyObject_CallMethod(args[0], "makeRecord", "OOOOOOOOOO", name.get(), args[1], args[2],
+                                              args[3], args[4], args[5], Py_None, args[6], Py_None, Py_None));
   return record ? PyObject_CallMethod(args[0], "handle", "O", record.get()) : nullptr;
 }
 
@@ -59,26 +57,44 @@ bool isLogCall(PyObject* function) { return isPartOf(function, "_log", kFile); }
 
 bool isEmission(PyObject* callable) { return callable == emitFunction(); }
 
-Ref Recorder::guarded(PyObject* object, const char* name) {
-  PyObject* key = interned(name);
-  kept_.push_back(Ref::steal(key));
-  if (!attribute(object, key)) return {};
+// Are all handlers that a record reaches known to change nothing that the program could read? What says so is guarded.
+class Recorder::Handlers {
+ public:
+  explicit Handlers(Recorder& recorder) : recorder_(recorder) {}
+  bool allPlain(PyObject* logger, long level);
+  // An attribute, with a guard. Nothing: there is none, or the recording has ended.
+  Ref guarded(PyObject* object, const char* name);
+
+ private:
+  bool isPlain(PyObject* handler, long level);
+  bool isFile(PyObject* stream);
+  // Are these methods of its class those of the logging module?
+  bool isOfLogging(PyObject* object, std::initializer_list<const char*> methods);
+  PyObject* kept(const char* name) {
+    recorder_.kept_.push_back(Ref::steal(PyUnicode_InternFromString(name)));
+    return recorder_.kept_.back().get();
+  }
+
+  Recorder& recorder_;
+};
+
+Ref Recorder::Handlers::guarded(PyObject* object, const char* name) {
+  PyObject* key = kept(name);
+  if (!recorder_.attribute(object, key)) return {};
   Ref value = Ref::steal(PyObject_GetAttr(object, key));
   if (!value) PyErr_Clear();
   return value;
 }
 
-bool Recorder::isOfLogging(PyObject* object, std::initializer_list<const char*> methods) {
+bool Recorder::Handlers::isOfLogging(PyObject* object, std::initializer_list<const char*> methods) {
   return std::all_of(methods.begin(), methods.end(), [&](const char* name) {
-    PyObject* key = interned(name);
-    kept_.push_back(Ref::steal(key));
-    PyObject* found = lookUp(Py_TYPE(object), key);
+    PyObject* found = recorder_.lookUp(Py_TYPE(object), kept(name));
     return found && PyFunction_Check(found) && isPartOf(found, name, kFile);
   });
 }
 
 // A file of Python's, written by C code.
-bool Recorder::isFile(PyObject* stream) {
+bool Recorder::Handlers::isFile(PyObject* stream) {
   static constinit watch::Once<PyObject*> file, memory;
   PyObject* fileType = file.get([] { return watch::importedAttribute("_io", "TextIOWrapper"); });
   PyObject* memoryType = memory.get([] { return watch::importedAttribute("_io", "StringIO"); });
@@ -88,14 +104,13 @@ bool Recorder::isFile(PyObject* stream) {
     return false;
   }
   for (const char* name : {"write", "flush"}) {
-    kept_.push_back(Ref::steal(interned(name)));
-    PyObject* found = lookUp(type, kept_.back().get());
+    PyObject* found = recorder_.lookUp(type, kept(name));
     if (!found || !Py_IS_TYPE(found, &PyMethodDescr_Type)) return false;
   }
   return true;
 }
 
-bool Recorder::handlesPlainly(PyObject* handler, long level) {
+bool Recorder::Handlers::isPlain(PyObject* handler, long level) {
   Ref least = guarded(handler, "level");
   if (!least || !PyLong_Check(least.get())) return false;
   if (level < PyLong_AsLong(least.get())) return true;  // it is not asked
@@ -104,7 +119,7 @@ bool Recorder::handlesPlainly(PyObject* handler, long level) {
   if (!isOfLogging(handler, {"handle", "emit", "format", "flush", "filter", "acquire", "release"})) return false;
   Ref filters = guarded(handler, "filters"), formatter = guarded(handler, "formatter");
   if (!filters || !PyList_CheckExact(filters.get()) || PyList_GET_SIZE(filters.get()) > 0 || !formatter) return false;
-  if (!realize(filters.get(), false)) return false;
+  if (!recorder_.realize(filters.get(), false)) return false;
   if (formatter.get() != Py_None && !isExact(formatter.get(), {"Formatter"})) return false;
   if (!isExact(handler, {"_StderrHandler"})) {
     Ref stream = guarded(handler, "stream");
@@ -116,7 +131,7 @@ bool Recorder::handlesPlainly(PyObject* handler, long level) {
 }
 
 // Every handler that the record reaches, as Logger.callHandlers goes through them.
-bool Recorder::logsPlainly(PyObject* logger, long level) {
+bool Recorder::Handlers::allPlain(PyObject* logger, long level) {
   Ref module = Ref::steal(PyImport_ImportModule("logging"));
   if (!isExact(logger, {"Logger", "RootLogger"}) ||
       !isOfLogging(logger, {"_log", "findCaller", "makeRecord", "handle", "callHandlers", "filter"})) {
@@ -126,14 +141,14 @@ bool Recorder::logsPlainly(PyObject* logger, long level) {
   if (factory.get() != ofModule("LogRecord").get() || !off) return false;
   Ref filters = guarded(logger, "filters");
   if (!filters || !PyList_CheckExact(filters.get()) || PyList_GET_SIZE(filters.get()) > 0) return false;
-  if (!realize(filters.get(), false)) return false;
+  if (!recorder_.realize(filters.get(), false)) return false;
   bool any = false;
   for (Ref at = Ref::borrow(logger); at && at.get() != Py_None;) {
     Ref handlers = guarded(at.get(), "handlers");
-    if (!handlers || !PyList_CheckExact(handlers.get()) || !realize(handlers.get(), false)) return false;
+    if (!handlers || !PyList_CheckExact(handlers.get()) || !recorder_.realize(handlers.get(), false)) return false;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(handlers.get()); ++i) {
       any = true;
-      if (!handlesPlainly(PyList_GET_ITEM(handlers.get(), i), level)) return false;
+      if (!isPlain(PyList_GET_ITEM(handlers.get(), i), level)) return false;
     }
     Ref goesOn = guarded(at.get(), "propagate");
     if (!goesOn) return false;
@@ -141,7 +156,7 @@ bool Recorder::logsPlainly(PyObject* logger, long level) {
   }
   if (any) return true;
   Ref last = guarded(module.get(), "lastResort");
-  return last && last.get() != Py_None && handlesPlainly(last.get(), level);
+  return last && last.get() != Py_None && isPlain(last.get(), level);
 }
 
 // Logger._log(level, message, arguments)
@@ -155,18 +170,19 @@ bool Recorder::emits(PyObject* method, const watch::Arguments& arguments) {
   if (!locks_.empty()) return stop("logs, and takes a lock, which whoever logs might take too");
   if (!realize(given, true)) return false;
   PyObject* logger = PyMethod_GET_SELF(method);
-  if (!logsPlainly(logger, PyLong_AsLong(level))) {
+  Handlers handlers(*this);
+  if (!handlers.allPlain(logger, PyLong_AsLong(level))) {
     return stop("logs to a handler that is not one of the logging module's own which write to files");
   }
   Ref module = Ref::steal(PyImport_ImportModule("logging"));
-  Ref own = guarded(module.get(), "_srcfile");
+  Ref own = handlers.guarded(module.get(), "_srcfile");
   if (!own || !PyUnicode_Check(own.get())) return stop("logs without telling who does");
   for (const watch::Place& place : watch::places()) {
     if (PyUnicode_Compare(place.code->co_filename, own.get()) == 0) continue;
     Ref line = Ref::steal(PyLong_FromLong(place.line));
     hiding_ = method;
-    return effect(emitFunction(), {logger, level, place.code->co_filename, line.get(), message, given,
-                                   place.code->co_name});
+    return effect(emitFunction(),
+                  {logger, level, place.code->co_filename, line.get(), message, given, place.code->co_name});
   }
   return stop("logs, and is called by the logging module itself");
 }

@@ -18,8 +18,7 @@ PyTypeObject* parameterType() {
 bool isMakeSubclass(PyObject* callable) {
   if (!PyCFunction_Check(callable)) return false;
   static const PyMethodDef* const known = [] {
-    Ref found =
-        Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(THPVariableClass), "_make_subclass"));
+    Ref found = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(THPVariableClass), "_make_subclass"));
     if (!found) PyErr_Clear();
     return found && PyCFunction_Check(found.get()) ? reinterpret_cast<PyCFunctionObject*>(found.get())->m_ml : nullptr;
   }();

@@ -59,8 +59,8 @@ bool Recorder::locks(PyObject* lock, const std::string& method) {
   if ((held_[lock] += takes ? 1 : -1) < 0) return stop("releases a lock that it has not taken");
   pin(lock);
   if (std::any_of(effects_.begin(), effects_.end(), [](const Effect& each) {
-        return each.callable && (Operations::table().ofCall(each.callable.get()) == Behaviour::Host ||
-                                 isEmission(each.callable.get()));
+        return each.callable &&
+               (Operations::table().ofCall(each.callable.get()) == Behaviour::Host || isEmission(each.callable.get()));
       })) {
     return stop("prints or logs, and takes a lock, which whoever prints might take too");
   }

@@ -34,8 +34,7 @@ const void* methodOf(PyObject* callable) {
 
 std::optional<bool> Recorder::callsStorage(PyObject* callable, const std::vector<PyObject*>& args) {
   static constinit watch::Once<PyObject*> foundStorage, foundType;
-  PyObject* storage =
-      foundStorage.get([] { return PyObject_GetAttrString(THPVariableClass, "untyped_storage"); });
+  PyObject* storage = foundStorage.get([] { return PyObject_GetAttrString(THPVariableClass, "untyped_storage"); });
   PyObject* type = foundType.get([] { return watch::importedAttribute("torch", "UntypedStorage"); });
   static PyObject* const count = type ? PyObject_GetAttrString(type, "nbytes") : nullptr;
   const void* method = methodOf(callable);

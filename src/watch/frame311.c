@@ -79,7 +79,7 @@ int saker_frame_suspended(PyObject* generator) { return ((PyGenObject*)generator
 
 int saker_generator_unbegun(PyObject* generator, SakerUnbegun* found) {
   PyGenObject* own = (PyGenObject*)generator;
-  if (own->gi_frame_state != FRAME_CREATED) return 0;
+  if ((signed char)own->gi_frame_state != FRAME_CREATED) return 0;
   _PyInterpreterFrame* raw = (_PyInterpreterFrame*)own->gi_iframe;
   found->code = raw->f_code;
   found->function = (PyObject*)raw->f_func;
@@ -89,7 +89,9 @@ int saker_generator_unbegun(PyObject* generator, SakerUnbegun* found) {
   return 1;
 }
 
-int saker_generator_ended(PyObject* generator) { return ((PyGenObject*)generator)->gi_frame_state >= FRAME_COMPLETED; }
+int saker_generator_ended(PyObject* generator) {
+  return (signed char)((PyGenObject*)generator)->gi_frame_state >= FRAME_COMPLETED;
+}
 
 int saker_frame_poll(const SakerFrame* frame) {
   PyThreadState* thread = frame->thread;

@@ -202,7 +202,7 @@ int saker_frame_suspended(PyObject* generator) { return ((PyGenObject*)generator
 
 int saker_generator_unbegun(PyObject* generator, SakerUnbegun* found) {
   PyGenObject* own = (PyGenObject*)generator;
-  if (own->gi_frame_state != FRAME_CREATED) return 0;
+  if ((signed char)own->gi_frame_state != FRAME_CREATED) return 0;
   _PyInterpreterFrame* raw = (_PyInterpreterFrame*)own->gi_iframe;
   found->code = raw->f_code;
   found->function = (PyObject*)raw->f_funcobj;
@@ -212,7 +212,9 @@ int saker_generator_unbegun(PyObject* generator, SakerUnbegun* found) {
   return 1;
 }
 
-int saker_generator_ended(PyObject* generator) { return ((PyGenObject*)generator)->gi_frame_state >= FRAME_COMPLETED; }
+int saker_generator_ended(PyObject* generator) {
+  return (signed char)((PyGenObject*)generator)->gi_frame_state >= FRAME_COMPLETED;
+}
 
 /* An empty function: the interpreter that runs it does what is pending and what only it can do. */
 static PyObject* empty_function(void) {

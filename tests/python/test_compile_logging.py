@@ -191,6 +191,7 @@ def test_a_handler_of_another_class_runs_eagerly(stream: io.StringIO) -> None:
 @pytest.mark.parametrize("how", ["exc_info", "stack_info", "extra", "stacklevel", "tensor", "list"])
 def test_other_ways_to_log_run_eagerly(stream: io.StringIO, how: str) -> None:
     alone()
+
     def program(x: torch.Tensor) -> torch.Tensor:
         if how == "exc_info":
             LOG.info("a", exc_info=True)
@@ -238,6 +239,7 @@ def test_without_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_gradients_and_random_numbers(stream: io.StringIO) -> None:
     alone()
+
     def program(x: torch.Tensor) -> torch.Tensor:
         LOG.info("noise of %d", x.shape[0])
         return (x * torch.rand(2)).sum()

@@ -50,7 +50,7 @@ def under_no_grad(x: torch.Tensor) -> Any:
     return (x * w).sum(), w
 
 
-def in_inference_of_another(x: torch.Tensor) -> Any:
+def one_memory(x: torch.Tensor) -> Any:
     base = torch.ones(2)
     w = nn.Parameter(base)
     with torch.no_grad():
@@ -138,8 +138,9 @@ def gradient_inside(x: torch.Tensor) -> Any:
 
 
 PROGRAMS: list[Callable[[torch.Tensor], Any]] = [
-    used, returned, without_gradients, of_ints, under_no_grad, in_inference_of_another, of_the_argument, of_a_parameter,
-    of_one_outside, of_a_result, of_a_view, of_a_subclass, twice, random, linear, linear_and_weights, normalised, convolved, gradient_inside,
+    used, returned, without_gradients, of_ints, under_no_grad, one_memory, of_the_argument, of_a_parameter,
+    of_one_outside, of_a_result, of_a_view, of_a_subclass, twice, random, linear, linear_and_weights, normalised,
+    convolved, gradient_inside,
 ]  # fmt: skip
 
 
