@@ -70,6 +70,13 @@ class Recorder::Handlers {
   bool isFile(PyObject* stream);
   // Are these methods of its class those of the logging module?
   bool isOfLogging(PyObject* object, std::initializer_list<const char*> methods);
+  // What the class of an object has under a name that the object itself has nothing under.
+  PyObject* ofClass(PyObject* object, const char* name) {
+    PyObject* key = kept(name);
+    PyObject* dict = instanceDict(object);
+    if ((dict && PyDict_GetItemWithError(dict, key)) || !recorder_.attribute(object, key)) return nullptr;
+    return recorder_.lookUp(Py_TYPE(object), key);
+  }
   PyObject* kept(const char* name) {
     recorder_.kept_.push_back(Ref::steal(PyUnicode_InternFromString(name)));
     return recorder_.kept_.back().get();
@@ -88,7 +95,7 @@ Ref Recorder::Handlers::guarded(PyObject* object, const char* name) {
 
 bool Recorder::Handlers::isOfLogging(PyObject* object, std::initializer_list<const char*> methods) {
   return std::all_of(methods.begin(), methods.end(), [&](const char* name) {
-    PyObject* found = recorder_.lookUp(Py_TYPE(object), kept(name));
+    PyObject* found = ofClass(object, name);
     return found && PyFunction_Check(found) && isPartOf(found, name, kFile);
   });
 }
@@ -104,7 +111,7 @@ bool Recorder::Handlers::isFile(PyObject* stream) {
     return false;
   }
   for (const char* name : {"write", "flush"}) {
-    PyObject* found = recorder_.lookUp(type, kept(name));
+    PyObject* found = ofClass(stream, name);
     if (!found || !Py_IS_TYPE(found, &PyMethodDescr_Type)) return false;
   }
   return true;

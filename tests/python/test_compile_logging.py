@@ -255,3 +255,29 @@ def test_gradients_and_random_numbers(stream: io.StringIO) -> None:
             result.backward()
             found.append((result.detach(), x.grad, text))
         same(found[1], found[0])
+
+
+@pytest.mark.parametrize("part", ["handler", "logger", "stream"])
+def test_methods_that_are_replaced_on_one_object(stream: io.StringIO, part: str) -> None:
+    alone()
+    seen: list[Any] = []
+
+    def program(x: torch.Tensor) -> Any:
+        LOG.info("a")
+        return x * len(seen)
+
+    handler = LOG.handlers[0]
+    handler.setStream(io.StringIO())  # type: ignore[attr-defined]
+    owner, name = {
+        "handler": (handler, "emit"),
+        "logger": (LOG, "handle"),
+        "stream": (handler.stream, "write"),  # type: ignore[attr-defined]
+    }[part]
+    program(torch.ones(()))
+    compiled = saker.compile(program)
+    assert [compiled(torch.ones(())).item() for _ in range(3)] == [0, 0, 0]
+    try:
+        setattr(owner, name, seen.append)
+        assert [compiled(torch.ones(())).item() for _ in range(3)] == [1, 2, 3]
+    finally:
+        vars(owner).pop(name, None)
