@@ -391,6 +391,9 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
       tape.risk().op +
       " may fail, or give another size, because of data, and what was done before cannot be taken back";
   if (!version.takeRisk(tape.risk(), hosts.repeatable)) return unsafe;
+  // Where such a call fails after a write, eager mode leaves an iterator in the middle.
+  bool leaves = tape.risk().any && (version.firstDone || version.unknown);
+  if (recorder.consumes() && leaves) return unsafe;
   version.sets = hosts.sets;
   if (hosts.any && !version.locks.empty()) return "it takes a lock, and calls code of the user that might take it too";
   version.memory = sharedMemory(inputs);

@@ -9,8 +9,10 @@
 #include <cstring>
 
 #include "frontend/ambient.h"
+#include "frontend/iterators.h"
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
+#include "watch/frame.h"
 #include "watch/once.h"
 
 namespace saker::frontend {
@@ -145,6 +147,13 @@ bool gives(PyObject* owner, PyObject* pair) {
   if (PyTuple_GET_SIZE(pair) == 1) return !value;
   PyObject* expected = PyTuple_GET_ITEM(pair, 1);
   return value && (value.get() == expected || sameValue(value.get(), expected));
+}
+
+bool isUnbegun(PyObject* object, PyObject* expected) {
+  SakerUnbegun found;
+  return saker_generator_unbegun(object, &found) &&
+         reinterpret_cast<PyObject*>(found.code) == PyTuple_GET_ITEM(expected, 0) &&
+         found.globals == PyTuple_GET_ITEM(expected, 1) && found.builtins == PyTuple_GET_ITEM(expected, 2);
 }
 
 PyObject* itemOf(PyObject* sequence, int64_t index) {
@@ -327,6 +336,10 @@ bool Guards::step(const Instruction& at, const CallArguments& call, std::vector<
       Py_XDECREF(value);
       return load(value);
     }
+    case Op::Local: {
+      SakerUnbegun generator;
+      return saker_generator_unbegun(object, &generator) && load(generator.slots[at.number]);
+    }
     case Op::ContextValue: {
       PyObject* value = nullptr;
       if (PyContextVar_Get(object, nullptr, &value) < 0) PyErr_Clear();
@@ -379,6 +392,10 @@ bool Guards::step(const Instruction& at, const CallArguments& call, std::vector<
       return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + at.number) == nullptr;
     case Op::Gives:
       return gives(object, at.object.get());
+    case Op::Unbegun:
+      return isUnbegun(object, at.object.get());
+    case Op::Position:
+      return iterators::standsAt(object, at.object.get());
   }
   return false;
 }
@@ -483,6 +500,8 @@ std::string Guards::expression(uint32_t place) const {
         return expression(at.parent) + "()";
       case Op::Computed:
         return expression(at.parent) + "." + reinterpret_cast<PyGetSetDescrObject*>(at.object.get())->d_getset->name;
+      case Op::Local:
+        return expression(at.parent) + ".<local " + std::to_string(at.number) + ">";
       default:
         return expression(at.parent) + ".get()";
     }
@@ -536,6 +555,10 @@ std::string Guards::text(const Instruction& at) const {
       if (PyTuple_GET_SIZE(at.object.get()) == 1) return where + "." + name + " is not set";
       return where + "." + name + " == " + repr(PyTuple_GET_ITEM(at.object.get(), 1));
     }
+    case Op::Unbegun:
+      return where + " is a generator of the same code that has not begun";
+    case Op::Position:
+      return where + " is an iterator at the same place";
     default:
       return where + " exists";
   }

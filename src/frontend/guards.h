@@ -50,6 +50,7 @@ enum class Op : uint8_t {
   DictOf,          // the dict of an instance
   Referent,        // what a weak reference refers to, or None
   Computed,        // what the getset descriptor `object` gives, which the owner holds
+  Local,           // variable `number` of a generator that has not begun
   ContextValue,    // of a ContextVar
   // Checks.
   IsType,       // the type is exactly `object`
@@ -71,6 +72,8 @@ enum class Op : uint8_t {
   Function,     // the code of a function is `object`; its defaults are those of functions_[number]
   NoSlot,       // the member at offset `number` is not set
   Gives,        // a descriptor of C gives a value; `object` is both; without a value: it raises
+  Unbegun,      // a generator that has not begun; `object`: its code, globals and builtins
+  Position,     // a builtin iterator that stands where the bytes `object` say
 };
 
 struct Instruction {

@@ -88,6 +88,8 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   if (place != kInside) return add(object, {Kind::Place, {}, place, {}, {}});
   if (PyFunction_Check(object) && recorder_.madeHere(object)) return function(object);
   if (PyType_Check(object) && recorder_.madeClass(object)) {
+    const NamedClass* named = recorder_.namedClass(object);
+    if (named) return calledWith(object, named->function.get(), named->arguments, named->keywords);
     return refuse("a class that the call made leaves it, which cannot be made again");
   }
   if (PyCFunction_Check(object) && PyCFunction_GET_SELF(object)) {
@@ -105,7 +107,8 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
     static constinit watch::Once<PyObject*> found;
     PyObject* parameter = found.get([] { return watch::importedAttribute("torch.nn", "Parameter"); });
     bool plain = Py_TYPE(object) == reinterpret_cast<PyTypeObject*>(THPVariableClass);
-    if (!plain && PyObject_IsSubclass(reinterpret_cast<PyObject*>(Py_TYPE(object)), parameter) != 0) {
+    bool made = recorder_.madeParameter(object);
+    if (!plain && !made && PyObject_IsSubclass(reinterpret_cast<PyObject*>(Py_TYPE(object)), parameter) != 0) {
       return refuse("a new parameter leaves the call, which cannot be made again");
     }
     bool wrapper = isWrapperClass(Py_TYPE(object));  // what it is made of makes its class
@@ -116,7 +119,7 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
     if (!made_(tensor)) return refuse("a tensor that no operator made leaves the call, which cannot be made again");
     auto number = static_cast<uint32_t>(outputs.size());
     outputs.push_back(tensor);
-    Ref cls = plain || wrapper ? Ref() : Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object)));
+    Ref cls = plain || wrapper || made ? Ref() : Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object)));
     return add(object, {Kind::Output, cls, number, {}, {}});
   }
   PyTypeObject* type = Py_TYPE(object);
@@ -131,7 +134,11 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   }
   PyTypeObject* base = nativeBase(type);
   Ref cls = Ref::borrow(reinterpret_cast<PyObject*>(type));
-  if (recorder_.madeClass(cls.get())) {
+  std::optional<uint32_t> named;
+  if (PyTuple_Check(object) && recorder_.namedClass(cls.get())) {
+    named = write(cls.get());
+    if (!named) return std::nullopt;
+  } else if (recorder_.madeClass(cls.get())) {
     return refuse("an object of a class that the call made leaves it, which cannot be made again");
   }
   if (isDerivedValue(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}, {}});
@@ -146,7 +153,7 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
       if (!item) return std::nullopt;
       parts.push_back(*item);
     }
-    return add(object, {Kind::Tuple, cls, 0, std::move(parts), {}});
+    return add(object, {Kind::Tuple, cls, named ? *named + 1 : 0, std::move(parts), {}});
   }
   auto sequence = [&](Kind kind) -> std::optional<uint32_t> {
     std::optional<uint32_t> number = add(object, {kind, cls, 0, {}, {}});
@@ -439,6 +446,10 @@ PyObject* Kitchen::make(uint32_t number) {
         PyObject* item = make(recipe.parts[i]);
         if (!item) return nullptr;
         PyTuple_SET_ITEM(items.get(), static_cast<Py_ssize_t>(i), Py_NewRef(item));
+      }
+      if (recipe.index) {
+        type = reinterpret_cast<PyTypeObject*>(make(recipe.index - 1));
+        if (!type) return nullptr;
       }
       if (type == &PyTuple_Type) {
         made = items.release();

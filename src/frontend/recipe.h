@@ -19,7 +19,7 @@ struct Recipe {
     Place,     // what was found at a place
     Output,    // a result of the graph
     List,
-    Tuple,  // and tuple subclasses: `object` is the class
+    Tuple,  // and tuple subclasses: `object` is the class; `index`: one above the recipe of the class, if it is made
     Dict,   // keys and values in turn; of the class `object`
     Set,
     FrozenSet,

@@ -441,6 +441,7 @@ bool Recorder::dropFailed() {
 // Objects that were changed are other ones than all those that were only read.
 std::string Recorder::seal() {
   if (!dropFailed()) return "a change of an outside object failed";
+  if (std::string why = leaveIterators(); !why.empty()) return why;
   if (hosted_) return "a call of numpy failed";
   if (hooking_) return "setting hooks on the backward of a module failed";
   for (const Ref& hook : lasting_) {
@@ -525,6 +526,11 @@ bool Recorder::enters(PyObject* function, PyCodeObject* code) {
   Progress::tick();
   check();
   if (stopped_) return false;
+  // A generator from outside is known by its code and its variables.
+  if (auto begins = generatorFunctions_.find(function); begins != generatorFunctions_.end()) {
+    generatorFunctions_.erase(begins);
+    return true;
+  }
   if (!function || !PyFunction_Check(function) || !entered_.insert(function).second || madeHere(function)) return true;
   auto* parts = reinterpret_cast<PyFunctionObject*>(function);
   uint32_t place = fixed(function);

@@ -79,6 +79,11 @@ struct Asked {
   std::vector<uint32_t> places;  // by argument: where it is found; kInside: it is the one in `arguments`
 };
 
+// A class that the call made by collections.namedtuple: what it is made of again.
+struct NamedClass {
+  Ref function, arguments, keywords;
+};
+
 class Recorder final : public watch::Observer {
  public:
   // With `raising`, what stops the recording raises: a CaptureError, or, with stand-ins, whatever unwinds the call.
@@ -133,6 +138,15 @@ class Recorder final : public watch::Observer {
   std::optional<std::vector<Ref>> leftModes() const;
   // Was a class made by the call?
   bool madeClass(PyObject* type) const { return madeClasses_.contains(type); }
+  // nullptr: the class was not made by collections.namedtuple, or was changed since.
+  const NamedClass* namedClass(PyObject* type) const {
+    auto found = namedClasses_.find(type);
+    return found == namedClasses_.end() ? nullptr : &found->second;
+  }
+  // Was this torch.nn.Parameter made by the call, so that the graph makes it again?
+  bool madeParameter(PyObject* tensor) const { return parameters_.contains(tensor); }
+  // Has the call taken something from an iterator that was there before it?
+  bool consumes() const { return !consumed_.empty(); }
   // The call is over, and has changed the grad mode, and nothing else around it: that is done again.
   bool leavesGradMode(const Ambient& before);
   // The call is over: guards that only the whole of it tells. Nothing, or why it cannot be done again.
@@ -349,6 +363,29 @@ class Recorder final : public watch::Observer {
     if (std::exchange(expects_, false) && !tape_.took()) tape_.spoil("an operator uses a number that is data");
   }
 
+  // --- parameters and named tuples that the call makes ---
+  // Is this torch.Tensor._make_subclass for a class of parameters? No answer: it is another call.
+  std::optional<bool> makesParameter(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
+  void becomesParameter(PyObject* tensor);
+  // Is this collections.namedtuple with arguments that can be given again? Its inside is not recorded then.
+  bool makesNamedTuple(PyObject* function, const watch::Arguments& arguments);
+  void namedTuple(PyObject* type);
+
+  // --- iterators that were made before the call ---
+  // The call is about to take something from one: what it will read is guarded.
+  bool consumes(PyObject* iterator);
+  bool consumesGenerator(PyObject* generator, uint32_t place);
+  bool consumesBuiltin(PyObject* iterator, uint32_t place);
+  // The call is over: how it leaves them is done again. Nothing, or why that cannot be.
+  std::string leaveIterators();
+
+  // The storage of a tensor, and how many bytes it has. No answer: it is another call.
+  std::optional<bool> callsStorage(PyObject* callable, const std::vector<PyObject*>& args);
+
+  // Logger._log, bound to a logger: the record is emitted again by a replay. Its inside is not recorded.
+  bool emits(PyObject* method, const watch::Arguments& arguments);
+  class Handlers;  // those that a record reaches
+
   // Is this the call that initialises a lazy module? It is not recorded.
   bool initialises(PyObject* function, const watch::Arguments& arguments);
   void initialised(PyObject* module);
@@ -400,6 +437,16 @@ class Recorder final : public watch::Observer {
   std::unordered_set<uint64_t> lookups_;
   Skipped skipped_;
   std::unordered_set<PyObject*> leaves_;  // tensors that the call made leaves
+  std::unordered_set<PyObject*> parameters_;
+  std::optional<NamedClass> naming_;  // a call of collections.namedtuple
+  std::unordered_map<PyObject*, NamedClass> namedClasses_;
+  struct Consumed {
+    Ref iterator;
+    std::vector<PyObject*> held;  // by slot of a builtin iterator: what was there
+  };
+  std::vector<Consumed> consumed_;
+  std::unordered_set<PyObject*> consuming_;
+  std::unordered_multiset<PyObject*> generatorFunctions_;  // of generators from outside, until their body is entered
   std::unordered_set<PyObject*> madeFunctions_, madeClasses_, realized_, entered_;
   // Calls of C code that change outside objects, until they have succeeded.
   struct Pending {
@@ -472,6 +519,12 @@ class Recorder final : public watch::Observer {
   PyObject* hiding_ = nullptr;  // a call whose inside is not recorded
   std::optional<tracing::TapeScope> untaped_;
 };
+
+// Is this torch.Tensor._make_subclass?
+bool makesSubclass(PyObject* callable);
+// Is this Logger._log? Or the function that emits a record again?
+bool isLogCall(PyObject* function);
+bool isEmission(PyObject* callable);
 
 // Asks, with `found` by place. Nothing where that raises; no error is left set.
 Ref askAgain(const Asked& asked, const std::vector<PyObject*>& found);

@@ -139,6 +139,8 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
       if (dict) read(Op::DictOf, place, nullptr, 0, dict);
       return dict ? true : stop("reads " + described(owner, name));
     }
+    static PyObject* const history = interned("grad_fn");
+    if (name == history && isTensor(owner) && THPVariable_Unpack(owner).is_leaf()) return true;  // it is None
     Behaviour behaviour = operations_.ofDescriptor(descriptor);
     if (behaviour == Behaviour::Unknown) return stop("reads " + described(owner, name));
     if (behaviour == Behaviour::Tensor && name == grad && place != kInside && isTensor(owner) &&
@@ -313,7 +315,10 @@ bool Recorder::makesLeaf(PyObject* tensor, PyObject* flag) {
 
 bool Recorder::classWrite(PyObject* type, PyObject* name, PyObject* value) {
   static PyObject* const set = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyType_Type), "__setattr__");
-  if (madeClass(type)) return true;
+  if (madeClass(type)) {
+    namedClasses_.erase(type);
+    return true;
+  }
   if (!isPythonClass(reinterpret_cast<PyTypeObject*>(type))) return true;  // the program will be told
   PyObject* meta = lookUp(Py_TYPE(type), name);
   if (!value || (meta && isData(meta))) return stop("changes a class");

@@ -85,6 +85,7 @@ void Recorder::called(PyObject* callable, const watch::Arguments& arguments, PyO
   if (hooking_) return setHooks(result);
   if (drawing_) return drew(result);
   if (caching_) cached(result);
+  if (naming_) return namedTuple(result);
   took();
   if (PyObject* module = std::exchange(initialising_, nullptr); module && !stopped_) initialised(module);
   if (seedCall_ != SeedCall::None) changedSeed(result);
@@ -121,6 +122,7 @@ void Recorder::gave(PyObject* callable, PyObject* result, size_t arguments) {
     if (isTensor(result) && tape_.made(THPVariable_Unpack(result))) return;
     return noteFixed(result);
   }
+  if (isTensor(result) && makesSubclass(callable)) return becomesParameter(result);
   // Functions that make tensors tell autograd themselves.
   if (isTensor(result) && isLeaf(THPVariable_Unpack(result)) && !leaves_.contains(result) &&
       placeOf(result) == kInside && tape_.computed(THPVariable_Unpack(result))) {
@@ -249,6 +251,7 @@ PyObject* Recorder::instead(PyObject* callable) {
 
 bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
   seedCall_ = SeedCall::None;  // of a call that failed
+  naming_.reset();
   check();
   if (stopped_) return false;
   if (PyFunction_Check(callable)) {
@@ -264,6 +267,7 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
       hiding_ = callable;
       return true;
     }
+    if (makesNamedTuple(callable, arguments)) return true;
     return changesSeed(callable, arguments) || setsHooks(callable, arguments) || registersHook(callable, arguments) ||
            !stopped_;
   }
@@ -281,7 +285,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
   Values args(arguments.values, arguments.values + arguments.positional + named);
   if (Py_IS_TYPE(callable, &PyMethod_Type)) {
     PyObject* function = PyMethod_GET_FUNCTION(callable);
-    if (PyFunction_Check(function)) return true;
+    if (PyFunction_Check(function)) return isLogCall(function) ? emits(callable, arguments) : true;
     args.insert(args.begin(), PyMethod_GET_SELF(callable));
     watch::Arguments all;
     all.values = args.data();
@@ -295,6 +299,8 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
   if (around::isPush(callable)) return packsSaved(args);
   if (std::optional<bool> known = callsDescriptor(callable, args)) return *known;
   if (std::optional<bool> known = callsRandom(callable, args)) return *known;
+  if (std::optional<bool> known = callsStorage(callable, args)) return *known;
+  if (std::optional<bool> known = makesParameter(callable, args, arguments.names)) return *known;
   if (std::optional<bool> known = wraps(callable, args, arguments.names)) return *known;
   if (std::optional<bool> known = callsNumpy(callable, args, arguments.names)) return *known;
   if (PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) && PyType_Check(PyCFunction_GET_SELF(callable)) &&
@@ -453,9 +459,6 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
       }
       return true;
     case Behaviour::Shallow:
-      if (!args.empty() && PyGen_Check(args[0]) && placeOf(args[0]) != kInside) {
-        return stop("uses a generator that was made before the call");
-      }
       return true;
     case Behaviour::OfClass:
       if (nameOf(callable).starts_with("_abc_")) guards_.registrations = registeredClasses();
@@ -525,6 +528,10 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
                    : writesAttribute(args[0], name.get(), writes ? args[2] : nullptr);
     }
     case Behaviour::Advances:
+      if (!args.empty() && placeOf(args[0]) != kInside && !nameOf(callable).ends_with("next") &&
+          nameOf(callable) != "__next__") {
+        return stop("sends something to a generator that was made before the call, or closes it");
+      }
       return args.empty() || advances(args[0]);
     case Behaviour::Host:
       return prints(callable, args, names);

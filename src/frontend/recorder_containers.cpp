@@ -154,7 +154,7 @@ bool Recorder::realize(PyObject* object, bool deep, int depth) {
   guardSpecials(Py_TYPE(object));
   if (depth > kDeepest || isAtom(object) || isNamed(object) || isTensor(object)) return true;
   if (!isContainer(object)) {
-    if (isIterator(object) && placeOf(object) != kInside) return stop("uses an iterator that was made before the call");
+    if (isIterator(object) && placeOf(object) != kInside) return consumes(object);
     if (PyWeakref_CheckRefExact(object)) return true;  // calling it is told
     if (Py_IS_TYPE(object, &PyMethod_Type) || isPythonClass(Py_TYPE(object))) return true;
     if (placeOf(object) == kInside || PySlice_Check(object)) return true;
@@ -360,7 +360,7 @@ bool Recorder::iterates(PyObject* iterable) {
   }
   if (isIterator(iterable)) {
     if (placeOf(iterable) != kInside && !(Py_TYPE(iterable)->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
-      return stop("uses an iterator that was made before the call");
+      return consumes(iterable);
     }
     return true;
   }
@@ -371,7 +371,7 @@ bool Recorder::advances(PyObject* iterator) {
   if (stopped_) return false;
   PyTypeObject* type = Py_TYPE(iterator);
   if (operations_.isIterator(type) || type == &PyGen_Type || type == &PyCoro_Type) {
-    return placeOf(iterator) == kInside ? true : stop("uses an iterator that was made before the call");
+    return consumes(iterator);
   }
   if (slotIsKnown(iterator, kNext)) return true;
   return stop(std::string("iterates over a ") + type->tp_name);

@@ -59,9 +59,10 @@ bool Recorder::locks(PyObject* lock, const std::string& method) {
   if ((held_[lock] += takes ? 1 : -1) < 0) return stop("releases a lock that it has not taken");
   pin(lock);
   if (std::any_of(effects_.begin(), effects_.end(), [](const Effect& each) {
-        return each.callable && Operations::table().ofCall(each.callable.get()) == Behaviour::Host;
+        return each.callable &&
+               (Operations::table().ofCall(each.callable.get()) == Behaviour::Host || isEmission(each.callable.get()));
       })) {
-    return stop("prints, and takes a lock, which whoever prints might take too");
+    return stop("prints or logs, and takes a lock, which whoever prints might take too");
   }
   bool known = std::any_of(locks_.begin(), locks_.end(), [&](const Ref& each) { return each.get() == lock; });
   if (!known) locks_.push_back(Ref::borrow(lock));

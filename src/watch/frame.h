@@ -74,6 +74,17 @@ int saker_thread_traced(PyThreadState* thread);
 PyObject* saker_frame_namespace(const SakerFrame* frame); /* the locals of a class body or of exec; may be NULL */
 int saker_frame_suspended(PyObject* generator);           /* waits in a yield */
 
+/* A generator that has not begun: what its body will see. Nothing is owned. */
+typedef struct SakerUnbegun {
+  PyCodeObject* code;
+  PyObject* function;
+  PyObject* globals;
+  PyObject* builtins;
+  PyObject** slots; /* locals, cells and free variables: co_nlocalsplus of the code */
+} SakerUnbegun;
+int saker_generator_unbegun(PyObject* generator, SakerUnbegun* found); /* 0: it has begun */
+int saker_generator_ended(PyObject* generator);
+
 /* What CPython does at the beginning of functions, at backward jumps and after calls. -1: an exception is set. */
 int saker_frame_poll(const SakerFrame* frame);
 

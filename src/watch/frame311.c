@@ -77,6 +77,22 @@ int saker_thread_traced(PyThreadState* thread) { return thread->cframe->use_trac
 PyObject* saker_frame_namespace(const SakerFrame* frame) { return frame->raw->f_locals; }
 int saker_frame_suspended(PyObject* generator) { return ((PyGenObject*)generator)->gi_frame_state == FRAME_SUSPENDED; }
 
+int saker_generator_unbegun(PyObject* generator, SakerUnbegun* found) {
+  PyGenObject* own = (PyGenObject*)generator;
+  if ((signed char)own->gi_frame_state != FRAME_CREATED) return 0;
+  _PyInterpreterFrame* raw = (_PyInterpreterFrame*)own->gi_iframe;
+  found->code = raw->f_code;
+  found->function = (PyObject*)raw->f_func;
+  found->globals = raw->f_globals;
+  found->builtins = raw->f_builtins;
+  found->slots = raw->localsplus;
+  return 1;
+}
+
+int saker_generator_ended(PyObject* generator) {
+  return (signed char)((PyGenObject*)generator)->gi_frame_state >= FRAME_COMPLETED;
+}
+
 int saker_frame_poll(const SakerFrame* frame) {
   PyThreadState* thread = frame->thread;
   if (Py_MakePendingCalls() < 0) return -1; /* signals are among them */

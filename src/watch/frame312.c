@@ -200,6 +200,22 @@ int saker_frame_traced(const SakerFrame* frame) { return monitored(frame->thread
 PyObject* saker_frame_namespace(const SakerFrame* frame) { return frame->raw->f_locals; }
 int saker_frame_suspended(PyObject* generator) { return ((PyGenObject*)generator)->gi_frame_state == FRAME_SUSPENDED; }
 
+int saker_generator_unbegun(PyObject* generator, SakerUnbegun* found) {
+  PyGenObject* own = (PyGenObject*)generator;
+  if ((signed char)own->gi_frame_state != FRAME_CREATED) return 0;
+  _PyInterpreterFrame* raw = (_PyInterpreterFrame*)own->gi_iframe;
+  found->code = raw->f_code;
+  found->function = (PyObject*)raw->f_funcobj;
+  found->globals = raw->f_globals;
+  found->builtins = raw->f_builtins;
+  found->slots = raw->localsplus;
+  return 1;
+}
+
+int saker_generator_ended(PyObject* generator) {
+  return (signed char)((PyGenObject*)generator)->gi_frame_state >= FRAME_COMPLETED;
+}
+
 /* An empty function: the interpreter that runs it does what is pending and what only it can do. */
 static PyObject* empty_function(void) {
   static PyObject* function = NULL;

@@ -1,0 +1,100 @@
+// Iterators that were made before the call, as the program takes elements from them. A generator that has not begun is
+// known by its code and its variables, a builtin iterator by where it stands and what it goes through; a replay leaves
+// them as the call did. Generators that have begun, or that the call leaves in the middle, make it run eagerly.
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "frontend/iterators.h"
+#include "frontend/recorder.h"
+#include "watch/frame.h"
+
+namespace saker::frontend {
+
+bool Recorder::consumes(PyObject* iterator) {
+  uint32_t place = placeOf(iterator);
+  if (place == kInside || consuming_.contains(iterator)) return true;
+  bool known = PyGen_CheckExact(iterator) || iterators::layoutOf(Py_TYPE(iterator));
+  if (speculative_ || !known) return stop("uses an iterator that was made before the call");
+  consuming_.insert(iterator);
+  written_.emplace(iterator, nullptr);  // it is another one than all that are only read
+  return PyGen_CheckExact(iterator) ? consumesGenerator(iterator, place) : consumesBuiltin(iterator, place);
+}
+
+bool Recorder::consumesGenerator(PyObject* generator, uint32_t place) {
+  SakerUnbegun found;
+  if (!saker_generator_unbegun(generator, &found)) return stop("uses a generator that had begun before the call");
+  Ref parts = Ref::steal(PyTuple_Pack(3, found.code, found.globals, found.builtins));
+  checkIs(Op::Unbegun, place, parts.get());
+  for (int i = 0; i < found.code->co_nlocalsplus; ++i) {
+    if (found.slots[i]) read(Op::Local, place, nullptr, i, found.slots[i]);
+  }
+  generatorFunctions_.insert(found.function);
+  consumed_.push_back({Ref::borrow(generator), {}});
+  return effect(iterators::leaveFunction(), {generator, Py_None, Py_None});
+}
+
+bool Recorder::consumesBuiltin(PyObject* iterator, uint32_t place) {
+  const iterators::Layout& layout = *iterators::layoutOf(Py_TYPE(iterator));
+  checkIs(Op::Position, place, iterators::positionOf(iterator).get());
+  Consumed consumed{Ref::borrow(iterator), {}};
+  for (size_t offset : layout.objects) {
+    PyObject* held = iterators::heldAt(iterator, offset);
+    consumed.held.push_back(held);
+    if (!held) {
+      checkIs(Op::NoSlot, place, nullptr, static_cast<int64_t>(offset));
+      continue;
+    }
+    read(Op::Slot, place, nullptr, static_cast<int64_t>(offset), held);
+  }
+  std::vector<PyObject*> holds = consumed.held;
+  consumed_.push_back(std::move(consumed));
+  if (!effect(iterators::leaveFunction(), {iterator, Py_None, Py_None})) return false;
+  for (PyObject* held : holds) {
+    if (!held || PyFunction_Check(held)) continue;
+    // What calls C code for each element would not be told.
+    if (Py_IS_TYPE(iterator, &PyMap_Type) && !PyTuple_Check(held)) {
+      return stop("uses a map() of C code that was made before the call");
+    }
+    if (!isContainer(held)) {
+      if (!consumes(held)) return false;
+      continue;
+    }
+    if (!realize(held, false)) return false;
+    bool ofIterators = Py_IS_TYPE(iterator, &PyMap_Type) || Py_IS_TYPE(iterator, &PyZip_Type);
+    for (Py_ssize_t i = 0; ofIterators && i < PyTuple_GET_SIZE(held); ++i) {
+      if (!consumes(PyTuple_GET_ITEM(held, i))) return false;
+    }
+  }
+  return true;
+}
+
+std::string Recorder::leaveIterators() {
+  for (const Consumed& each : consumed_) {
+    PyObject* iterator = each.iterator.get();
+    auto found = std::find_if(effects_.begin(), effects_.end(), [&](const Effect& effect) {
+      return effect.callable.get() == iterators::leaveFunction() && effect.arguments[0].get() == iterator;
+    });
+    if (found == effects_.end()) return "it uses an iterator that was made before the call";
+    SakerUnbegun unbegun;
+    if (PyGen_CheckExact(iterator)) {
+      if (saker_generator_ended(iterator)) {
+        found->arguments[1] = Ref::borrow(Py_True);
+      } else if (!saker_generator_unbegun(iterator, &unbegun)) {
+        return "it leaves a generator that was made before the call in the middle";
+      }
+      continue;
+    }
+    const iterators::Layout& layout = *iterators::layoutOf(Py_TYPE(iterator));
+    unsigned long cleared = 0;
+    for (size_t i = 0; i < layout.objects.size(); ++i) {
+      PyObject* now = iterators::heldAt(iterator, layout.objects[i]);
+      if (now == each.held[i]) continue;
+      if (now) return "it uses an iterator that was made before the call";
+      cleared |= 1ul << i;
+    }
+    found->arguments[1] = iterators::positionOf(iterator);
+    found->arguments[2] = Ref::steal(PyLong_FromUnsignedLong(cleared));
+  }
+  return "";
+}
+
+}  // namespace saker::frontend
