@@ -394,19 +394,20 @@ void Tape::perform(const Call& call, const aten::Inference::Entry* entry, void (
     spoil(refused.refusal.message, nameOf(call.op));
   }
   noteFilled(call, entry);
-  std::optional<size_t> effects = noteRisk(call, entry);
+  std::optional<Around> around = noteRisk(call, entry);
   c10::SmallVector<Memory*, 2> written = memoriesWritten(call, entry);  // the run takes the arguments off the stack
   bool outside = changesOutside(call, entry, written);
   userWrote_ |= !entry && isUserWrite(call);
   run(*this, call);
-  if (!entry) refuseEffects(call, effects);
+  if (!entry) refuseEffects(call, around);
   if (!spoiled_) note(def, args, call, location, gradMode);
   for (Memory* memory : written) memory->written = recorded_;
   if (spoiled_ || !graph_->top()->last()) return;
   uint32_t node = graph_->top()->last()->id();
-  if (effects) {
-    risk_.beforeAnywhere.emplace_back(node, *effects);
-    if (risk_.firstDone || outside) risk_.before.emplace_back(node, *effects);
+  if (around) {
+    Risk::Before before{node, around->effects, around->draws};
+    risk_.beforeAnywhere.push_back(before);
+    if (risk_.firstDone || outside) risk_.before.push_back(before);
   }
   if (outside && !risk_.firstDone) risk_.firstDone = node;
 }

@@ -21,8 +21,8 @@ bool drawsFromDefault(const Call& call) {
 
 }  // namespace
 
-// The number of effects before it, where it may end a replay.
-std::optional<size_t> Tape::noteRisk(const Call& call, const aten::Inference::Entry* entry) {
+// What the program has done before it, where it may end a replay.
+std::optional<Tape::Around> Tape::noteRisk(const Call& call, const aten::Inference::Entry* entry) {
   // Operators of the user's that give data-dependent sizes say so by a tag, and are not recorded.
   bool sizes = entry ? entry->op->has(ops::kDynamicShape) : isOf(call, "aten::");
   risk_.drew |= entry ? entry->op->isRandom() : !isOf(call, "saker::host") && !isOf(call, "saker::wrap");
@@ -35,14 +35,14 @@ std::optional<size_t> Tape::noteRisk(const Call& call, const aten::Inference::En
   risk_.goesOn |= around.handled && (risk_.firstDone || isUsers(call, entry));
   risk_.sizesGoOn |= sizes && risk_.firstDone;
   risk_.op = toString(call.op.operator_name());
-  return around.effects;
+  return around;
 }
 
 // A replay calls a kernel of the user's again, which does its effects again: recorded, they would be done twice; not
 // recorded, what the program reads afterwards would not be known.
-void Tape::refuseEffects(const Call& call, std::optional<size_t> before) {
+void Tape::refuseEffects(const Call& call, const std::optional<Around>& before) {
   if (!around_ || !before || isOf(call, "aten::") || isOf(call, "saker::")) return;
-  if (around_(/*any=*/true).effects == *before) return;
+  if (around_(/*any=*/true).effects == before->effects) return;
   spoil("its kernel changes Python objects; let it change tensors only", call.op.schema().name());
 }
 

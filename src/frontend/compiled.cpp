@@ -13,6 +13,7 @@
 #include "frontend/dynamic.h"
 #include "frontend/execute.h"
 #include "frontend/float_inputs.h"
+#include "frontend/hook_handles.h"
 #include "frontend/locked.h"
 #include "frontend/log.h"
 #include "frontend/risk.h"
@@ -91,6 +92,10 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
       std::rotate(versions_.begin(), versions_.begin() + static_cast<std::ptrdiff_t>(i),
                   versions_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     std::shared_ptr<Version> version = versions_[0];  // other threads may record while it runs
+    struct LetGo {
+      Guards& guards;
+      ~LetGo() { guards.letGo(); }
+    } letGo{version->guards};
     if (!version->eager.empty()) return plain(args, nargsf, names);
     ++counts().replays;
     if (logs(Topic::Replays)) log(Topic::Replays, Operations::name(function_.get()));
@@ -186,6 +191,7 @@ PyObject* Compiled::replay(Version& version, const std::vector<PyObject*>& found
                            Locked* locked) {
   std::optional<Flags> flags;
   if (version.sets) flags.emplace();
+  HookHandles handles(version.handles);
   at::Tensor generator = version.generatorBefore();
   if (PyObject* result = version.run(found)) return result;
   if (flags) flags->restore();
@@ -194,6 +200,7 @@ PyObject* Compiled::replay(Version& version, const std::vector<PyObject*>& found
   if (!PyErr_ExceptionMatches(PyExc_Exception) || (version.foreign && !version.risky)) return nullptr;
   if (!version.takeBack(generator)) {
     version.doEffectsBefore(found);
+    version.drawOnlyBefore(found);
     return nullptr;
   }
   // An operator failed on what these tensors hold, or gave another size. The program may catch that, and has done other
@@ -252,7 +259,9 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   if (!floats_.empty()) floats.emplace(floats_);
   // With floats as inputs it may stop because of these alone: no error, but a call that is not recorded.
   Recorder recorder(tape, function_.get(), call, /*raising=*/options_.fullgraph && !floats, {}, scalarsAreData_);
-  tape.setAround([&](bool any) { return tracing::Tape::Around{noticesErrors(any), recorder.effects().size()}; });
+  tape.setAround([&](bool any) {
+    return tracing::Tape::Around{noticesErrors(any), recorder.effects().size(), recorder.draws().size()};
+  });
   CompilingQuestion question(tellsCompiling_);
   PyObject* result = nullptr;
   {
@@ -358,6 +367,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   version.result = *returned;
   if (!version.addEffects(recorder, book)) return book.refusal();
   version.draws = recorder.draws();
+  version.handles = recorder.handleCount();
   size_t operators = tape.operators();
   std::vector<at::Tensor> inputs;
   std::unique_ptr<runtime::Program> program = tape.finish(book.outputs);

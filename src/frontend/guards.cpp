@@ -11,6 +11,7 @@
 #include "frontend/ambient.h"
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
+#include "frontend/saved.h"
 #include "watch/once.h"
 
 namespace saker::frontend {
@@ -327,6 +328,9 @@ bool Guards::step(const Instruction& at, const CallArguments& call, std::vector<
       Py_XDECREF(value);
       return load(value);
     }
+    case Op::Saved:
+      unpacked_.push_back(savedTensor(object, static_cast<size_t>(at.number), at.object.get()));
+      return load(unpacked_.back().get());
     case Op::ContextValue: {
       PyObject* value = nullptr;
       if (PyContextVar_Get(object, nullptr, &value) < 0) PyErr_Clear();
@@ -384,6 +388,13 @@ bool Guards::step(const Instruction& at, const CallArguments& call, std::vector<
 }
 
 bool Guards::check(const CallArguments& call, std::vector<PyObject*>& found) {
+  letGo();
+  bool all = holds(call, found);
+  if (!all) letGo();
+  return all;
+}
+
+bool Guards::holds(const CallArguments& call, std::vector<PyObject*>& found) {
   failed_ = nullptr;
   failedType_.clear();
   size_t named = call.names ? static_cast<size_t>(PyTuple_GET_SIZE(call.names)) : 0;
@@ -481,6 +492,8 @@ std::string Guards::expression(uint32_t place) const {
         return expression(at.parent) + ".__dict__";
       case Op::Referent:
         return expression(at.parent) + "()";
+      case Op::Saved:
+        return expression(at.parent) + ".saved_tensors[" + std::to_string(at.number) + "]";
       case Op::Computed:
         return expression(at.parent) + "." + reinterpret_cast<PyGetSetDescrObject*>(at.object.get())->d_getset->name;
       default:

@@ -9,6 +9,7 @@
 #include "aten/trace_key.h"
 #include "capture/tape.h"
 #include "capture/trace.h"
+#include "frontend/hook_handles.h"
 #include "frontend/numpy.h"
 #include "frontend/recorder.h"
 
@@ -42,6 +43,8 @@ Ref made(const HostPart& part, const std::vector<at::Tensor>& tensors) {
       aten::RunForReal real;
       return numpy::fromTensor(part.dtype ? tensors[part.index].to(*part.dtype) : tensors[part.index], true);
     }
+    case Kind::Handle:
+      return Ref::borrow(HookHandles::at(part.index));
     case Kind::Slice: {
       Ref ends[3];
       for (size_t i = 0; i < 3; ++i) ends[i] = made(part.parts[i], tensors);
@@ -146,7 +149,8 @@ std::vector<at::Tensor> HostCall::run(const std::vector<at::Tensor>& tensors) {
   size_t named = names ? static_cast<size_t>(PyTuple_GET_SIZE(names.get())) : 0;
   Ref result = Ref::steal(PyObject_Vectorcall(callable.get(), values.data(), values.size() - named, names.get()));
   if (!result) raised();
-  if (sets) return {};
+  if (handle) HookHandles::set(*handle, result.get());
+  if (sets || handle) return {};
   std::vector<at::Tensor> out;
   bool known = eachLeaf(result.get(), [&](PyObject* leaf) {
     std::optional<at::Tensor> tensor = leafTensor(leaf);

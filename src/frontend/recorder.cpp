@@ -172,7 +172,7 @@ bool Recorder::stop(std::string why, bool quiet) {
 // Something on the tape may have made it useless: go on without watching.
 void Recorder::check() {
   if (std::exchange(hosted_, std::nullopt)) tape_.spoil("a call of numpy failed");
-  if (std::exchange(hooking_, std::nullopt)) tape_.spoil("setting hooks on the backward of a module failed");
+  if (std::exchange(hooking_, std::nullopt)) tape_.spoil("setting a hook on the backward of a module or tensor failed");
   if (std::exchange(caching_, std::nullopt)) tape_.spoil("a function under functools.lru_cache raised");
   if (std::exchange(drawing_, std::nullopt)) tape_.spoil("drawing a random number failed");
   if (std::exchange(expects_, false)) tape_.spoil("an operator on a number that is data failed");
@@ -442,10 +442,8 @@ bool Recorder::dropFailed() {
 std::string Recorder::seal() {
   if (!dropFailed()) return "a change of an outside object failed";
   if (hosted_) return "a call of numpy failed";
-  if (hooking_) return "setting hooks on the backward of a module failed";
-  for (const Ref& hook : lasting_) {
-    if (!lasts(hook.get())) return "it registers a hook that it makes of its own values";
-  }
+  if (hooking_) return "setting a hook on the backward of a module or tensor failed";
+  if (std::string why = guardHooks(); !why.empty()) return why;
   for (uint32_t place = 0; !identified_.empty() && place < objects_.size(); ++place) {
     if (identified_.contains(objects_[place])) checkIs(Op::Is, place, objects_[place]);
   }

@@ -30,7 +30,6 @@ std::string described(PyObject* owner, PyObject* name) {
 bool Recorder::readsAttribute(PyObject* owner, PyObject* name) {
   check();
   if (stopped_) return false;
-  if (isHandle(owner)) return stop("uses the handle of a hook that it has registered");
   if (std::optional<bool> known = arrayAttribute(owner, name)) return *known;
   if (std::optional<bool> known = wrappedAttribute(owner, name)) return *known;
   return attribute(owner, name);
@@ -42,11 +41,12 @@ void Recorder::readAttribute(PyObject* owner, PyObject* name, PyObject* value) {
   if (name == data && isTensor(owner) && isTensor(value) && !stopped_) {
     tape_.sharesData(THPVariable_Unpack(value), THPVariable_Unpack(owner));
   }
+  static PyObject* const saved = interned("saved_tensors");
+  if (name == saved && !stopped_) readSaved(owner, value);
   check();
 }
 
 bool Recorder::readsSpecial(PyObject* owner, PyObject* name) {
-  if (isHandle(owner)) return stop("uses the handle of a hook that it has registered");
   if (speculative_ && shows(doors::isSymbol(owner) ? owner : nullptr, "it is used in a with statement")) return false;
   PyObject* found = lookUp(Py_TYPE(owner), name);
   if (!found || PyFunction_Check(found)) return true;
@@ -139,6 +139,7 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
       if (dict) read(Op::DictOf, place, nullptr, 0, dict);
       return dict ? true : stop("reads " + described(owner, name));
     }
+    if (std::optional<bool> known = nodeAttribute(owner, name, descriptor, place)) return *known;
     Behaviour behaviour = operations_.ofDescriptor(descriptor);
     if (behaviour == Behaviour::Unknown) return stop("reads " + described(owner, name));
     if (behaviour == Behaviour::Tensor && name == grad && place != kInside && isTensor(owner) &&
@@ -176,6 +177,12 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
 bool Recorder::attribute(PyObject* owner, PyObject* name, bool plain) {
   static PyObject* const getAttribute = interned("__getattribute__");
   static PyObject* const getAttr = interned("__getattr__");
+  static PyObject* const remove = interned("remove");
+  static PyObject* const classOf = interned("__class__");
+  // Which hook it removes is another thing in each call.
+  if (handleOf(owner) && name != remove && name != classOf) {
+    return stop("reads " + described(owner, name) + ", the handle of a hook that it has registered");
+  }
   PyTypeObject* type = Py_TYPE(owner);
   if (speculative_ && shows(doors::isSymbol(owner) ? owner : nullptr, "an attribute of it is read")) return false;
   if (PyType_Check(owner)) {
@@ -327,6 +334,7 @@ bool Recorder::classWrite(PyObject* type, PyObject* name, PyObject* value) {
 }
 
 bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
+  if (handleOf(owner)) return stop("changes the handle of a hook that it has registered");
   static PyObject* const plainSet =
       PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__setattr__");
   static PyObject* const plainDelete =

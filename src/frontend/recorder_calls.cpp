@@ -1,4 +1,5 @@
 // Calls: Python functions are entered, C code does what the table says.
+#include <torch/csrc/autograd/python_function.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -265,7 +266,7 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
       return true;
     }
     return changesSeed(callable, arguments) || setsHooks(callable, arguments) || registersHook(callable, arguments) ||
-           !stopped_;
+           removesHook(callable, arguments) || !stopped_;
   }
   calling_ = callable;
   return callsKnown(callable, arguments);
@@ -431,7 +432,7 @@ bool Recorder::callsType(PyTypeObject* type, const Values& args, PyObject*) {
   bool initsInPython = init && PyFunction_Check(init);
   PyTypeObject* base = nativeBase(type);
   bool known = base == &PyBaseObject_Type || PyExceptionClass_Check(reinterpret_cast<PyObject*>(type)) ||
-               operations_.isValueType(base);
+               operations_.isValueType(base) || (base == &THPFunctionType && args.empty());
   if (!known && !makesInPython) return stop("makes a " + name + ", whose base in C is not known");
   bool initKnown = !init || initsInPython || operations_.ofCall(init) != Behaviour::Unknown;
   if (!initKnown) return stop("makes a " + name + ", which is initialised by C code that is not known");
@@ -558,6 +559,7 @@ bool Recorder::takesGradients(const Values& args, PyObject* names) {
   bool into = argumentOf(args, names, args.size(), "accumulate_grad") != Py_False;
   if (into || speculative_) return stop("computes gradients into .grad");
   tape_.allowGradients();
+  takesGradients_ = true;
   return true;
 }
 

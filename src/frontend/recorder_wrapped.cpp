@@ -3,6 +3,8 @@
 #include <torch/csrc/autograd/python_function.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
+
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
 #include "frontend/wrapped.h"
@@ -22,7 +24,11 @@ bool appliesFunction(PyObject* callable) {
 
 std::optional<bool> Recorder::wraps(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
   if (appliesFunction(callable)) {
-    if (!hosts(callable, args, names)) return false;
+    // Its code runs among the operators of a replay, and effects come after these.
+    if (std::any_of(effects_.begin(), effects_.end(), [](const Effect& each) { return !each.early && !each.hook; })) {
+      return stop("calls a torch.autograd.Function after it has changed or printed something; call it before");
+    }
+    if (!hosts(callable, args, names, /*asIs=*/true)) return false;
     hosted_->call->wraps = true;
     hosted_->call->repeatable = false;
     hiding_ = calling_;
