@@ -129,7 +129,8 @@ Tape::Tape(Host host)
       graph_(std::make_unique<ir::Graph>(context_)),
       inference_(host.hooks),
       wasInference_(c10::InferenceMode::is_enabled()),
-      hadGrad_(c10::GradMode::is_enabled()) {}
+      hadGrad_(c10::GradMode::is_enabled()),
+      node_(torch::autograd::get_current_node().get()) {}
 
 Tape::~Tape() = default;
 
@@ -311,7 +312,7 @@ static bool onlyWrites(const Call& call, const aten::Inference::Entry* entry) {
 bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
   constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
   noteHiddenWrites(call, entry);
-  if (!gradients_ && torch::autograd::get_current_node()) {
+  if (!gradients_ && torch::autograd::get_current_node().get() != node_) {
     spoil("gradients are computed inside of the function", nameOf(call.op));
   } else if (entry ? (entry->op->traits & never) != 0 && !setsMemory(call) : dependsOnData(call.op)) {
     spoil("its result or its size depends on data", nameOf(call.op));

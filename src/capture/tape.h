@@ -175,6 +175,7 @@ class Tape {
   Risk risk_;
   std::function<Around(bool any)> around_;
   bool gradients_ = false;
+  const void* node_;  // of autograd, that runs while the call is made: its backward is what is compiled
   bool userWrote_ = false;
   std::optional<std::string> spoiled_;
   const ir::Location* spoiledAt_ = nullptr;

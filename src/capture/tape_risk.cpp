@@ -12,6 +12,22 @@ bool isUsers(const Call& call, const aten::Inference::Entry* entry) {
   return !entry && !isOf(call, "aten::") && !isOf(call, "saker::");
 }
 
+// Indexing gives a size that depends on data where an index is a mask.
+bool hasMask(const Call& call) {
+  auto isMask = [](const c10::IValue& value) {
+    if (!value.isTensor() || !value.toTensor().defined()) return false;
+    at::ScalarType type = value.toTensor().scalar_type();
+    return type == at::kBool || type == at::kByte;
+  };
+  for (const c10::IValue& value : call.values) {
+    if (!value.isList()) continue;
+    for (const c10::IValue& each : value.toListRef()) {
+      if (isMask(each)) return true;
+    }
+  }
+  return false;
+}
+
 bool drawsFromDefault(const Call& call) {
   bool own = true;
   for (const c10::IValue& value : call.values) own &= !value.isGenerator() || !value.toGenerator().defined();
@@ -25,6 +41,8 @@ bool drawsFromDefault(const Call& call) {
 std::optional<Tape::Around> Tape::noteRisk(const Call& call, const aten::Inference::Entry* entry) {
   // Operators of the user's that give data-dependent sizes say so by a tag, and are not recorded.
   bool sizes = entry ? entry->op->has(ops::kDynamicShape) : isOf(call, "aten::");
+  if (sizes && isOf(call, "aten::index")) sizes = hasMask(call);
+  if (isOf(call, "saker::hook")) return std::nullopt;
   risk_.drew |= entry ? entry->op->isRandom() : !isOf(call, "saker::host") && !isOf(call, "saker::wrap");
   if (entry && !sizes && !entry->op->has(ops::kFailsOnData)) return std::nullopt;
   Around around = around_ ? around_(/*any=*/!entry) : Around{true, 0};

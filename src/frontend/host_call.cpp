@@ -168,25 +168,35 @@ TORCH_LIBRARY_FRAGMENT(saker, library) {
   library.class_<HostCall>("HostCall");
   library.def("host(__torch__.torch.classes.saker.HostCall call, Tensor[] tensors) -> Tensor[]");
   library.def("wrap(__torch__.torch.classes.saker.HostCall call, Tensor[] tensors) -> Tensor[]");
+  library.def("hook(__torch__.torch.classes.saker.HostCall call, Tensor[] tensors) -> Tensor[]");
 }
 
 TORCH_LIBRARY_IMPL(saker, CompositeExplicitAutograd, library) {
   library.impl("host", &runHost);
   library.impl("wrap", &runHost);
+  library.impl("hook", &runHost);
 }
 
 // Whatever it is given, a class that is to answer or a stand-in, it is the call that is made.
-TORCH_LIBRARY_IMPL(saker, Autograd, library) { library.impl("wrap", torch::CppFunction::makeFallthrough()); }
-TORCH_LIBRARY_IMPL(saker, Python, library) { library.impl("wrap", &runHost); }
+TORCH_LIBRARY_IMPL(saker, Autograd, library) {
+  library.impl("wrap", torch::CppFunction::makeFallthrough());
+  library.impl("hook", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(saker, Python, library) {
+  library.impl("wrap", &runHost);
+  library.impl("hook", &runHost);
+}
 SAKER_TRACE_KERNEL(saker, "wrap", runWrap)
+SAKER_TRACE_KERNEL(saker, "hook", runWrap)
 
 std::vector<at::Tensor> callHost(const c10::intrusive_ptr<HostCall>& call, const std::vector<at::Tensor>& tensors) {
   static const c10::OperatorHandle host = c10::Dispatcher::singleton().findSchemaOrThrow("saker::host", "");
   static const c10::OperatorHandle wrap = c10::Dispatcher::singleton().findSchemaOrThrow("saker::wrap", "");
+  static const c10::OperatorHandle hook = c10::Dispatcher::singleton().findSchemaOrThrow("saker::hook", "");
   torch::jit::Stack stack{c10::IValue(call), c10::IValue(tensors)};
   static const c10::DispatchKeySet modes({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});
   c10::impl::ExcludeDispatchKeyGuard unseen(call->wraps ? modes : c10::DispatchKeySet());
-  (call->wraps ? wrap : host).callBoxed(&stack);
+  (call->hooks ? hook : call->wraps ? wrap : host).callBoxed(&stack);
   return stack[0].toTensorVector();
 }
 

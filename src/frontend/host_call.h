@@ -44,6 +44,7 @@ class HostCall final : public torch::CustomClassHolder {
   bool repeatable = false;
   bool sets = false;                // changes what surrounds operators: never ahead of time
   bool wraps = false;               // makes a tensor of others, or takes one out: no data is looked at
+  bool hooks = false;               // sets or removes hooks on the backward, which no data makes fail
   std::optional<uint32_t> handle;   // it gives the handle of a hook, of this number, and no tensor
   std::vector<TensorShape> shapes;  // of what it gives
 

@@ -377,6 +377,7 @@ class Recorder final : public watch::Observer {
   void hosted(PyObject* result);
 
   // --- tensors made of others ---
+  bool doesEffectsFirst();
   std::optional<bool> wraps(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
   // An attribute of one that was made here.
   std::optional<bool> wrappedAttribute(PyObject* owner, PyObject* name);

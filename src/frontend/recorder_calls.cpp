@@ -25,6 +25,14 @@ bool inOperatorWrapper() {
   return file.ends_with("torch/_ops.py");
 }
 
+// A graph of PyTorch's compiled autograd calls what nodes do as functions of C++, which consist of operators.
+bool inBackwardNode() {
+  watch::Place place = watch::place();
+  if (!place.code || PyUnicode_CompareWithASCIIString(place.code->co_qualname, "Op.__call__") != 0) return false;
+  std::string_view file = PyUnicode_AsUTF8(place.code->co_filename);
+  return file.ends_with("torch/_dynamo/compiled_autograd.py");
+}
+
 // __hash__ by id(): as object's own, it tells objects apart.
 bool inHash() {
   watch::Place place = watch::place();
@@ -326,7 +334,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
   if (PyCFunction_Check(callable)) {
     // Sizes that are symbols compute with nodes of C++, which note what they are asked.
     if (!args.empty() && std::string_view(Py_TYPE(args[0])->tp_name).ends_with("_SymNode")) return true;
-    if (inOperatorWrapper()) return behaves(Behaviour::Tensor, callable, args, arguments.names);
+    if (inOperatorWrapper() || inBackwardNode()) return behaves(Behaviour::Tensor, callable, args, arguments.names);
     // What tensors call that do without __torch_function__: (function, types, args, kwargs).
     if (nameOf(callable) == "_disabled_torch_function_impl" && args.size() >= 3) {
       return callsSpread(args[0], args[2], args.size() > 3 && PyDict_Check(args[3]) ? args[3] : nullptr);

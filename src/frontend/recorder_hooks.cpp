@@ -57,7 +57,7 @@ bool Recorder::registersHook(PyObject* function, const watch::Arguments& argumen
   if (!constant) hooking.put = Ref::borrow(hook);
   hooking.tensors.push_back(THPVariable_Unpack(tensor));
   hooking.call->callable = Ref::steal(helper("register"));
-  hooking.call->wraps = true;
+  hooking.call->wraps = hooking.call->hooks = true;
   hooking.call->arguments.push_back({Kind::Tensor, {}, 0, {}});
   hooking.call->arguments.push_back({Kind::Constant, Ref::borrow(function), 0, {}});
   hooking.call->arguments.push_back({Kind::Constant, constant ? Ref::borrow(hook) : Ref::steal(helper("awaited")), 0, {}});
@@ -73,7 +73,7 @@ bool Recorder::removesHook(PyObject* function, const watch::Arguments& arguments
   if (!handle || !isPartOf(function, "remove", "torch/utils/hooks.py")) return false;
   Hooking hooking{{}, {}, c10::make_intrusive<HostCall>(), {}};
   hooking.call->callable = Ref::borrow(function);
-  hooking.call->wraps = true;
+  hooking.call->wraps = hooking.call->hooks = true;
   hooking.call->arguments.push_back({Kind::Handle, {}, *handle, {}});
   hooking_ = std::move(hooking);
   hiding_ = function;
@@ -141,7 +141,7 @@ bool Recorder::setsHooks(PyObject* function, const watch::Arguments& arguments) 
   Hooking hooking{Ref::borrow(hook), Ref::borrow(arguments.values[1]), c10::make_intrusive<HostCall>(), {}};
   HostCall& call = *hooking.call;
   call.callable = Ref::steal(helper(enters ? "enter" : "leave"));
-  call.wraps = true;
+  call.wraps = call.hooks = true;
   if (enters) {
     PyObject* dict = instanceDict(hook);
     for (const char* name : {"module", "user_hooks", "user_pre_hooks"}) {

@@ -22,11 +22,25 @@ bool appliesFunction(PyObject* callable) {
 
 }  // namespace
 
+// Code of the user's runs among the operators of a replay, and effects come after these, unless they need no result and
+// no operator before them may fail: then they come first.
+bool Recorder::doesEffectsFirst() {
+  auto comes = [&](const Ref& argument) {
+    PyObject* object = argument.get();
+    return isAtom(object) || isNamed(object) || placeOf(object) != kInside;
+  };
+  for (Effect& each : effects_) {
+    if (each.early || each.hook) continue;
+    if (tape_.risk().any || !std::all_of(each.arguments.begin(), each.arguments.end(), comes)) return false;
+  }
+  for (Effect& each : effects_) each.early |= !each.hook;
+  return true;
+}
+
 std::optional<bool> Recorder::wraps(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
   if (appliesFunction(callable)) {
-    // Its code runs among the operators of a replay, and effects come after these.
-    if (std::any_of(effects_.begin(), effects_.end(), [](const Effect& each) { return !each.early && !each.hook; })) {
-      return stop("calls a torch.autograd.Function after it has changed or printed something; call it before");
+    if (!doesEffectsFirst()) {
+      return stop("calls a torch.autograd.Function, whose code could see what it has changed or printed before");
     }
     if (!hosts(callable, args, names, /*asIs=*/true)) return false;
     hosted_->call->wraps = true;

@@ -34,6 +34,11 @@ def adds(gradient: Tensor, *, amount: Any = 0) -> Tensor:
     return gradient + amount
 
 
+def scales(gradient: Tensor, *, box: Box) -> Tensor:
+    note("scales", gradient)
+    return gradient * box.value
+
+
 class Box:
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -93,7 +98,7 @@ def of_a_partial(x: Tensor, w: Tensor, box: Box) -> Any:
 def of_an_argument(x: Tensor, w: Tensor, box: Box) -> Any:
     y = (x * w).sin()
     y.register_hook(lambda g: g * box.value)
-    y.register_hook(functools.partial(adds, amount=box.value))
+    y.register_hook(functools.partial(scales, box=box))
     return (y * 2).sum()
 
 
@@ -267,7 +272,10 @@ def test_a_hook_that_raises() -> None:
         assert seen[0] == seen[1]
 
 
-@pytest.mark.parametrize("read", [lambda h: h.id, lambda h: getattr(h, "id"), lambda h: vars(h)["id"], repr])
+NAME = "id"
+
+
+@pytest.mark.parametrize("read", [lambda h: h.id, lambda h: getattr(h, NAME), lambda h: vars(h)[NAME], repr])
 def test_what_tells_one_handle_from_another_is_not_recorded(read: Callable) -> None:
     def function(x: Tensor) -> Any:
         return x * 2, read(x.register_hook(doubles))
