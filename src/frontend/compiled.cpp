@@ -410,7 +410,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
     changed |= !recorder.guards().tensors[static_cast<size_t>(at.number)].fits(tensor);
   }
   // What runs the user's code whenever it is called is not to run ahead of time.
-  bool ahead = options_.ahead && !hosts.any && hosts.repeatable && version.draws.empty() &&
+  bool ahead = options_.ahead && !hosts.any && !hosts.sets && hosts.repeatable && version.draws.empty() &&
                tape.unseenWrites().empty() && version.program->inferenceModes.empty() && !version.inOrder;
   ExecutorOptions options{ahead, options_.backend, hosts.wraps, version.mustUndo};
   version.foreign = !options_.backend.is_none();

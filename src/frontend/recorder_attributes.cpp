@@ -9,6 +9,7 @@
 #include "frontend/numpy.h"
 #include "frontend/recorder.h"
 #include "frontend/symbol_doors.h"
+#include "frontend/wrapped.h"
 
 namespace saker::frontend {
 
@@ -314,6 +315,7 @@ bool Recorder::makesLeaf(PyObject* tensor, PyObject* flag) {
   if (leaves_.insert(tensor).second) kept_.push_back(Ref::borrow(tensor));
   if (!hosts(require, {tensor, flag}, nullptr)) return false;
   hosted_->call->sets = hosted_->call->repeatable = true;
+  hosted_->call->wraps = isWrapperClass(Py_TYPE(tensor));  // its class is not asked
   hosted(Py_None);
   return !stopped_;
 }

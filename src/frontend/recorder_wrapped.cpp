@@ -27,6 +27,7 @@ bool appliesFunction(PyObject* callable) {
 bool Recorder::doesEffectsFirst() {
   auto comes = [&](const Ref& argument) {
     PyObject* object = argument.get();
+    if (arrayOf(object)) return false;  // a number that is data
     return isAtom(object) || isNamed(object) || placeOf(object) != kInside;
   };
   for (Effect& each : effects_) {
