@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from saker import _C
-from saker._options import backend_of, check_mode, check_options, checked_limit, limit_of
+from saker._options import backend_of, check_flags, check_mode, check_options, checked_limit, limit_of
 from saker._stats import count
 from saker.errors import BackendError
 
@@ -165,6 +165,7 @@ def compile(
         )
     if not callable(model):
         raise TypeError(f"saker.compile takes a function or a module, not a {type(model).__name__}")
+    check_flags(dynamic, fullgraph=fullgraph, disable=disable)
     check_mode(mode, options)
     runs = backend_of(backend)
     check_options(options, runs)

@@ -104,6 +104,14 @@ def _assigned(statements: list[ast.stmt], prefix: str) -> Iterable[str]:
             yield from _assigned([*statement.body, *statement.orelse], prefix)
 
 
+def check_flags(dynamic: Any = None, **flags: Any) -> None:
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise OptionError(f"{name} must be True or False, not {value!r}")
+    if dynamic is not None and not isinstance(dynamic, bool):
+        raise OptionError(f"dynamic must be True, False or None, not {dynamic!r}")
+
+
 def check_mode(mode: Any, options: Any) -> None:
     if mode is not None and mode not in MODES:
         raise OptionError(f"unknown mode {mode!r}: one of {_listed(MODES)}")

@@ -404,9 +404,7 @@ class Call {
     // Views from before a write are made before the counters move.
     if (!plan_->early.empty()) plan_->early.run(tensors_, symbols_);
     for (const Write& write : joint_.writes) {
-      if (!write.visible || plan_->graphWrites) continue;
-      c10::AutoGradMode mode(true);
-      tensors_[write.caller].copy_(result(write.result));
+      if (write.visible && !plan_->graphWrites) writeVisibly(tensors_[write.caller], result(write.result));
     }
     moveVersions();
     for (const Joint::Resize& resize : joint_.resizes) resizeMemory(tensors_[resize.caller], resize.bytes);
@@ -418,6 +416,16 @@ class Call {
     for (size_t i = 0; i < joint_.historyOf.size(); ++i) {
       if (joint_.historyOf[i]) tensors_[i].grad_fn();
     }
+  }
+
+  // From now on its history is that of its new contents, as after an in-place operator. For a view, and for one that
+  // loses its history, autograd has to see the copy.
+  static void writeVisibly(const at::Tensor& tensor, const at::Tensor& now) {
+    bool moves = now.requires_grad() && !tensor.is_view() && tensor.scalar_type() == now.scalar_type() &&
+                 tensor.device() == now.device();
+    c10::AutoGradMode mode(!moves);
+    tensor.copy_(now);
+    if (moves) torch::autograd::impl::rebase_history(tensor, torch::autograd::impl::gradient_edge(now));
   }
 
   static void resizeMemory(const at::Tensor& tensor, int64_t bytes) {

@@ -6,6 +6,7 @@
 #include "aten/on_copies.h"
 #include "autograd/checkpoint.h"
 #include "ir/clone.h"
+#include "ops/functional_form.h"
 #include "ops/operator.h"
 #include "ops/view_inverse.h"
 #include "passes/pass.h"
@@ -117,7 +118,7 @@ class Functional {
     std::vector<bool> inForward(joint_.primals);
     for (const ir::Node* node = joint_.recording->graph->top()->first(); node; node = node->next()) {
       const ops::Operator* op = ops::of(node);
-      if (!op || !op->writes) continue;
+      if (!op || !op->writes || ops::writesNothing(*node)) continue;
       for (size_t i = 0; i < node->args().size(); ++i) {
         if (!(op->writes >> i & 1) || !node->arg(i).isValue()) continue;
         const ir::Value* written = parameterOf(node->arg(i).toValue());
@@ -178,7 +179,7 @@ class Functional {
     for (ir::Node *node = graph().top()->first(), *next; node != end(); node = next) {
       next = node->next();
       const ops::Operator* op = ops::of(node);
-      if (!op || !op->writes || op->cost == ops::Cost::View) continue;
+      if (!op || !op->writes || op->cost == ops::Cost::View || ops::writesNothing(*node)) continue;
       for (size_t i = 0; i < node->args().size(); ++i) {
         if (!(op->writes >> i & 1) || !node->arg(i).isValue()) continue;
         const ir::Value* written = parameterOf(node->arg(i).toValue());

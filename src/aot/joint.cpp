@@ -565,6 +565,11 @@ class JointCapture {
       if (!wanted.empty()) gradients_ = execute(roots, tangents, wanted);
       return wanted;
     }
+    // One stage that gives summands to the caller's tensors alone needs no links.
+    auto cuts = [](const BackwardStage& stage) {
+      return std::any_of(stage.gradients.begin(), stage.gradients.end(), [](const auto& each) { return each.isCut; });
+    };
+    bool linked = stages.size() > 1 || cuts(stages.front());
     std::vector<Edge> ends;
     std::vector<size_t> callers = std::move(joint_.gradientOf);
     joint_.gradientOf.clear();
@@ -588,7 +593,7 @@ class JointCapture {
       }
       gradients_.insert(gradients_.end(), found.begin(), found.end());
       ends.insert(ends.end(), to.begin(), to.end());
-      joint_.stages.push_back(std::move(noted));
+      if (linked) joint_.stages.push_back(std::move(noted));
     }
     return ends;
   }

@@ -3,6 +3,8 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 
 #include "aot/joint.h"
 
@@ -78,29 +80,22 @@ SharedArguments findShared(std::span<const at::Tensor> arguments) {
   SharedArguments found;
   found.memories.resize(arguments.size());
   found.baseOf.resize(arguments.size());
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    found.memories[i] = i;
-    if (!arguments[i].defined() || !arguments[i].has_storage()) continue;
-    for (size_t k = 0; k < i; ++k) {
-      if (!arguments[k].defined() || !arguments[k].has_storage() || arguments[k].is_same(arguments[i])) continue;
-      if (!shareMemory(arguments[i], arguments[k])) continue;
-      if (!sameStorage(arguments[i], arguments[k])) {
-        if (liesApart(arguments[i], arguments[k])) continue;
-        throw NotAheadOfTime("arguments share memory through several storages");
-      }
-      if (!overlap(arguments[i], arguments[k])) continue;
-      size_t mine = found.memories[i], other = found.memories[k];
-      for (size_t& memory : found.memories) {
-        if (memory == mine) memory = other;
-      }
+  std::iota(found.memories.begin(), found.memories.end(), size_t{0});
+  for (auto [k, i] : aten::sharingPairs(arguments)) {
+    if (arguments[k].is_same(arguments[i]) || !shareMemory(arguments[i], arguments[k])) continue;
+    if (!sameStorage(arguments[i], arguments[k])) {
+      if (liesApart(arguments[i], arguments[k])) continue;
+      throw NotAheadOfTime("arguments share memory through several storages");
     }
+    if (!overlap(arguments[i], arguments[k])) continue;
+    size_t one = std::min(found.memories[i], found.memories[k]), other = std::max(found.memories[i], found.memories[k]);
+    std::replace(found.memories.begin(), found.memories.end(), other, one);
   }
+  std::map<size_t, std::vector<size_t>> groups;  // by their first
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (found.memories[i] != i) continue;
-    std::vector<size_t> members;
-    for (size_t k = i; k < arguments.size(); ++k) {
-      if (found.memories[k] == i && arguments[k].defined()) members.push_back(k);
-    }
+    if (arguments[i].defined()) groups[found.memories[i]].push_back(i);
+  }
+  for (const auto& [i, members] : groups) {
     if (members.size() < 2) continue;
     at::Tensor base = autogradBase(arguments[i]);
     bool related = true, plain = isRowOfElements(base), grad = false;

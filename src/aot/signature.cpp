@@ -10,49 +10,10 @@
 #include <torch/csrc/autograd/forward_grad.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <algorithm>
-#include <array>
-
 #include "aot/sharing.h"
 #include "capture/trace.h"
 
 namespace saker::aot {
-
-namespace {
-
-// Pairs of different arguments that share memory.
-std::vector<std::pair<size_t, size_t>> sharing(std::span<const at::Tensor> arguments) {
-  std::vector<std::pair<size_t, size_t>> pairs;
-  constexpr size_t kFew = 8;
-  if (arguments.size() <= kFew) {
-    std::array<aten::Bytes, kFew> bytes;
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      if (!arguments[i].defined()) continue;
-      bytes[i] = aten::bytesOf(arguments[i]);
-      for (size_t k = 0; k < i; ++k) {
-        if (!arguments[k].defined()) continue;
-        bool overlap = bytes[k].begin < bytes[i].end && bytes[i].begin < bytes[k].end;
-        if (overlap || sameStorage(arguments[i], arguments[k])) pairs.emplace_back(k, i);
-      }
-    }
-    return pairs;
-  }
-  std::vector<uint32_t> first = aten::sharedMemory(arguments);
-  std::vector<std::pair<uint32_t, size_t>> order;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].defined()) order.emplace_back(first[i], i);
-  }
-  std::sort(order.begin(), order.end());
-  for (size_t i = 1; i < order.size(); ++i) {
-    for (size_t k = i; k-- > 0 && order[k].first == order[i].first;) {
-      pairs.emplace_back(order[k].second, order[i].second);
-    }
-  }
-  std::sort(pairs.begin(), pairs.end());
-  return pairs;
-}
-
-}  // namespace
 
 Signature signatureOf(std::span<const at::Tensor> arguments) {
   Signature out;
@@ -77,7 +38,7 @@ Signature signatureOf(std::span<const at::Tensor> arguments) {
     out.push_back(argument.unsafeGetTensorImpl()->key_set().raw_repr());
     out.push_back(static_cast<uint64_t>(grad) << 1 | static_cast<uint64_t>(grad && argument.is_leaf()));
   }
-  for (auto [first, second] : sharing(arguments)) {
+  for (auto [first, second] : aten::sharingPairs(arguments)) {
     const at::Tensor &a = arguments[first], &b = arguments[second];
     uint64_t how = a.is_same(b);
     how |= static_cast<uint64_t>(autogradBase(a).is_same(autogradBase(b))) << 1;

@@ -39,13 +39,15 @@ class StageFinder {
     bool linked = std::any_of(arrivals_.begin(), arrivals_.end(), [](const Arrival& arrival) { return arrival.isCut; });
     if (linked && !plain)
       throw NotAheadOfTime("results depend on each other, and are complex or depend on what is written in place");
-    if (!plain) return {};
-    order();
     std::stable_sort(arrivals_.begin(), arrivals_.end(),
                      [](const Arrival& a, const Arrival& b) { return a.from->sequence_nr() > b.from->sequence_nr(); });
+    if (!plain) joinAll();
+    order();
     if (!findSums()) {
-      if (!linked) return {};
-      throw NotAheadOfTime("a gradient is a sum that stages of the backward would add up in another order");
+      if (linked) throw NotAheadOfTime("a gradient is a sum that stages of the backward would add up in another order");
+      joinAll();
+      order();
+      findSums();
     }
     bool apart = std::find(apart_.begin(), apart_.end(), true) != apart_.end();
     return linked || apart ? stages() : std::vector<BackwardStage>();
@@ -96,9 +98,14 @@ class StageFinder {
     }
   }
 
+  void joinAll() {
+    for (size_t i = 1; i < roots_.size(); ++i) same_[find(i)] = find(0);
+  }
+
   // Each stage before those it leads to; of several that could come next, the one whose results were made last, as in
   // eager mode.
   void order() {
+    place_.clear();
     std::map<size_t, std::set<size_t>> leadsTo;
     std::map<size_t, size_t> waiting;
     std::map<size_t, uint64_t> made;

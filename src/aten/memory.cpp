@@ -3,6 +3,7 @@
 #include <c10/core/impl/COW.h>
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 
 namespace saker::aten {
@@ -55,6 +56,37 @@ std::vector<uint32_t> sharedMemory(std::span<const at::Tensor> tensors) {
     for (; i < last; ++i) first[places[i].tensor] = lowest;
   }
   return first;
+}
+
+std::vector<std::pair<size_t, size_t>> sharingPairs(std::span<const at::Tensor> tensors) {
+  std::vector<std::pair<size_t, size_t>> pairs;
+  constexpr size_t kFew = 8;
+  if (tensors.size() <= kFew) {
+    std::array<Bytes, kFew> bytes;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (!tensors[i].defined() || !tensors[i].has_storage()) continue;
+      bytes[i] = bytesOf(tensors[i]);
+      for (size_t k = 0; k < i; ++k) {
+        if (!tensors[k].defined() || !tensors[k].has_storage()) continue;
+        bool overlap = bytes[k].begin < bytes[i].end && bytes[i].begin < bytes[k].end;
+        if (overlap || sameStorage(tensors[i], tensors[k])) pairs.emplace_back(k, i);
+      }
+    }
+    return pairs;
+  }
+  std::vector<uint32_t> first = sharedMemory(tensors);
+  std::vector<std::pair<uint32_t, size_t>> order;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].defined() && tensors[i].has_storage()) order.emplace_back(first[i], i);
+  }
+  std::sort(order.begin(), order.end());
+  for (size_t i = 1; i < order.size(); ++i) {
+    for (size_t k = i; k-- > 0 && order[k].first == order[i].first;) {
+      pairs.emplace_back(order[k].second, order[i].second);
+    }
+  }
+  std::sort(pairs.begin(), pairs.end());
+  return pairs;
 }
 
 }  // namespace saker::aten

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace saker::aten {
@@ -24,5 +25,8 @@ bool shareMemory(const at::Tensor& a, const at::Tensor& b);
 
 // By tensor: the first one that it shares memory with, be it through others; itself where there is none.
 std::vector<uint32_t> sharedMemory(std::span<const at::Tensor> tensors);
+
+// Pairs of tensors that share memory, be it through others: the earlier one first, in order.
+std::vector<std::pair<size_t, size_t>> sharingPairs(std::span<const at::Tensor> tensors);
 
 }  // namespace saker::aten

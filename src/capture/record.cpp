@@ -14,6 +14,7 @@
 #include "aten/torch_version.h"
 #include "capture/call.h"
 #include "capture/casts.h"
+#include "capture/overlap.h"
 #include "capture/run_now.h"
 #include "capture/symbolic_number.h"
 #include "capture/tape.h"
@@ -89,6 +90,7 @@ class Recorder {
       runNow(trace_, call_, entry_);
       return true;
     }
+    if (entry_) checkOverlap(*entry_->op, call_);
     trace_.inference().observe(*trace_.context());
     trace_.scratch().reset({});
     ValueConverter converter(trace_, trace_.scratch());

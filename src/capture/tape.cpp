@@ -284,20 +284,6 @@ bool Tape::wroteOlder(size_t mark) const {
                      [&](const auto& each) { return each.second.born <= mark && each.second.written > mark; });
 }
 
-c10::SmallVector<Tape::Memory*, 2> Tape::memoriesWritten(const Call& call, const aten::Inference::Entry* entry) {
-  c10::SmallVector<Memory*, 2> written;
-  const std::vector<c10::Argument>& arguments = call.op.schema().arguments();
-  for (size_t i = 0; i < call.values.size(); ++i) {
-    const c10::AliasInfo* alias = i < arguments.size() ? arguments[i].alias_info() : nullptr;
-    if (!(entry && entry->op->writes >> i & 1) && !(alias && alias->isWrite())) continue;
-    eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& tensor) {
-      auto found = tensor.has_storage() ? storages_.find(tensor.storage().unsafeGetStorageImpl()) : storages_.end();
-      if (found != storages_.end()) written.push_back(&found->second);
-    });
-  }
-  return written;
-}
-
 // The state of PyTorch's generator: its operators give nothing, but others draw after them.
 static bool setsGenerator(const c10::OperatorHandle& op) {
   const std::string& name = op.operator_name().name;

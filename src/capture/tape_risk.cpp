@@ -35,6 +35,13 @@ bool drawsFromDefault(const Call& call) {
   return own;
 }
 
+// Batch normalization that only reads its running statistics.
+bool isEvaluation(const ops::Operator& op, const Call& call) {
+  if (op.variant != ops::Variant::Functional || op.cost != ops::Cost::Normalization) return false;
+  std::optional<size_t> training = op.parsed.indexOf("training");
+  return training && call.values[*training].isBool() && !call.values[*training].toBool();
+}
+
 }  // namespace
 
 // What the program has done before it, where it may end a replay.
@@ -62,6 +69,21 @@ void Tape::refuseEffects(const Call& call, const std::optional<Around>& before) 
   if (!around_ || !before || isOf(call, "aten::") || isOf(call, "saker::")) return;
   if (around_(/*any=*/true).effects == before->effects) return;
   spoil("its kernel changes Python objects; let it change tensors only", call.op.schema().name());
+}
+
+c10::SmallVector<Tape::Memory*, 2> Tape::memoriesWritten(const Call& call, const aten::Inference::Entry* entry) {
+  c10::SmallVector<Memory*, 2> written;
+  if (entry && isEvaluation(*entry->op, call)) return written;
+  const std::vector<c10::Argument>& arguments = call.op.schema().arguments();
+  for (size_t i = 0; i < call.values.size(); ++i) {
+    const c10::AliasInfo* alias = i < arguments.size() ? arguments[i].alias_info() : nullptr;
+    if (!(entry && entry->op->writes >> i & 1) && !(alias && alias->isWrite())) continue;
+    eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& tensor) {
+      auto found = tensor.has_storage() ? storages_.find(tensor.storage().unsafeGetStorageImpl()) : storages_.end();
+      if (found != storages_.end()) written.push_back(&found->second);
+    });
+  }
+  return written;
 }
 
 bool Tape::changesOutside(const Call& call, const aten::Inference::Entry* entry, std::span<Memory* const> written) {

@@ -2,10 +2,12 @@
 
 #include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 
 #include "aten/on_copies.h"
+#include "aten/torch_version.h"
 #include "capture/trace.h"
 #include "ops/shape.h"
 
@@ -16,6 +18,16 @@ namespace {
 [[noreturn]] void refuse(const char* why) { throw ops::RefusalException{{ops::Reason::Unsupported, why}}; }
 
 bool isKind(const c10::Argument& argument, c10::TypeKind kind) { return argument.type()->kind() == kind; }
+
+// Has a kernel above moved the version counters of what is written?
+bool isCounted(const Call& call) {
+  if (!call.op.hasKernelForDispatchKey(c10::DispatchKey::ADInplaceOrView)) return false;
+#if SAKER_TORCH_AT_LEAST(2, 13)
+  return !call.surroundings.excluded_.has(c10::DispatchKey::ADInplaceOrView);
+#else
+  return !c10::InferenceMode::is_enabled();  // it keeps itself from what it calls
+#endif
+}
 
 }  // namespace
 
@@ -41,9 +53,7 @@ UserWrite userWrite(const Call& call) {
     }
     if (result.alias_info() && (list || !aten::isWritten(result))) refuse("its results are views of its arguments");
   }
-  bool above = call.op.hasKernelForDispatchKey(c10::DispatchKey::ADInplaceOrView) &&
-               !call.surroundings.excluded_.has(c10::DispatchKey::ADInplaceOrView);
-  write.counted = above ? 1 : 0;
+  write.counted = isCounted(call) ? 1 : 0;
   return write;
 }
 

@@ -1,5 +1,6 @@
 #include "capture/whole.h"
 
+#include <ATen/ops/_unsafe_view.h>
 #include <c10/core/GradMode.h>
 #include <torch/library.h>
 
@@ -100,12 +101,14 @@ void pass(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::S
   op.redispatchBoxed(keys & aten::kBelowCall, stack);
 }
 
-// The same numbers by an operator that is none of these.
+// The same numbers by an operator that is none of these. It gives a view, and the operator called does not.
 void poolWithIndices(torch::jit::Stack* stack) {
   static const c10::OperatorHandle pool =
       c10::Dispatcher::singleton().findSchemaOrThrow("aten::max_pool1d_with_indices", "");
   pool.callBoxed(stack);
   stack->pop_back();
+  at::Tensor pooled = torch::jit::pop(*stack).toTensor();
+  stack->emplace_back(at::_unsafe_view_symint(pooled, pooled.sym_sizes()));
 }
 
 // What it reads is computed first; then it runs as without the trace.

@@ -124,6 +124,7 @@ std::optional<at::Tensor> leafTensor(PyObject* leaf) {
 
 at::Tensor numberTensor(double number) {
   aten::RunForReal real;
+  c10::impl::ExcludeDispatchKeyGuard unseenByModes(c10::DispatchKey::Python);
   at::Tensor tensor = at::scalar_tensor(number, at::kDouble);
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
   return tensor;

@@ -28,6 +28,13 @@ def test_unknown_modes(mode: Any) -> None:
         saker.compile(mode=mode)(double)
 
 
+@pytest.mark.parametrize("value", ["a", 3.0, [], 2])
+@pytest.mark.parametrize("name", ["dynamic", "fullgraph", "disable"])
+def test_flags_that_are_none(name: str, value: Any) -> None:
+    with pytest.raises(saker.OptionError, match=rf"{name} must be True.* not "):
+        saker.compile(double, **{name: value})
+
+
 @pytest.mark.parametrize("mode", [None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"])
 def test_known_modes(mode: str | None) -> None:
     compiled = saker.compile(double, mode=mode)

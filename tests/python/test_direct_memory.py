@@ -53,6 +53,21 @@ def test_max_pool1d(options: dict[str, Any], mode: Callable) -> None:
         check(lambda a: pool(a) + 1, (x,), (y,))
 
 
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("way", [saker.compile, saker.aot_function, lambda f: saker.capture(f, torch.ones(2, 3, 8))])
+def test_result_of_max_pool1d_is_a_view_where_that_of_eager_mode_is(way: Callable, grad: bool) -> None:
+    x = torch.randn(2, 3, 8, requires_grad=grad and way in (saker.compile, saker.aot_function))
+
+    def program(a: torch.Tensor) -> torch.Tensor:
+        return F.max_pool1d(a, 2)
+
+    compiled, expected = way(program), program(x)
+    for _ in range(3):
+        got = compiled(x)
+        assert torch.equal(got, expected)
+        assert (got._is_view(), got._version) == (expected._is_view(), expected._version)
+
+
 def test_max_pool1d_of_what_needs_no_gradient() -> None:
     weight = torch.randn(4, requires_grad=True)
 

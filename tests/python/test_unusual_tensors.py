@@ -14,8 +14,10 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
 import saker
+from test_aot_subclass import OLD
 
 COMPILERS = {"compile": saker.compile, "aot": saker.aot_function}
+OF_SUBCLASSES = ["compile", pytest.param("aot", marks=OLD)]
 
 
 def nested(layout: torch.layout) -> torch.Tensor:
@@ -89,7 +91,7 @@ def mesh() -> Iterator[Any]:
     dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", OF_SUBCLASSES)
 @pytest.mark.parametrize("placement", [Shard(0), Replicate()], ids=str)
 def test_distributed_tensors(mesh: Any, placement: Any, compiler: str) -> None:
     def fn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -109,18 +111,20 @@ def test_distributed_tensors(mesh: Any, placement: Any, compiler: str) -> None:
         assert torch.equal(other.to_local(), gradient.to_local())
 
 
-def test_distributed_tensors_of_other_placements_are_compiled_again(mesh: Any) -> None:
+@OLD
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_distributed_tensors_of_other_placements_are_compiled_again(mesh: Any, compiler: str) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return x * 2
 
-    for compiled in (saker.compile(fn), saker.aot_function(fn)):
-        before = saker.stats()["graphs"]
-        for placement in (Shard(0), Replicate(), Shard(1), Shard(0)):
-            x = distribute_tensor(torch.randn(4, 4), mesh, [placement])
-            got = compiled(x)
-            assert got.placements == (placement,)
-            assert torch.equal(got.to_local(), (x * 2).to_local())
-        assert saker.stats()["graphs"] >= before + 3
+    compiled = COMPILERS[compiler](fn)
+    before = saker.stats()["graphs"]
+    for placement in (Shard(0), Replicate(), Shard(1), Shard(0)):
+        x = distribute_tensor(torch.randn(4, 4), mesh, [placement])
+        got = compiled(x)
+        assert got.placements == (placement,)
+        assert torch.equal(got.to_local(), (x * 2).to_local())
+    assert saker.stats()["graphs"] >= before + 3
 
 
 # --- higher-order operators ---
