@@ -1,5 +1,5 @@
-// The handles of the hooks that a replay registers on tensors. The operator that registers a hook gives its handle here;
-// the operator that removes the hook, and what the call returns or stores, find it here by its number.
+// The handles of the hooks that a replay registers on tensors. The operator that registers a hook gives its handle
+// here; the operator that removes the hook, and what the call returns or stores, find it here by its number.
 #pragma once
 
 #include <Python.h>

@@ -448,8 +448,8 @@ class Recorder final : public watch::Observer {
   std::unordered_map<PyObject*, uint32_t> handles_;
   bool hooksOutside_ = false;    // a hook was registered on a tensor from outside
   bool takesGradients_ = false;  // the call takes gradients itself
-  Ref caller_;                // the frame that made the call
-  std::vector<Ref> modes_;    // of functions, around the call
+  Ref caller_;                   // the frame that made the call
+  std::vector<Ref> modes_;       // of functions, around the call
   std::vector<Asked> asked_;
   std::set<std::string> setFlags_;
   size_t flagSets_ = 0;

@@ -60,7 +60,8 @@ bool Recorder::registersHook(PyObject* function, const watch::Arguments& argumen
   hooking.call->wraps = hooking.call->hooks = true;
   hooking.call->arguments.push_back({Kind::Tensor, {}, 0, {}});
   hooking.call->arguments.push_back({Kind::Constant, Ref::borrow(function), 0, {}});
-  hooking.call->arguments.push_back({Kind::Constant, constant ? Ref::borrow(hook) : Ref::steal(helper("awaited")), 0, {}});
+  hooking.call->arguments.push_back(
+      {Kind::Constant, constant ? Ref::borrow(hook) : Ref::steal(helper("awaited")), 0, {}});
   hooking_ = std::move(hooking);
   hiding_ = function;
   return true;

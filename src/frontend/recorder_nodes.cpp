@@ -31,7 +31,9 @@ bool savesPlainly(PyObject* node) {
 Ref savedTensor(PyObject* node, size_t number, PyObject* count) {
   if (!savesPlainly(node)) return {};
   THPFunction* self = nodeOf(node);
-  if (PyLong_AsSize_t(PyList_GET_ITEM(count, 0)) != self->saved_variables.size() || number >= self->saved_variables.size()) return {};
+  if (PyLong_AsSize_t(PyList_GET_ITEM(count, 0)) != self->saved_variables.size() ||
+      number >= self->saved_variables.size())
+    return {};
   try {
     return Ref::steal(THPVariable_Wrap(self->saved_variables[number].unpack(self->cdata)));
   } catch (const std::exception&) {  // written to since, or freed: the program will be told

@@ -120,7 +120,8 @@ bool Version::needGraph(size_t count) const {
   std::vector<uint32_t> open;
   std::vector<bool> seen(recipes.size());
   for (size_t i = 0; i < std::min(count, effects.size()); ++i) {
-    if (!effects[i].early && !effects[i].inner) open.insert(open.end(), effects[i].arguments.begin(), effects[i].arguments.end());
+    if (!effects[i].early && !effects[i].inner)
+      open.insert(open.end(), effects[i].arguments.begin(), effects[i].arguments.end());
   }
   while (!open.empty()) {
     uint32_t number = open.back();
