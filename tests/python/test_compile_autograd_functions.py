@@ -185,6 +185,54 @@ def test_an_instance_of_a_function() -> None:
     assert saker.stats()["replays"] - before == 2
 
 
+# --- a Function that is given a tensor which is made of others ---
+
+
+class Wrapper(Tensor):
+    """Answers no operator at all."""
+
+    inner: Tensor
+
+    @staticmethod
+    def __new__(cls: type, inner: Tensor, requires_grad: bool) -> Wrapper:
+        made = Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, requires_grad=requires_grad)
+        made.inner = inner
+        return made
+
+    def __tensor_flatten__(self) -> Any:
+        return ["inner"], self.requires_grad
+
+    @staticmethod
+    def __tensor_unflatten__(inner: dict, requires_grad: bool, _size: Any, _stride: Any) -> Wrapper:
+        return Wrapper(inner["inner"], requires_grad)
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any, kwargs: Any = None) -> Any:
+        raise NotImplementedError
+
+
+class TakesOut(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Wrapper) -> Tensor:
+        return Wrapper(x.inner + 1, x.requires_grad).inner
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient
+
+
+@pytest.mark.parametrize("backend", ["native", "eager"])
+def test_a_leaf_that_answers_no_operator(backend: str) -> None:
+    def call(x: Tensor) -> Tensor:
+        return TakesOut.apply(Wrapper(x, x.requires_grad))
+
+    compiled = saker.compile(call, backend=backend)
+    for step in range(4):
+        x = torch.full((3,), float(step), requires_grad=True)
+        got, expected = compiled(x), call(x)
+        same((got.detach(), got.requires_grad), (expected.detach(), expected.requires_grad))
+
+
 # --- a backward that is compiled by itself ---
 
 
