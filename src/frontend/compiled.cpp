@@ -8,6 +8,7 @@
 
 #include "capture/tape.h"
 #include "capture/trace.h"
+#include "frontend/aside.h"
 #include "frontend/changed_numbers.h"
 #include "frontend/compiling_question.h"
 #include "frontend/dynamic.h"
@@ -263,6 +264,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     return tracing::Tape::Around{noticesErrors(any), recorder.effects().size(), recorder.draws().size()};
   });
   CompilingQuestion question(tellsCompiling_);
+  Aside aside;
   PyObject* result = nullptr;
   {
     tracing::TapeScope scope(&tape);
@@ -367,6 +369,9 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   version.result = *returned;
   if (!version.addEffects(recorder, book)) return book.refusal();
   version.draws = recorder.draws();
+  if (!version.draws.empty() && Aside::current() && Aside::current()->drew()) {
+    return "it draws random numbers, and so does a torch.autograd.Function that it calls";
+  }
   version.handles = recorder.handleCount();
   size_t operators = tape.operators();
   std::vector<at::Tensor> inputs;

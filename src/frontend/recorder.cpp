@@ -8,6 +8,7 @@
 #include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "frontend/aside.h"
 #include "frontend/compiling_question.h"
 #include "frontend/float_inputs.h"
 #include "frontend/kept_error.h"
@@ -219,7 +220,16 @@ uint32_t Recorder::load(Op op, uint32_t parent, PyObject* key, int64_t number, P
   return place;
 }
 
+// Guards are checked before a replay, and find things as they were before that code ran.
+static bool changedAside(PyObject* object) {
+  Aside* aside = Aside::current();
+  return aside && aside->changed(object);
+}
+
+static const char* const kChangedAside = "it reads what the forward of a torch.autograd.Function has changed before";
+
 void Recorder::checkIs(Op op, uint32_t place, PyObject* object, int64_t number) {
+  if (changedAside(objects_[place])) tape_.spoil(kChangedAside);
   guards_.instructions.push_back({op, place, kInside, number, Ref::borrow(object)});
 }
 
@@ -256,6 +266,7 @@ void Recorder::describe(uint32_t place, PyObject* object) {
 }
 
 uint32_t Recorder::read(Op op, uint32_t parent, PyObject* key, int64_t number, PyObject* object) {
+  if (parent < objects_.size() && changedAside(objects_[parent])) tape_.spoil(kChangedAside);
   uint64_t hash =
       mix(mix(mix(parent, static_cast<uint64_t>(op)), reinterpret_cast<uint64_t>(key)), static_cast<uint64_t>(number));
   auto [found, isNew] = reads_.try_emplace(hash, 0);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "frontend/around.h"
+#include "frontend/aside.h"
 #include "frontend/compiled.h"
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
@@ -111,9 +112,14 @@ void Recorder::calledSpread(PyObject* callable, PyObject* args, PyObject*, PyObj
 
 // What fills a cache is done once, not again: eager mode does not either.
 void Recorder::hides(bool on) {
+  // A torch.autograd.Function: its code is the user's.
+  bool isUsers = hosted_ && hosted_->call->wraps && !hosted_->call->repeatable;
+  Aside* aside = Aside::current();
   if (on) {
     untaped_.emplace(nullptr);
+    if (aside && isUsers) aside->begin();
   } else {
+    if (aside) aside->end();
     untaped_.reset();
   }
 }

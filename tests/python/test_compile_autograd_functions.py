@@ -4,6 +4,7 @@ backward that is compiled by itself, which reads what its node has saved."""
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -136,28 +137,102 @@ def test_a_function_sees_what_the_call_changed(call: Callable, capsys: pytest.Ca
         assert saker.stats()["replays"] > before
 
 
-class Counts(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        WORLD["count"] = WORLD.get("count", 0) + 1
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        return gradient
+# --- and the call sees what a Function has changed ---
 
 
-@pytest.mark.xfail(strict=True, reason="what the forward of a Function changes is not watched")
-def test_the_call_sees_what_a_function_changed() -> None:
+class Holder:
+    made = 0
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.items: list[int] = []
+        self.table: dict[str, int] = {}
+        self.steps = iter(range(100))
+
+
+HOLDER = Holder()
+TOTAL = 0
+
+
+def changing(change: Callable[[], Any]) -> type[torch.autograd.Function]:
+    class Changes(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            own = [x]
+            own.append(x)  # no business of the call's
+            ctx.count = len(own)
+            change()
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> Tensor:
+            return gradient * ctx.count
+
+    return Changes
+
+
+def add_to_global() -> None:
+    global TOTAL
+    TOTAL += 1
+
+
+def add_to_attribute() -> None:
+    HOLDER.count += 1
+
+
+def add_to_class() -> None:
+    Holder.made += 1
+
+
+def update_in_place() -> None:
+    HOLDER.items += [1]
+
+
+CHANGES: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "global": (add_to_global, lambda: TOTAL),
+    "attribute": (add_to_attribute, lambda: HOLDER.count),
+    "attribute, by name": (lambda: setattr(HOLDER, "count", HOLDER.count + 1), lambda: HOLDER.count),
+    "class": (add_to_class, lambda: Holder.made),
+    "list": (lambda: HOLDER.items.append(1), lambda: len(HOLDER.items)),
+    "list, in place": (update_in_place, lambda: len(HOLDER.items)),
+    "list, all of it": (lambda: HOLDER.items.insert(0, len(HOLDER.items)), lambda: sum(HOLDER.items)),
+    "dict": (lambda: HOLDER.table.update(n=HOLDER.table.get("n", 0) + 1), lambda: HOLDER.table["n"]),
+    "random": (random.random, random.random),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_the_call_sees_what_a_function_changed(name: str) -> None:
+    global TOTAL
+    change, read = CHANGES[name]
+    function = changing(change)
+
     def call(x: Tensor) -> Tensor:
-        return Counts.apply(x) * WORLD["count"]
+        return function.apply(x) * read()
 
     compiled = saker.compile(call)
     seen: list[Any] = [[], []]
     for results, each in zip(seen, (call, compiled), strict=True):
-        WORLD["count"] = 0
+        HOLDER.__init__()
+        TOTAL, Holder.made = 0, 0
+        random.seed(0)
         results.extend(trained(each) for _ in range(4))
     same(seen[1], seen[0])
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_a_function_changes_is_no_reason_to_stop(name: str) -> None:
+    """The call does not look at it."""
+    function = changing(CHANGES[name][0])
+
+    def call(x: Tensor) -> Tensor:
+        return function.apply(x.sin()) * 2
+
+    compiled = saker.compile(call, fullgraph=True)
+    before = saker.stats()["replays"]
+    for _ in range(3):
+        same(trained(compiled), trained(call))
+    assert saker.stats()["replays"] - before == 2
 
 
 # --- an instance of a Function ---
