@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "aot/autocast.h"
 #include "aot/twice.h"
 #include "aten/enums.h"
 #include "aten/trace_key.h"
@@ -57,7 +58,8 @@ variable_list Backward::apply(variable_list&& tangents) {
   // A partitioner of the user's makes one backward, for all tangents: zeros in the place of missing ones would meet
   // infinities that eager mode never sees.
   bool lacks = plan_->cutByUser && std::find(given.begin(), given.end(), false) != given.end();
-  if (c10::GradMode::is_enabled() || strange || lacks) return followed(tangents, given, wanted);
+  bool casts = plan_->autocastMatters && autocastIsOn();
+  if (c10::GradMode::is_enabled() || strange || lacks || casts) return followed(tangents, given, wanted);
   return compiled(std::move(tangents), given, wanted);
 }
 

@@ -621,6 +621,8 @@ class JointCapture {
   torch::autograd::variable_list execute(const std::vector<Edge>& roots, const torch::autograd::variable_list& tangents,
                                          const std::vector<Edge>& wanted) {
     torch::autograd::variable_list found;
+    // A backward is asked for outside of autocast, or does without this graph (Backward::apply).
+    c10::impl::ExcludeDispatchKeyGuard withoutAutocast(c10::autocast_dispatch_keyset);
     auto execute = [&] {
       found = torch::autograd::Engine::get_default_engine().execute(roots, tangents, /*keep_graph=*/true,
                                                                     /*create_graph=*/false,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "aot/autocast.h"
 #include "aot/version_checks.h"
 #include "aot/zero_tangents.h"
 #include "autograd/imitated.h"
@@ -78,6 +79,7 @@ Plan::Plan(Joint given, const autograd::PartitionOptions& options)
       if (number) savedNumbers.push_back(number->expression);
     }
     savedTensors = cut.saved.size() - savedNumbers.size();
+    autocastMatters = aot::autocastMatters(*cut.backward);
     checkKnown(whole, joint.primals, savedNumbers);
   }
   for (const ir::Value* parameter : whole.top()->parameters()) {

@@ -46,6 +46,7 @@ class Plan {
   std::vector<Replay> lateOf;
   std::vector<std::vector<size_t>> savedOf;    // by stage: the saved tensors it reads
   std::vector<std::vector<size_t>> buffersOf;  // by stage, among the buffers of the joint graph
+  bool autocastMatters = false;                // to the backward
   bool deterministic = false;                  // did the function ask for deterministic algorithms?
   bool foreign = false;                        // does a back end run it that is not ours?
   bool cutByUser = false;    // a partitioner of the user's has made the halves, which are run as they are

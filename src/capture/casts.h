@@ -15,8 +15,8 @@ namespace saker::tracing {
 inline constexpr const char* kCastsInside = "its kernel computes with operators that autocast changes";
 
 inline bool castsInside(const Call& call) {
-  static constexpr std::array<std::string_view, 3> kKernels{"aten::_trilinear", "aten::linalg_pinv",
-                                                            "aten::affine_grid_generator"};
+  static constexpr std::array<std::string_view, 4> kKernels{"aten::_foreach_mm", "aten::_trilinear",
+                                                            "aten::affine_grid_generator", "aten::linalg_pinv"};
   if (std::find(kKernels.begin(), kKernels.end(), call.op.operator_name().name) == kKernels.end()) return false;
   bool casts = false;
   eachTensor(call.values, [&](const at::Tensor& tensor) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "capture/constants.h"
+#include "capture/plain.h"
 #include "capture/record.h"
 #include "ops/operator.h"
 
@@ -14,18 +15,6 @@ namespace saker::tracing {
 namespace {
 
 using Entry = aten::Inference::Entry;
-
-// A strided tensor of a device, with nothing in its key set that gives operators another meaning.
-bool isPlain(const at::Tensor& tensor) {
-  static const c10::DispatchKeySet known =
-      c10::DispatchKeySet({c10::DispatchKey::Dense, c10::DispatchKey::ADInplaceOrView,
-                           c10::DispatchKey::AutogradFunctionality, c10::DispatchKey::Conjugate,
-                           c10::DispatchKey::Negative, kTraceKey}) |
-      c10::autocast_dispatch_keyset;
-  c10::DispatchKeySet keys = tensor.unsafeGetTensorImpl()->key_set() - known;
-  return tensor.layout() == c10::kStrided && keys.highestFunctionalityKey() == c10::DispatchKey::Undefined &&
-         tensor.has_storage();
-}
 
 // An operator of the profiler, which has nothing to do with tensors.
 bool isMarker(const Call& call) { return call.op.operator_name().name.starts_with("profiler::"); }
@@ -102,7 +91,7 @@ bool anyExposed(const Trace& trace, const Call& call) {
 
 bool allPlain(const Call& call) {
   bool plain = true;
-  eachTensor(call.values, [&](const at::Tensor& tensor) { plain &= isPlain(tensor); });
+  eachTensor(call.values, [&](const at::Tensor& tensor) { plain &= isPlain(tensor, kTraceKey); });
   return plain;
 }
 

@@ -13,6 +13,7 @@
 #include "aten/enums.h"
 #include "aten/trace_key.h"
 #include "capture/casts.h"
+#include "capture/plain.h"
 #include "capture/user_write.h"
 #include "ops/operator.h"
 #include "runtime/shown.h"
@@ -24,17 +25,9 @@ namespace {
 
 thread_local Tape* tapeOfThread = nullptr;
 
-// A strided tensor of a device, with nothing in its key set that gives operators another meaning.
-bool isPlain(const at::Tensor& tensor) {
-  static const c10::DispatchKeySet known =
-      c10::DispatchKeySet({c10::DispatchKey::Dense, c10::DispatchKey::ADInplaceOrView,
-                           c10::DispatchKey::AutogradFunctionality, c10::DispatchKey::Conjugate,
-                           c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor}) |
-      c10::autocast_dispatch_keyset;
-  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  c10::DispatchKeySet others = impl.key_set() - known;
-  return tensor.layout() == c10::kStrided && impl.has_storage() && !impl.has_symbolic_sizes_strides() &&
-         others.highestFunctionalityKey() == c10::DispatchKey::Undefined && !tensor.is_meta();
+bool isPlainStrided(const at::Tensor& tensor) {
+  return isPlain(tensor, c10::DispatchKey::ZeroTensor) && !tensor.is_meta() &&
+         !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
 }
 
 bool returnsTensors(const c10::FunctionSchema& schema) {
@@ -207,7 +200,7 @@ bool Tape::took() {
 
 void Tape::sharesData(const at::Tensor& alias, const at::Tensor& tensor) {
   if (spoiled_ || made(alias)) return;
-  if (!isPlain(tensor)) return spoil("the data of a tensor that is no plain dense one is taken");
+  if (!isPlainStrided(tensor)) return spoil("the data of a tensor that is no plain dense one is taken");
   const ir::TensorType* type = typeOf(alias);
   const ir::Arg args[] = {ir::Arg::value(valueOf(tensor))};
   const ir::Type* results[] = {type};
@@ -295,11 +288,19 @@ static bool onlyWrites(const Call& call, const aten::Inference::Entry* entry) {
   return !entry && call.op.schema().returns().empty() && isUserWrite(call);
 }
 
+// Gives nothing, and raises because of data.
+static bool onlyChecks(const Call& call, const aten::Inference::Entry* entry) {
+  constexpr uint32_t checks = ops::kEffect | ops::kFailsOnData;
+  return entry && entry->op->traits == checks && call.op.schema().returns().empty();
+}
+
 bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
   constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
   noteHiddenWrites(call, entry);
   if (!gradients_ && torch::autograd::get_current_node().get() != node_) {
     spoil("gradients are computed inside of the function", nameOf(call.op));
+  } else if (onlyChecks(call, entry)) {
+    return true;
   } else if (entry ? (entry->op->traits & never) != 0 && !setsMemory(call) : dependsOnData(call.op)) {
     spoil("its result or its size depends on data", nameOf(call.op));
   } else if (!returnsTensors(call.op.schema()) && !setsGenerator(call.op) && !onlyWrites(call, entry)) {
@@ -308,7 +309,7 @@ bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
     spoil(kCastsInside, nameOf(call.op));
   } else {
     bool plain = true;
-    eachTensor(call.values, [&](const at::Tensor& tensor) { plain &= isPlain(tensor) || isWrapper(tensor); });
+    eachTensor(call.values, [&](const at::Tensor& tensor) { plain &= isPlainStrided(tensor) || isWrapper(tensor); });
     if (plain) return true;
     spoil("a tensor is no plain dense one", nameOf(call.op));
   }
@@ -448,7 +449,7 @@ void Tape::note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call&
   auto add = [&](const at::Tensor& tensor) {
     meta |= tensor.defined() && tensor.is_meta();
     if (meta) return;
-    if (tensor.defined() && !isPlain(tensor) && !isWrapper(tensor))
+    if (tensor.defined() && !isPlainStrided(tensor) && !isWrapper(tensor))
       return spoil("a result is no plain dense tensor", nameOf(call.op));
     tensors.push_back(tensor);
     types.push_back(tensor.defined() ? static_cast<const ir::Type*>(typeOf(tensor))
