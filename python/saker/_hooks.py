@@ -1,4 +1,4 @@
-"""Hooks on the backward of modules in recorded programs: the steps of a module's call that set them, made again."""
+"""Hooks on the backward of modules and tensors in recorded programs: the steps that set them, made again."""
 
 from __future__ import annotations
 
@@ -28,6 +28,17 @@ def leave(token: torch.Tensor, result: Any) -> list[torch.Tensor]:
     return _fresh(result, token.hook.setup_output_hook(result))
 
 
-def register(tensor: torch.Tensor, method: Callable, hook: Callable) -> None:
-    """Registers ``hook`` by one of the methods of tensors."""
-    method(tensor, hook)
+def awaited(_gradient: torch.Tensor) -> None:
+    """Stands for a hook until the call is over that makes it."""
+
+
+def register(tensor: torch.Tensor, method: Callable, hook: Callable) -> Any:
+    """Registers ``hook`` by one of the methods of tensors; gives the handle that removes it."""
+    return method(tensor, hook)
+
+
+def put(handle: Any, hook: Callable) -> None:
+    """Puts ``hook`` where ``awaited`` has been, if it has not been removed."""
+    hooks = handle.hooks_dict_ref()
+    if hooks is not None and handle.id in hooks:
+        hooks[handle.id] = hook

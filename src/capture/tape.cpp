@@ -122,7 +122,8 @@ Tape::Tape(Host host)
       graph_(std::make_unique<ir::Graph>(context_)),
       inference_(host.hooks),
       wasInference_(c10::InferenceMode::is_enabled()),
-      hadGrad_(c10::GradMode::is_enabled()) {}
+      hadGrad_(c10::GradMode::is_enabled()),
+      node_(torch::autograd::get_current_node().get()) {}
 
 Tape::~Tape() = default;
 
@@ -296,7 +297,7 @@ static bool onlyChecks(const Call& call, const aten::Inference::Entry* entry) {
 bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
   constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
   noteHiddenWrites(call, entry);
-  if (!gradients_ && torch::autograd::get_current_node()) {
+  if (!gradients_ && torch::autograd::get_current_node().get() != node_) {
     spoil("gradients are computed inside of the function", nameOf(call.op));
   } else if (onlyChecks(call, entry)) {
     return true;
@@ -403,19 +404,20 @@ void Tape::perform(const Call& call, const aten::Inference::Entry* entry, void (
     spoil(refused.refusal.message, nameOf(call.op));
   }
   noteFilled(call, entry);
-  std::optional<size_t> effects = noteRisk(call, entry);
+  std::optional<Around> around = noteRisk(call, entry);
   c10::SmallVector<Memory*, 2> written = memoriesWritten(call, entry);  // the run takes the arguments off the stack
   bool outside = changesOutside(call, entry, written);
   userWrote_ |= !entry && isUserWrite(call);
   run(*this, call);
-  if (!entry) refuseEffects(call, effects);
+  if (!entry) refuseEffects(call, around);
   if (!spoiled_) note(def, args, call, location, gradMode);
   for (Memory* memory : written) memory->written = recorded_;
   if (spoiled_ || !graph_->top()->last()) return;
   uint32_t node = graph_->top()->last()->id();
-  if (effects) {
-    risk_.beforeAnywhere.emplace_back(node, *effects);
-    if (risk_.firstDone || outside) risk_.before.emplace_back(node, *effects);
+  if (around) {
+    Risk::Before before{node, around->effects, around->draws};
+    risk_.beforeAnywhere.push_back(before);
+    if (risk_.firstDone || outside) risk_.before.push_back(before);
   }
   if (outside && !risk_.firstDone) risk_.firstDone = node;
 }

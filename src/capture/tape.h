@@ -66,16 +66,21 @@ class Tape {
     // Is there one behind it after which the program goes on, because it catches the error or sizes may be others?
     bool goesOn = false, sizesGoOn = false;
     bool goesOnAnywhere = false;
-    // By node, how many effects the program has had before it.
-    std::vector<std::pair<uint32_t, size_t>> before, beforeAnywhere;
+    // By node, how many effects the program has had before it, and how many numbers of Python's it has drawn.
+    struct Before {
+      uint32_t node;
+      size_t effects, draws;
+    };
+    std::vector<Before> before, beforeAnywhere;
     std::string op;  // the last one
   };
   const Risk& risk() const { return risk_; }
-  // Of the program, where an operator is called: would it notice an error (`any`: of any class), and how many effects
-  // has it had?
+  // Of the program, where an operator is called: would it notice an error (`any`: of any class), how many effects has
+  // it had, and how many numbers of Python's has it drawn?
   struct Around {
     bool handled;
     size_t effects;
+    size_t draws = 0;
   };
   void setAround(std::function<Around(bool any)> ask) { around_ = std::move(ask); }
 
@@ -135,8 +140,8 @@ class Tape {
   bool readsLiteral(const Call& call) const;
   bool isLiteral(const at::Tensor& tensor) const;
   void noteFilled(const Call& call, const aten::Inference::Entry* entry);
-  std::optional<size_t> noteRisk(const Call& call, const aten::Inference::Entry* entry);
-  void refuseEffects(const Call& call, std::optional<size_t> before);
+  std::optional<Around> noteRisk(const Call& call, const aten::Inference::Entry* entry);
+  void refuseEffects(const Call& call, const std::optional<Around>& before);
   bool changesOutside(const Call& call, const aten::Inference::Entry* entry, std::span<Memory* const> written);
   bool followsFromLiterals(const ir::Value* value, std::unordered_set<const ir::Value*>& cone) const;
   bool isWritten(const std::unordered_set<const ir::Value*>& values) const;
@@ -172,6 +177,7 @@ class Tape {
   Risk risk_;
   std::function<Around(bool any)> around_;
   bool gradients_ = false;
+  const void* node_;  // of autograd, that runs while the call is made: its backward is what is compiled
   bool userWrote_ = false;
   std::optional<std::string> spoiled_;
   const ir::Location* spoiledAt_ = nullptr;

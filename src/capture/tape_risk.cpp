@@ -12,6 +12,22 @@ bool isUsers(const Call& call, const aten::Inference::Entry* entry) {
   return !entry && !isOf(call, "aten::") && !isOf(call, "saker::");
 }
 
+// Indexing gives a size that depends on data where an index is a mask.
+bool hasMask(const Call& call) {
+  auto isMask = [](const c10::IValue& value) {
+    if (!value.isTensor() || !value.toTensor().defined()) return false;
+    at::ScalarType type = value.toTensor().scalar_type();
+    return type == at::kBool || type == at::kByte;
+  };
+  for (const c10::IValue& value : call.values) {
+    if (!value.isList()) continue;
+    for (const c10::IValue& each : value.toListRef()) {
+      if (isMask(each)) return true;
+    }
+  }
+  return false;
+}
+
 bool drawsFromDefault(const Call& call) {
   bool own = true;
   for (const c10::IValue& value : call.values) own &= !value.isGenerator() || !value.toGenerator().defined();
@@ -28,10 +44,12 @@ bool isEvaluation(const ops::Operator& op, const Call& call) {
 
 }  // namespace
 
-// The number of effects before it, where it may end a replay.
-std::optional<size_t> Tape::noteRisk(const Call& call, const aten::Inference::Entry* entry) {
+// What the program has done before it, where it may end a replay.
+std::optional<Tape::Around> Tape::noteRisk(const Call& call, const aten::Inference::Entry* entry) {
   // Operators of the user's that give data-dependent sizes say so by a tag, and are not recorded.
   bool sizes = entry ? entry->op->has(ops::kDynamicShape) : isOf(call, "aten::");
+  if (sizes && isOf(call, "aten::index")) sizes = hasMask(call);
+  if (isOf(call, "saker::hook")) return std::nullopt;
   risk_.drew |= entry ? entry->op->isRandom() : !isOf(call, "saker::host") && !isOf(call, "saker::wrap");
   if (entry && !sizes && !entry->op->has(ops::kFailsOnData)) return std::nullopt;
   Around around = around_ ? around_(/*any=*/!entry) : Around{true, 0};
@@ -44,14 +62,14 @@ std::optional<size_t> Tape::noteRisk(const Call& call, const aten::Inference::En
   risk_.expects |= expects;
   risk_.sizesGoOn |= (sizes || expects) && risk_.firstDone;
   risk_.op = expects ? "a check of data" : toString(call.op.operator_name());
-  return around.effects;
+  return around;
 }
 
 // A replay calls a kernel of the user's again, which does its effects again: recorded, they would be done twice; not
 // recorded, what the program reads afterwards would not be known.
-void Tape::refuseEffects(const Call& call, std::optional<size_t> before) {
+void Tape::refuseEffects(const Call& call, const std::optional<Around>& before) {
   if (!around_ || !before || isOf(call, "aten::") || isOf(call, "saker::")) return;
-  if (around_(/*any=*/true).effects == *before) return;
+  if (around_(/*any=*/true).effects == before->effects) return;
   spoil("its kernel changes Python objects; let it change tensors only", call.op.schema().name());
 }
 

@@ -8,11 +8,13 @@
 
 #include "capture/tape.h"
 #include "capture/trace.h"
+#include "frontend/aside.h"
 #include "frontend/changed_numbers.h"
 #include "frontend/compiling_question.h"
 #include "frontend/dynamic.h"
 #include "frontend/execute.h"
 #include "frontend/float_inputs.h"
+#include "frontend/hook_handles.h"
 #include "frontend/locked.h"
 #include "frontend/log.h"
 #include "frontend/risk.h"
@@ -92,6 +94,10 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
       std::rotate(versions_.begin(), versions_.begin() + static_cast<std::ptrdiff_t>(i),
                   versions_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     std::shared_ptr<Version> version = versions_[0];  // other threads may record while it runs
+    struct LetGo {
+      Guards& guards;
+      ~LetGo() { guards.letGo(); }
+    } letGo{version->guards};
     if (!version->eager.empty()) return plain(args, nargsf, names);
     ++counts().replays;
     if (logs(Topic::Replays)) log(Topic::Replays, Operations::name(function_.get()));
@@ -187,6 +193,7 @@ PyObject* Compiled::replay(Version& version, const std::vector<PyObject*>& found
                            Locked* locked) {
   std::optional<Flags> flags;
   if (version.sets) flags.emplace();
+  HookHandles handles(version.handles);
   at::Tensor generator = version.generatorBefore();
   if (PyObject* result = version.run(found)) return result;
   if (flags) flags->restore();
@@ -195,6 +202,7 @@ PyObject* Compiled::replay(Version& version, const std::vector<PyObject*>& found
   if (!PyErr_ExceptionMatches(PyExc_Exception) || (version.foreign && !version.risky)) return nullptr;
   if (!version.takeBack(generator)) {
     version.doEffectsBefore(found);
+    version.drawOnlyBefore(found);
     return nullptr;
   }
   // An operator failed on what these tensors hold, or gave another size. The program may catch that, and has done other
@@ -254,8 +262,11 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   if (!floats_.empty()) floats.emplace(floats_);
   // With floats as inputs it may stop because of these alone: no error, but a call that is not recorded.
   Recorder recorder(tape, function_.get(), call, /*raising=*/options_.fullgraph && !floats, {}, scalarsAreData_);
-  tape.setAround([&](bool any) { return tracing::Tape::Around{noticesErrors(any), recorder.effects().size()}; });
+  tape.setAround([&](bool any) {
+    return tracing::Tape::Around{noticesErrors(any), recorder.effects().size(), recorder.draws().size()};
+  });
   CompilingQuestion question(tellsCompiling_);
+  Aside aside;
   PyObject* result = nullptr;
   {
     tracing::TapeScope scope(&tape);
@@ -360,6 +371,10 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   version.result = *returned;
   if (!version.addEffects(recorder, book)) return book.refusal();
   version.draws = recorder.draws();
+  if (!version.draws.empty() && Aside::current() && Aside::current()->drew()) {
+    return "it draws random numbers, and so does a torch.autograd.Function that it calls";
+  }
+  version.handles = recorder.handleCount();
   size_t operators = tape.operators();
   std::vector<at::Tensor> inputs;
   std::unique_ptr<runtime::Program> program = tape.finish(book.outputs);
@@ -405,7 +420,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
     changed |= !recorder.guards().tensors[static_cast<size_t>(at.number)].fits(tensor);
   }
   // What runs the user's code whenever it is called is not to run ahead of time.
-  bool ahead = options_.ahead && !hosts.any && hosts.repeatable && version.draws.empty() &&
+  bool ahead = options_.ahead && !hosts.any && !hosts.sets && hosts.repeatable && version.draws.empty() &&
                tape.unseenWrites().empty() && version.program->inferenceModes.empty() && !version.inOrder;
   ExecutorOptions options{ahead, options_.backend, hosts.wraps, version.mustUndo};
   version.foreign = !options_.backend.is_none();

@@ -12,6 +12,7 @@
 #include "frontend/iterators.h"
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
+#include "frontend/saved.h"
 #include "watch/frame.h"
 #include "watch/once.h"
 
@@ -340,6 +341,9 @@ bool Guards::step(const Instruction& at, const CallArguments& call, std::vector<
       SakerUnbegun generator;
       return saker_generator_unbegun(object, &generator) && load(generator.slots[at.number]);
     }
+    case Op::Saved:
+      unpacked_.push_back(savedTensor(object, static_cast<size_t>(at.number), at.object.get()));
+      return load(unpacked_.back().get());
     case Op::ContextValue: {
       PyObject* value = nullptr;
       if (PyContextVar_Get(object, nullptr, &value) < 0) PyErr_Clear();
@@ -401,6 +405,13 @@ bool Guards::step(const Instruction& at, const CallArguments& call, std::vector<
 }
 
 bool Guards::check(const CallArguments& call, std::vector<PyObject*>& found) {
+  letGo();
+  bool all = holds(call, found);
+  if (!all) letGo();
+  return all;
+}
+
+bool Guards::holds(const CallArguments& call, std::vector<PyObject*>& found) {
   failed_ = nullptr;
   failedType_.clear();
   size_t named = call.names ? static_cast<size_t>(PyTuple_GET_SIZE(call.names)) : 0;
@@ -498,6 +509,8 @@ std::string Guards::expression(uint32_t place) const {
         return expression(at.parent) + ".__dict__";
       case Op::Referent:
         return expression(at.parent) + "()";
+      case Op::Saved:
+        return expression(at.parent) + ".saved_tensors[" + std::to_string(at.number) + "]";
       case Op::Computed:
         return expression(at.parent) + "." + reinterpret_cast<PyGetSetDescrObject*>(at.object.get())->d_getset->name;
       case Op::Local:

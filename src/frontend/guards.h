@@ -51,6 +51,7 @@ enum class Op : uint8_t {
   Referent,        // what a weak reference refers to, or None
   Computed,        // what the getset descriptor `object` gives, which the owner holds
   Local,           // variable `number` of a generator that has not begun
+  Saved,           // tensor `number` of those that the node of a torch.autograd.Function has saved; as many as `object`
   ContextValue,    // of a ContextVar
   // Checks.
   IsType,       // the type is exactly `object`
@@ -131,6 +132,8 @@ class Guards {
   // Fills `found` (borrowed, by place; what is not wanted may be left out). False: something does not hold; `failure`
   // says which instruction failed, or which type, if asked for.
   bool check(const CallArguments& call, std::vector<PyObject*>& found);
+  // Lets go of what check() has made for `found`.
+  void letGo() { unpacked_.clear(); }
   // The reason of the last failure, in words.
   std::string failure() const;
   // Something besides the guards does not hold.
@@ -171,6 +174,7 @@ class Guards {
 
  private:
   friend class Memo;
+  bool holds(const CallArguments& call, std::vector<PyObject*>& found);
   bool step(const Instruction& instruction, const CallArguments& call, std::vector<PyObject*>& found);
   bool checkTypes();
   std::string text(const Instruction& instruction) const;
@@ -181,6 +185,7 @@ class Guards {
   std::string failedType_;
   Memo memo_;
   uint32_t whole_ = 0;  // checks of everything that succeeded
+  std::vector<Ref> unpacked_;
 };
 
 // The dict of an instance, or nullptr. Makes it where CPython keeps the attributes elsewhere.

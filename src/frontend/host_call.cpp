@@ -9,6 +9,7 @@
 #include "aten/trace_key.h"
 #include "capture/tape.h"
 #include "capture/trace.h"
+#include "frontend/hook_handles.h"
 #include "frontend/numpy.h"
 #include "frontend/recorder.h"
 
@@ -42,6 +43,8 @@ Ref made(const HostPart& part, const std::vector<at::Tensor>& tensors) {
       aten::RunForReal real;
       return numpy::fromTensor(part.dtype ? tensors[part.index].to(*part.dtype) : tensors[part.index], true);
     }
+    case Kind::Handle:
+      return Ref::borrow(HookHandles::at(part.index));
     case Kind::Slice: {
       Ref ends[3];
       for (size_t i = 0; i < 3; ++i) ends[i] = made(part.parts[i], tensors);
@@ -147,7 +150,8 @@ std::vector<at::Tensor> HostCall::run(const std::vector<at::Tensor>& tensors) {
   size_t named = names ? static_cast<size_t>(PyTuple_GET_SIZE(names.get())) : 0;
   Ref result = Ref::steal(PyObject_Vectorcall(callable.get(), values.data(), values.size() - named, names.get()));
   if (!result) raised();
-  if (sets) return {};
+  if (handle) HookHandles::set(*handle, result.get());
+  if (sets || handle) return {};
   std::vector<at::Tensor> out;
   bool known = eachLeaf(result.get(), [&](PyObject* leaf) {
     std::optional<at::Tensor> tensor = leafTensor(leaf);
@@ -165,25 +169,35 @@ TORCH_LIBRARY_FRAGMENT(saker, library) {
   library.class_<HostCall>("HostCall");
   library.def("host(__torch__.torch.classes.saker.HostCall call, Tensor[] tensors) -> Tensor[]");
   library.def("wrap(__torch__.torch.classes.saker.HostCall call, Tensor[] tensors) -> Tensor[]");
+  library.def("hook(__torch__.torch.classes.saker.HostCall call, Tensor[] tensors) -> Tensor[]");
 }
 
 TORCH_LIBRARY_IMPL(saker, CompositeExplicitAutograd, library) {
   library.impl("host", &runHost);
   library.impl("wrap", &runHost);
+  library.impl("hook", &runHost);
 }
 
 // Whatever it is given, a class that is to answer or a stand-in, it is the call that is made.
-TORCH_LIBRARY_IMPL(saker, Autograd, library) { library.impl("wrap", torch::CppFunction::makeFallthrough()); }
-TORCH_LIBRARY_IMPL(saker, Python, library) { library.impl("wrap", &runHost); }
+TORCH_LIBRARY_IMPL(saker, Autograd, library) {
+  library.impl("wrap", torch::CppFunction::makeFallthrough());
+  library.impl("hook", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(saker, Python, library) {
+  library.impl("wrap", &runHost);
+  library.impl("hook", &runHost);
+}
 SAKER_TRACE_KERNEL(saker, "wrap", runWrap)
+SAKER_TRACE_KERNEL(saker, "hook", runWrap)
 
 std::vector<at::Tensor> callHost(const c10::intrusive_ptr<HostCall>& call, const std::vector<at::Tensor>& tensors) {
   static const c10::OperatorHandle host = c10::Dispatcher::singleton().findSchemaOrThrow("saker::host", "");
   static const c10::OperatorHandle wrap = c10::Dispatcher::singleton().findSchemaOrThrow("saker::wrap", "");
+  static const c10::OperatorHandle hook = c10::Dispatcher::singleton().findSchemaOrThrow("saker::hook", "");
   torch::jit::Stack stack{c10::IValue(call), c10::IValue(tensors)};
   static const c10::DispatchKeySet modes({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});
   c10::impl::ExcludeDispatchKeyGuard unseen(call->wraps ? modes : c10::DispatchKeySet());
-  (call->wraps ? wrap : host).callBoxed(&stack);
+  (call->hooks ? hook : call->wraps ? wrap : host).callBoxed(&stack);
   return stack[0].toTensorVector();
 }
 

@@ -15,9 +15,9 @@ namespace saker::frontend {
 
 // An argument of the call, with tensors in place of what shows their memory.
 struct HostPart {
-  enum class Kind : uint8_t { Constant, Tensor, Array, Scalar, Float, Tuple, List, Slice } kind;
+  enum class Kind : uint8_t { Constant, Tensor, Array, Scalar, Float, Tuple, List, Slice, Handle } kind;
   Ref object;          // of Constant
-  uint32_t index = 0;  // among the tensors
+  uint32_t index = 0;  // among the tensors; of Handle: among the handles of hooks
   std::vector<HostPart> parts;
   std::optional<at::ScalarType> dtype = std::nullopt;  // of Scalar
 };
@@ -44,6 +44,8 @@ class HostCall final : public torch::CustomClassHolder {
   bool repeatable = false;
   bool sets = false;                // changes what surrounds operators: never ahead of time
   bool wraps = false;               // makes a tensor of others, or takes one out: no data is looked at
+  bool hooks = false;               // sets or removes hooks on the backward, which no data makes fail
+  std::optional<uint32_t> handle;   // it gives the handle of a hook, of this number, and no tensor
   std::vector<TensorShape> shapes;  // of what it gives
 
   // The first time, what the call that was watched has given.

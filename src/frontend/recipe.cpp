@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include "frontend/hook_handles.h"
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
 #include "frontend/wrapped.h"
@@ -64,7 +65,9 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   auto found = known_.find(object);
   if (found != known_.end()) return found->second;
   using Kind = Recipe::Kind;
-  if (recorder_.isHandle(object)) return refuse("the handle of a hook leaves the call, which cannot be made again");
+  if (std::optional<uint32_t> handle = recorder_.handleOf(object)) {
+    return add(object, {Kind::Handle, {}, *handle, {}, {}});
+  }
   const Array* array = recorder_.arrayOf(object);
   if (uint32_t place = recorder_.placeOf(object); array && place != kInside) {
     return add(object, {Kind::Place, {}, place, {}, {}});
@@ -417,6 +420,9 @@ PyObject* Kitchen::make(uint32_t number) {
     case Kind::Generator:
       made = Py_NewRef(places_[recipe.index]);
       break;
+    case Kind::Handle:
+      made = Py_XNewRef(HookHandles::at(recipe.index));
+      return keep();
     case Kind::Output:
       made = THPVariable_Wrap(outputs_[recipe.index]);
       if (made && recipe.object) {

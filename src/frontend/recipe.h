@@ -35,6 +35,7 @@ struct Recipe {
     Float,      // the number in a result of the graph
     Int,        // the same
     Generator,  // of random numbers: made where the numbers are drawn, at a place
+    Handle,     // of a hook that an operator of the graph has registered: its number
     Called,     // a callable, its arguments, and keywords
     Exception,  // of the class `object`: its arguments, cause, context, traceback, and whether the context is hidden
     Traceback,  // `object`: code, globals, instruction and line of each frame, from the outside

@@ -8,6 +8,7 @@
 #include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "frontend/aside.h"
 #include "frontend/compiling_question.h"
 #include "frontend/float_inputs.h"
 #include "frontend/kept_error.h"
@@ -172,7 +173,7 @@ bool Recorder::stop(std::string why, bool quiet) {
 // Something on the tape may have made it useless: go on without watching.
 void Recorder::check() {
   if (std::exchange(hosted_, std::nullopt)) tape_.spoil("a call of numpy failed");
-  if (std::exchange(hooking_, std::nullopt)) tape_.spoil("setting hooks on the backward of a module failed");
+  if (std::exchange(hooking_, std::nullopt)) tape_.spoil("setting a hook on the backward of a module or tensor failed");
   if (std::exchange(caching_, std::nullopt)) tape_.spoil("a function under functools.lru_cache raised");
   if (std::exchange(drawing_, std::nullopt)) tape_.spoil("drawing a random number failed");
   if (std::exchange(expects_, false)) tape_.spoil("an operator on a number that is data failed");
@@ -219,7 +220,16 @@ uint32_t Recorder::load(Op op, uint32_t parent, PyObject* key, int64_t number, P
   return place;
 }
 
+// Guards are checked before a replay, and find things as they were before that code ran.
+static bool changedAside(PyObject* object) {
+  Aside* aside = Aside::current();
+  return aside && aside->changed(object);
+}
+
+static const char* const kChangedAside = "it reads what the forward of a torch.autograd.Function has changed before";
+
 void Recorder::checkIs(Op op, uint32_t place, PyObject* object, int64_t number) {
+  if (changedAside(objects_[place])) tape_.spoil(kChangedAside);
   guards_.instructions.push_back({op, place, kInside, number, Ref::borrow(object)});
 }
 
@@ -256,6 +266,7 @@ void Recorder::describe(uint32_t place, PyObject* object) {
 }
 
 uint32_t Recorder::read(Op op, uint32_t parent, PyObject* key, int64_t number, PyObject* object) {
+  if (parent < objects_.size() && changedAside(objects_[parent])) tape_.spoil(kChangedAside);
   uint64_t hash =
       mix(mix(mix(parent, static_cast<uint64_t>(op)), reinterpret_cast<uint64_t>(key)), static_cast<uint64_t>(number));
   auto [found, isNew] = reads_.try_emplace(hash, 0);
@@ -443,10 +454,8 @@ std::string Recorder::seal() {
   if (!dropFailed()) return "a change of an outside object failed";
   if (std::string why = leaveIterators(); !why.empty()) return why;
   if (hosted_) return "a call of numpy failed";
-  if (hooking_) return "setting hooks on the backward of a module failed";
-  for (const Ref& hook : lasting_) {
-    if (!lasts(hook.get())) return "it registers a hook that it makes of its own values";
-  }
+  if (hooking_) return "setting a hook on the backward of a module or tensor failed";
+  if (std::string why = guardHooks(); !why.empty()) return why;
   for (uint32_t place = 0; !identified_.empty() && place < objects_.size(); ++place) {
     if (identified_.contains(objects_[place])) checkIs(Op::Is, place, objects_[place]);
   }

@@ -34,6 +34,8 @@ struct Effect {
   std::vector<Ref> arguments;
   Ref names;           // of keyword arguments, or nothing
   bool early = false;  // before the operators: it changes how they see a tensor
+  bool inner = false;  // it changes what the call made: where the call fails, nobody sees it
+  bool hook = false;   // it puts a hook where an operator has registered a stand-in
 };
 
 // Why watching ended before the call did.
@@ -125,8 +127,12 @@ class Recorder final : public watch::Observer {
   }
   // The exception that the caller of the call handles, or nullptr: what is raised inside has it as its context.
   PyObject* handled() const { return handled_.get(); }
-  // Of a hook that the call has registered: it removes this one, not that of another call.
-  bool isHandle(PyObject* object) const { return handles_.contains(object); }
+  // The number of a handle, where it removes a hook that the call has registered on a tensor.
+  std::optional<uint32_t> handleOf(PyObject* object) const {
+    auto found = handles_.find(object);
+    return found == handles_.end() ? std::nullopt : std::optional(found->second);
+  }
+  size_t handleCount() const { return handles_.size(); }
   size_t frames() const { return frames_; }
   // Were there arguments that are numbers of numpy's, as data?
   bool metScalars() const { return metScalars_; }
@@ -153,9 +159,9 @@ class Recorder final : public watch::Observer {
   std::string seal();
   // How far the call has come, and what may not have happened in a part of it that is done again elsewhere.
   struct Mark {
-    size_t effects, draws, flags, operators;
+    size_t effects, draws, flags, operators, hooks;
   };
-  Mark mark() const { return {effects_.size(), draws_.size(), flagSets_, tape_.operators()}; }
+  Mark mark() const { return {effects_.size(), draws_.size(), flagSets_, tape_.operators(), handles_.size()}; }
   bool changedSince(const Mark& mark) const;
   tracing::Tape& tape() { return tape_; }
   // No event comes any more; why, if it is for a reason. With stand-ins, events go on to come, and are refused.
@@ -401,25 +407,35 @@ class Recorder final : public watch::Observer {
   // A key, an index, an element that is looked for: is it data? Then the recording ends.
   bool findsByData(PyObject* key);
   void foundArray(uint32_t place, PyObject* object);
-  std::optional<HostPart> hostPart(PyObject* object, std::vector<at::Tensor>& tensors);
+  // `asIs`: an object from outside that is no value is given as it is, and must be this very one.
+  std::optional<HostPart> hostPart(PyObject* object, std::vector<at::Tensor>& tensors, bool asIs = false);
   // A call of the host begins; hosted() has what it gave.
-  bool hosts(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
+  bool hosts(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names, bool asIs = false);
   void hosted(PyObject* result);
 
   // --- tensors made of others ---
+  bool doesEffectsFirst();
   std::optional<bool> wraps(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
   // An attribute of one that was made here.
   std::optional<bool> wrappedAttribute(PyObject* owner, PyObject* name);
   // What one from outside is made of.
   void foundWrapper(uint32_t place, PyObject* object);
 
+  // --- the node of a torch.autograd.Function, which the call was given ---
+  std::optional<bool> nodeAttribute(PyObject* owner, PyObject* name, PyObject* descriptor, uint32_t place);
+  void readSaved(PyObject* node, PyObject* saved);
+
   // --- hooks on the backward of modules ---
   // Is this the part of a module's call that sets them?
   bool setsHooks(PyObject* function, const watch::Arguments& arguments);
   // Or the function that registers one on a tensor?
   bool registersHook(PyObject* function, const watch::Arguments& arguments);
-  bool lasts(PyObject* hook);
+  // Or the one that removes such a one?
+  bool removesHook(PyObject* function, const watch::Arguments& arguments);
   void setHooks(PyObject* result);
+  void registered(PyObject* handle);
+  // Where the call takes gradients itself: the tensors it was given have no hooks. Nothing, or why it cannot be done.
+  std::string guardHooks();
   std::optional<HostPart> pinned(PyObject* object);
   HostPart tensorsOf(PyObject* values, std::vector<at::Tensor>& tensors);
 
@@ -468,16 +484,19 @@ class Recorder final : public watch::Observer {
   };
   std::optional<Hosted> hosted_;
   struct Hooking {
-    Ref hook, given;  // without a hook: one is registered on a tensor
+    Ref hook, given;  // without a hook: one is registered on a tensor, or removed
     c10::intrusive_ptr<HostCall> call;
     std::vector<at::Tensor> tensors;
+    bool registers = false;
+    Ref put = {};  // the hook that is registered, where a replay has to make or find it
   };
   std::optional<Hooking> hooking_;
   std::unordered_map<PyObject*, at::Tensor> hookTokens_;
-  std::unordered_set<PyObject*> handles_;
-  std::vector<Ref> lasting_;  // hooks that the call made, and that serve other calls as well
-  Ref caller_;                // the frame that made the call
-  std::vector<Ref> modes_;    // of functions, around the call
+  std::unordered_map<PyObject*, uint32_t> handles_;
+  bool hooksOutside_ = false;    // a hook was registered on a tensor from outside
+  bool takesGradients_ = false;  // the call takes gradients itself
+  Ref caller_;                   // the frame that made the call
+  std::vector<Ref> modes_;       // of functions, around the call
   std::vector<Asked> asked_;
   std::set<std::string> setFlags_;
   size_t flagSets_ = 0;

@@ -68,7 +68,7 @@ bool Recorder::packsSaved(const Values& hooks) {
 
 bool Recorder::changedSince(const Mark& mark) const {
   return effects_.size() != mark.effects || draws_.size() != mark.draws || flagSets_ != mark.flags ||
-         tape_.wroteOlder(mark.operators);
+         handles_.size() != mark.hooks || tape_.wroteOlder(mark.operators);
 }
 
 PyObject* Recorder::insteadOf(PyObject* callable) {

@@ -92,7 +92,7 @@ void Recorder::foundArray(uint32_t place, PyObject* object) {
   arrays_.emplace(object, Array{*tensor, scalar, !scalar && !numpy::isWriteable(object)});
 }
 
-std::optional<HostPart> Recorder::hostPart(PyObject* object, std::vector<at::Tensor>& tensors) {
+std::optional<HostPart> Recorder::hostPart(PyObject* object, std::vector<at::Tensor>& tensors, bool asIs) {
   using Kind = HostPart::Kind;
   auto number = static_cast<uint32_t>(tensors.size());
   if (auto found = arrays_.find(object); found != arrays_.end()) {
@@ -116,13 +116,17 @@ std::optional<HostPart> Recorder::hostPart(PyObject* object, std::vector<at::Ten
     made.kind = Kind::Slice;
     auto* slice = reinterpret_cast<PySliceObject*>(object);
     for (PyObject* end : {slice->start, slice->stop, slice->step}) {
-      std::optional<HostPart> part = hostPart(end, tensors);
+      std::optional<HostPart> part = hostPart(end, tensors, asIs);
       if (!part) return std::nullopt;
       made.parts.push_back(std::move(*part));
     }
     return made;
   }
   if (!PyTuple_CheckExact(object) && !PyList_CheckExact(object)) {
+    if (asIs && placeOf(object) != kInside) {
+      pin(object);
+      return HostPart{Kind::Constant, Ref::borrow(object), 0, {}};
+    }
     stop(std::string("gives a ") + Py_TYPE(object)->tp_name + " to a call that is made as it is");
     return std::nullopt;
   }
@@ -130,14 +134,14 @@ std::optional<HostPart> Recorder::hostPart(PyObject* object, std::vector<at::Ten
   if (place != kInside && realized_.insert(object).second) realizeElements(object, place);
   made.kind = PyList_CheckExact(object) ? Kind::List : Kind::Tuple;
   for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i) {
-    std::optional<HostPart> part = hostPart(PySequence_Fast_ITEMS(object)[i], tensors);
+    std::optional<HostPart> part = hostPart(PySequence_Fast_ITEMS(object)[i], tensors, asIs);
     if (!part) return std::nullopt;
     made.parts.push_back(std::move(*part));
   }
   return made;
 }
 
-bool Recorder::hosts(PyObject* callable, const Values& args, PyObject* names) {
+bool Recorder::hosts(PyObject* callable, const Values& args, PyObject* names, bool asIs) {
   if (speculative_) return stop("computes with numpy");
   auto call = c10::make_intrusive<HostCall>();
   call->callable = Ref::borrow(callable);
@@ -151,7 +155,7 @@ bool Recorder::hosts(PyObject* callable, const Values& args, PyObject* names) {
       pin(args[0]);
       continue;
     }
-    std::optional<HostPart> part = hostPart(args[i], hosted_->tensors);
+    std::optional<HostPart> part = hostPart(args[i], hosted_->tensors, asIs);
     if (!part) {
       hosted_.reset();
       return false;

@@ -9,6 +9,7 @@
 #include "frontend/numpy.h"
 #include "frontend/recorder.h"
 #include "frontend/symbol_doors.h"
+#include "frontend/wrapped.h"
 
 namespace saker::frontend {
 
@@ -30,7 +31,6 @@ std::string described(PyObject* owner, PyObject* name) {
 bool Recorder::readsAttribute(PyObject* owner, PyObject* name) {
   check();
   if (stopped_) return false;
-  if (isHandle(owner)) return stop("uses the handle of a hook that it has registered");
   if (std::optional<bool> known = arrayAttribute(owner, name)) return *known;
   if (std::optional<bool> known = wrappedAttribute(owner, name)) return *known;
   return attribute(owner, name);
@@ -42,11 +42,12 @@ void Recorder::readAttribute(PyObject* owner, PyObject* name, PyObject* value) {
   if (name == data && isTensor(owner) && isTensor(value) && !stopped_) {
     tape_.sharesData(THPVariable_Unpack(value), THPVariable_Unpack(owner));
   }
+  static PyObject* const saved = interned("saved_tensors");
+  if (name == saved && !stopped_) readSaved(owner, value);
   check();
 }
 
 bool Recorder::readsSpecial(PyObject* owner, PyObject* name) {
-  if (isHandle(owner)) return stop("uses the handle of a hook that it has registered");
   if (speculative_ && shows(doors::isSymbol(owner) ? owner : nullptr, "it is used in a with statement")) return false;
   PyObject* found = lookUp(Py_TYPE(owner), name);
   if (!found || PyFunction_Check(found)) return true;
@@ -139,6 +140,7 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
       if (dict) read(Op::DictOf, place, nullptr, 0, dict);
       return dict ? true : stop("reads " + described(owner, name));
     }
+    if (std::optional<bool> known = nodeAttribute(owner, name, descriptor, place)) return *known;
     static PyObject* const history = interned("grad_fn");
     if (name == history && isTensor(owner) && THPVariable_Unpack(owner).is_leaf()) return true;  // it is None
     Behaviour behaviour = operations_.ofDescriptor(descriptor);
@@ -178,6 +180,12 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
 bool Recorder::attribute(PyObject* owner, PyObject* name, bool plain) {
   static PyObject* const getAttribute = interned("__getattribute__");
   static PyObject* const getAttr = interned("__getattr__");
+  static PyObject* const remove = interned("remove");
+  static PyObject* const classOf = interned("__class__");
+  // Which hook it removes is another thing in each call.
+  if (handleOf(owner) && name != remove && name != classOf) {
+    return stop("reads " + described(owner, name) + ", the handle of a hook that it has registered");
+  }
   PyTypeObject* type = Py_TYPE(owner);
   if (speculative_ && shows(doors::isSymbol(owner) ? owner : nullptr, "an attribute of it is read")) return false;
   if (PyType_Check(owner)) {
@@ -309,6 +317,7 @@ bool Recorder::makesLeaf(PyObject* tensor, PyObject* flag) {
   if (leaves_.insert(tensor).second) kept_.push_back(Ref::borrow(tensor));
   if (!hosts(require, {tensor, flag}, nullptr)) return false;
   hosted_->call->sets = hosted_->call->repeatable = true;
+  hosted_->call->wraps = isWrapperClass(Py_TYPE(tensor));  // its class is not asked
   hosted(Py_None);
   return !stopped_;
 }
@@ -332,6 +341,7 @@ bool Recorder::classWrite(PyObject* type, PyObject* name, PyObject* value) {
 }
 
 bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
+  if (handleOf(owner)) return stop("changes the handle of a hook that it has registered");
   static PyObject* const plainSet =
       PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__setattr__");
   static PyObject* const plainDelete =

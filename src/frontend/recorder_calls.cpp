@@ -1,9 +1,11 @@
 // Calls: Python functions are entered, C code does what the table says.
+#include <torch/csrc/autograd/python_function.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 
 #include "frontend/around.h"
+#include "frontend/aside.h"
 #include "frontend/compiled.h"
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
@@ -22,6 +24,14 @@ bool inOperatorWrapper() {
   if (!place.code) return false;
   std::string_view file = PyUnicode_AsUTF8(place.code->co_filename);
   return file.ends_with("torch/_ops.py");
+}
+
+// A graph of PyTorch's compiled autograd calls what nodes do as functions of C++, which consist of operators.
+bool inBackwardNode() {
+  watch::Place place = watch::place();
+  if (!place.code || PyUnicode_CompareWithASCIIString(place.code->co_qualname, "Op.__call__") != 0) return false;
+  std::string_view file = PyUnicode_AsUTF8(place.code->co_filename);
+  return file.ends_with("torch/_dynamo/compiled_autograd.py");
 }
 
 // __hash__ by id(): as object's own, it tells objects apart.
@@ -103,9 +113,14 @@ void Recorder::calledSpread(PyObject* callable, PyObject* args, PyObject*, PyObj
 
 // What fills a cache is done once, not again: eager mode does not either.
 void Recorder::hides(bool on) {
+  // A torch.autograd.Function: its code is the user's.
+  bool isUsers = hosted_ && hosted_->call->wraps && !hosted_->call->repeatable;
+  Aside* aside = Aside::current();
   if (on) {
     untaped_.emplace(nullptr);
+    if (aside && isUsers) aside->begin();
   } else {
+    if (aside) aside->end();
     untaped_.reset();
   }
 }
@@ -269,7 +284,7 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
     }
     if (makesNamedTuple(callable, arguments)) return true;
     return changesSeed(callable, arguments) || setsHooks(callable, arguments) || registersHook(callable, arguments) ||
-           !stopped_;
+           removesHook(callable, arguments) || !stopped_;
   }
   calling_ = callable;
   return callsKnown(callable, arguments);
@@ -331,7 +346,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
   if (PyCFunction_Check(callable)) {
     // Sizes that are symbols compute with nodes of C++, which note what they are asked.
     if (!args.empty() && std::string_view(Py_TYPE(args[0])->tp_name).ends_with("_SymNode")) return true;
-    if (inOperatorWrapper()) return behaves(Behaviour::Tensor, callable, args, arguments.names);
+    if (inOperatorWrapper() || inBackwardNode()) return behaves(Behaviour::Tensor, callable, args, arguments.names);
     // What tensors call that do without __torch_function__: (function, types, args, kwargs).
     if (nameOf(callable) == "_disabled_torch_function_impl" && args.size() >= 3) {
       return callsSpread(args[0], args[2], args.size() > 3 && PyDict_Check(args[3]) ? args[3] : nullptr);
@@ -437,7 +452,7 @@ bool Recorder::callsType(PyTypeObject* type, const Values& args, PyObject*) {
   bool initsInPython = init && PyFunction_Check(init);
   PyTypeObject* base = nativeBase(type);
   bool known = base == &PyBaseObject_Type || PyExceptionClass_Check(reinterpret_cast<PyObject*>(type)) ||
-               operations_.isValueType(base);
+               operations_.isValueType(base) || (base == &THPFunctionType && args.empty());
   if (!known && !makesInPython) return stop("makes a " + name + ", whose base in C is not known");
   bool initKnown = !init || initsInPython || operations_.ofCall(init) != Behaviour::Unknown;
   if (!initKnown) return stop("makes a " + name + ", which is initialised by C code that is not known");
@@ -565,6 +580,7 @@ bool Recorder::takesGradients(const Values& args, PyObject* names) {
   bool into = argumentOf(args, names, args.size(), "accumulate_grad") != Py_False;
   if (into || speculative_) return stop("computes gradients into .grad");
   tape_.allowGradients();
+  takesGradients_ = true;
   return true;
 }
 

@@ -1,9 +1,10 @@
-// Hooks on the backward of modules. What sets them is code of PyTorch's that a module runs before and after its
-// forward; each of both is an operator of the graph that makes that call again, so that the hooks are code of the user
-// that runs whenever it would. A tensor without elements leads from the first to the second.
+// Hooks on the backward of modules and tensors. What sets those of modules is code of PyTorch's that a module runs
+// before and after its forward; each of both is an operator of the graph that makes that call again, so that the hooks
+// are code of the user that runs whenever it would. A tensor without elements leads from the first to the second.
+// Registering a hook on a tensor, and removing it by the handle, are operators as well (frontend/hook_handles.h).
 #include <ATen/ops/empty.h>
-#include <opcode.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
@@ -16,22 +17,6 @@ namespace {
 using Kind = HostPart::Kind;
 
 PyObject* helper(const char* name) { return watch::importedAttribute("saker._hooks", name); }
-
-// Does a function, or one that it makes, write to variables around it?
-bool writesOutside(PyObject* object) {
-  auto* code = reinterpret_cast<PyCodeObject*>(object);
-  Ref bytes = Ref::steal(PyCode_GetCode(code));
-  std::string_view text(PyBytes_AS_STRING(bytes.get()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.get())));
-  for (size_t i = 0; i < text.size(); i += sizeof(_Py_CODEUNIT)) {
-    auto opcode = static_cast<unsigned char>(text[i]);
-    if (opcode == STORE_DEREF || opcode == DELETE_DEREF) return true;
-  }
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); ++i) {
-    PyObject* constant = PyTuple_GET_ITEM(code->co_consts, i);
-    if (PyCode_Check(constant) && writesOutside(constant)) return true;
-  }
-  return false;
-}
 
 }  // namespace
 
@@ -57,48 +42,95 @@ HostPart Recorder::tensorsOf(PyObject* values, std::vector<at::Tensor>& tensors)
   return all;
 }
 
-// A function that the call makes is as good as one made later if it holds nothing but constants and outside objects.
-bool Recorder::lasts(PyObject* hook) {
-  if (!PyFunction_Check(hook) || !madeHere(hook)) return false;
-  auto holdsConstant = [&](PyObject* value) {
-    if (!value || isAtom(value) || isNamed(value)) return true;
-    pin(value);
-    return placeOf(value) != kInside && !isTensor(value);
-  };
-  auto* parts = reinterpret_cast<PyFunctionObject*>(hook);
-  if (parts->func_closure && writesOutside(parts->func_code)) return false;
-  if (parts->func_kwdefaults || (parts->func_dict && PyDict_GET_SIZE(parts->func_dict) > 0)) return false;
-  for (PyObject* held : {parts->func_defaults, parts->func_closure}) {
-    for (Py_ssize_t i = 0; held && i < PyTuple_GET_SIZE(held); ++i) {
-      PyObject* value = PyTuple_GET_ITEM(held, i);
-      if (PyCell_Check(value) && placeOf(value) == kInside && !holdsConstant(PyCell_GET(value))) return false;
-      if (!PyCell_Check(value) && !holdsConstant(value)) return false;
-    }
-  }
-  return true;
-}
-
 bool Recorder::registersHook(PyObject* function, const watch::Arguments& arguments) {
   constexpr const char* kFile = "torch/_tensor.py";
   bool registers =
       isPartOf(function, "register_hook", kFile) || isPartOf(function, "register_post_accumulate_grad_hook", kFile);
-  if (!registers || arguments.positional != 2 || !isTensor(arguments.values[0])) return false;
+  size_t named = arguments.names ? static_cast<size_t>(PyTuple_GET_SIZE(arguments.names)) : 0;
+  if (!registers || arguments.positional < 1 || arguments.positional + named != 2) return false;
+  PyObject *tensor = arguments.values[0], *hook = arguments.values[1];
+  if (!isTensor(tensor)) return false;
   if (speculative_) return stop("registers a hook on a tensor");
-  PyObject* hook = arguments.values[1];
-  bool lasting = lasts(hook);
-  if (lasting) lasting_.push_back(Ref::borrow(hook));
-  std::optional<HostPart> part = lasting ? HostPart{Kind::Constant, Ref::borrow(hook), 0, {}} : pinned(hook);
-  if (!part) return false;
-  Hooking hooking{{}, Ref::borrow(arguments.values[0]), c10::make_intrusive<HostCall>(), {}};
-  hooking.tensors.push_back(THPVariable_Unpack(arguments.values[0]));
+  bool constant = !madeHere(hook) && (isNamed(hook) || isAtom(hook));
+  if (constant) pin(hook);
+  Hooking hooking{{}, Ref::borrow(tensor), c10::make_intrusive<HostCall>(), {}, /*registers=*/true};
+  if (!constant) hooking.put = Ref::borrow(hook);
+  hooking.tensors.push_back(THPVariable_Unpack(tensor));
   hooking.call->callable = Ref::steal(helper("register"));
-  hooking.call->wraps = true;
+  hooking.call->wraps = hooking.call->hooks = true;
   hooking.call->arguments.push_back({Kind::Tensor, {}, 0, {}});
   hooking.call->arguments.push_back({Kind::Constant, Ref::borrow(function), 0, {}});
-  hooking.call->arguments.push_back(std::move(*part));
+  hooking.call->arguments.push_back(
+      {Kind::Constant, constant ? Ref::borrow(hook) : Ref::steal(helper("awaited")), 0, {}});
   hooking_ = std::move(hooking);
   hiding_ = function;
   return true;
+}
+
+// A handle from outside changes a dict, as any other Python code does.
+bool Recorder::removesHook(PyObject* function, const watch::Arguments& arguments) {
+  if (handles_.empty() || arguments.positional != 1) return false;
+  std::optional<uint32_t> handle = handleOf(arguments.values[0]);
+  if (!handle || !isPartOf(function, "remove", "torch/utils/hooks.py")) return false;
+  Hooking hooking{{}, {}, c10::make_intrusive<HostCall>(), {}};
+  hooking.call->callable = Ref::borrow(function);
+  hooking.call->wraps = hooking.call->hooks = true;
+  hooking.call->arguments.push_back({Kind::Handle, {}, *handle, {}});
+  hooking_ = std::move(hooking);
+  hiding_ = function;
+  return true;
+}
+
+// A hook that the call makes, or that another call may find to be another object, is put where it belongs after the
+// operators: until then, a stand-in has its place among the hooks of the tensor.
+void Recorder::registered(PyObject* handle) {
+  Hooking done = std::move(*hooking_);
+  hooking_.reset();
+  auto number = static_cast<uint32_t>(handles_.size());
+  handles_.emplace(handle, number);
+  kept_.push_back(Ref::borrow(handle));
+  done.call->handle = number;
+  callHost(done.call, done.tensors);
+  bool outside = placeOf(done.given.get()) != kInside;
+  hooksOutside_ |= outside;
+  if (!done.put) return;
+  Effect put;
+  put.callable = Ref::steal(helper("put"));
+  put.arguments = {Ref::borrow(handle), done.put};
+  put.hook = true;
+  put.inner = !outside;
+  effects_.push_back(std::move(put));
+}
+
+namespace {
+
+// Are there hooks on the gradient of a tensor? Where Python has removed all of its own, their dict stays.
+PyObject* hasHooks(PyObject*, PyObject* tensor) {
+  if (!isTensor(tensor)) Py_RETURN_FALSE;
+  size_t count = torch::autograd::impl::hooks(THPVariable_Unpack(tensor)).size();
+  Ref own = Ref::steal(PyObject_GetAttrString(tensor, "_backward_hooks"));
+  if (!own) return nullptr;
+  if (PyDict_Check(own.get()) && PyDict_GET_SIZE(own.get()) == 0 && count > 0) --count;
+  return PyBool_FromLong(count > 0);
+}
+
+}  // namespace
+
+std::string Recorder::guardHooks() {
+  if (!takesGradients_) return "";
+  const char* const why = "takes gradients with respect to a tensor that has hooks";
+  if (hooksOutside_) return why;
+  static PyMethodDef method{"has_hooks", hasHooks, METH_O, nullptr};
+  static PyObject* const function = PyCFunction_New(&method, nullptr);
+  for (const auto& [impl, place] : tensors_) {
+    PyObject* tensor = objects_[place];
+    if (!isTensor(tensor) || !impl->requires_grad()) continue;
+    Ref answer = Ref::steal(hasHooks(nullptr, tensor));
+    PyErr_Clear();
+    if (answer.get() != Py_False) return why;
+    asked_.push_back({Ref::borrow(function), Ref::steal(PyTuple_Pack(1, tensor)), answer, {place}});
+  }
+  return "";
 }
 
 bool Recorder::setsHooks(PyObject* function, const watch::Arguments& arguments) {
@@ -110,7 +142,7 @@ bool Recorder::setsHooks(PyObject* function, const watch::Arguments& arguments) 
   Hooking hooking{Ref::borrow(hook), Ref::borrow(arguments.values[1]), c10::make_intrusive<HostCall>(), {}};
   HostCall& call = *hooking.call;
   call.callable = Ref::steal(helper(enters ? "enter" : "leave"));
-  call.wraps = true;
+  call.wraps = call.hooks = true;
   if (enters) {
     PyObject* dict = instanceDict(hook);
     for (const char* name : {"module", "user_hooks", "user_pre_hooks"}) {
@@ -140,12 +172,11 @@ bool Recorder::setsHooks(PyObject* function, const watch::Arguments& arguments) 
 }
 
 void Recorder::setHooks(PyObject* result) {
+  if (stopped_) return hooking_.reset();
+  if (hooking_->registers) return registered(result);
   Hooking done = std::move(*hooking_);
   hooking_.reset();
-  if (stopped_) return;
   if (!done.hook) {
-    handles_.insert(result);
-    kept_.push_back(Ref::borrow(result));
     callHost(done.call, done.tensors);
     return;
   }

@@ -3,6 +3,8 @@
 #include <torch/csrc/autograd/python_function.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
+
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
 #include "frontend/wrapped.h"
@@ -20,9 +22,28 @@ bool appliesFunction(PyObject* callable) {
 
 }  // namespace
 
+// Code of the user's runs among the operators of a replay, and effects come after these, unless they need no result and
+// no operator before them may fail: then they come first.
+bool Recorder::doesEffectsFirst() {
+  auto comes = [&](const Ref& argument) {
+    PyObject* object = argument.get();
+    if (arrayOf(object)) return false;  // a number that is data
+    return isAtom(object) || isNamed(object) || placeOf(object) != kInside;
+  };
+  for (Effect& each : effects_) {
+    if (each.early || each.hook) continue;
+    if (tape_.risk().any || !std::all_of(each.arguments.begin(), each.arguments.end(), comes)) return false;
+  }
+  for (Effect& each : effects_) each.early |= !each.hook;
+  return true;
+}
+
 std::optional<bool> Recorder::wraps(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
   if (appliesFunction(callable)) {
-    if (!hosts(callable, args, names)) return false;
+    if (!doesEffectsFirst()) {
+      return stop("calls a torch.autograd.Function, whose code could see what it has changed or printed before");
+    }
+    if (!hosts(callable, args, names, /*asIs=*/true)) return false;
     hosted_->call->wraps = true;
     hosted_->call->repeatable = false;
     hiding_ = calling_;

@@ -93,7 +93,7 @@ bool Version::takeRisk(const tracing::Tape::Risk& risk, bool repeatable) {
     sizes = risk.sizes || risk.expects;
   }
   size_t count = 0;
-  for (const auto& [node, effectsBefore] : before) count = std::max(count, effectsBefore);
+  for (const auto& each : before) count = std::max(count, each.effects);
   mustUndo = goesOn || sizes || needGraph(count);
   unknown = risk.unknown;
   inOrder = risk.sizes || (unknown && !before.empty() && (writes || count > 0));
@@ -120,7 +120,8 @@ bool Version::needGraph(size_t count) const {
   std::vector<uint32_t> open;
   std::vector<bool> seen(recipes.size());
   for (size_t i = 0; i < std::min(count, effects.size()); ++i) {
-    if (!effects[i].early) open.insert(open.end(), effects[i].arguments.begin(), effects[i].arguments.end());
+    if (!effects[i].early && !effects[i].inner)
+      open.insert(open.end(), effects[i].arguments.begin(), effects[i].arguments.end());
   }
   while (!open.empty()) {
     uint32_t number = open.back();
@@ -166,14 +167,14 @@ bool Version::takeBack(const at::Tensor& generator) {
 void Version::doEffectsBefore(const std::vector<PyObject*>& found) {
   std::optional<uint32_t> failed = runtime::lastFailure().node;
   size_t count = 0;
-  for (const auto& [node, effectsBefore] : before) {
-    if (failed && node <= *failed) count = effectsBefore;
+  for (const auto& each : before) {
+    if (failed && each.node <= *failed) count = each.effects;
   }
   KeptError kept;
   const std::vector<at::Tensor> none;
   Kitchen kitchen(recipes, found, none);
   for (size_t i = 0; i < std::min(count, effects.size()); ++i) {
-    if (!effects[i].early && !redo(effects[i], kitchen)) PyErr_Clear();
+    if (!effects[i].early && !effects[i].inner && !redo(effects[i], kitchen)) PyErr_Clear();
   }
 }
 

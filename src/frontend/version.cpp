@@ -9,6 +9,7 @@
 
 #include "aten/memory.h"
 #include "frontend/host_call.h"
+#include "frontend/kept_error.h"
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
 #include "runtime/failure.h"
@@ -78,6 +79,7 @@ bool Version::addEffects(const Recorder& recorder, Cookbook& book) {
     again.callable = effect.callable;
     again.names = effect.names;
     again.early = effect.early;
+    again.inner = effect.inner;
     for (const Ref& argument : effect.arguments) {
       std::optional<uint32_t> number = book.write(argument.get());
       if (!number) return false;
@@ -168,6 +170,21 @@ bool Version::draw(std::vector<PyObject*>& found) {
 void Version::putBackStates() {
   for (const auto& [generator, state] : states_) setGeneratorState(generator.get(), state.get());
   states_.clear();
+}
+
+void Version::drawOnlyBefore(const std::vector<PyObject*>& found) {
+  std::optional<uint32_t> failed = runtime::lastFailure().node;
+  if (!failed || states_.empty()) return;
+  size_t count = 0;
+  for (const auto& each : before) {
+    if (each.node <= *failed) count = each.draws;
+  }
+  KeptError kept;
+  putBackStates();
+  for (size_t i = 0; i < std::min(count, draws.size()); ++i) {
+    if (draws[i].method && !drawnPlace(draws[i].generator)) again(draws[i], found);
+  }
+  PyErr_Clear();
 }
 
 bool Version::sizesFit(const std::vector<at::Tensor>& tensors) const {

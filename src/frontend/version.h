@@ -21,6 +21,7 @@ struct DoneAgain {
   std::vector<uint32_t> arguments;
   Ref names;
   bool early = false;
+  bool inner = false;
 };
 
 class Version {
@@ -44,6 +45,7 @@ class Version {
   std::vector<DoneAgain> effects;
   std::optional<std::vector<uint32_t>> modes;  // of functions: those that the call leaves, where it changes them
   std::vector<Draw> draws;
+  size_t handles = 0;  // of hooks that the call registers
   std::vector<Asked> asked;
   std::vector<Ref> locks;  // that the call takes
   bool sets = false;       // flags change while it runs
@@ -51,7 +53,7 @@ class Version {
   bool risky = false;                               // there is one
   bool drawsTorch = false;                          // numbers are drawn from PyTorch's generator
   std::optional<uint32_t> firstDone;                // the first node whose doing cannot be taken back
-  std::vector<std::pair<uint32_t, size_t>> before;  // by such an operator behind it, how many effects are before it
+  std::vector<tracing::Tape::Risk::Before> before;  // by such an operator behind it, what is before it
   bool mustUndo = false;                            // the program goes on where the replay ends
   bool inOrder = false;                             // only the recording itself leaves behind what eager mode does
   bool unknown = false;                             // operators of the user's are called, which may do anything
@@ -95,6 +97,8 @@ class Version {
   bool takeBack(const at::Tensor& generator);
   // The run failed in the graph, and what it has done stays: so do the effects that come before.
   void doEffectsBefore(const std::vector<PyObject*>& found);
+  // The same of numbers of Python's: those that come after the operator that failed have not been drawn.
+  void drawOnlyBefore(const std::vector<PyObject*>& found);
 
  private:
   std::vector<Ref> drawn_;

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <list>
 
 #include "aot/compiled.h"
 #include "aot/signature.h"
@@ -31,10 +32,10 @@ struct AotCallable {
   PyObject* dict;
   PyObject* weakrefs;
   PyObject* function;
-  PyObject* compile;  // (args, kwargs) -> saker._aot._Compiled
-  PyObject* flatten;  // (args, kwargs) -> leaves, spec
-  PyObject* eager;    // called before each call in eager mode that is one for want of something better
-  std::vector<Variant>* variants;
+  PyObject* compile;             // (args, kwargs) -> saker._aot._Compiled
+  PyObject* flatten;             // (args, kwargs) -> leaves, spec
+  PyObject* eager;               // called before each call in eager mode that is one for want of something better
+  std::list<Variant>* variants;  // other threads add to it while one compares, which may run Python code
 };
 
 py::object checked(PyObject* result) {
@@ -212,7 +213,7 @@ PyObject* construct(PyTypeObject* type, PyObject* args, PyObject*) {
   self->compile = Py_NewRef(compile);
   self->flatten = Py_NewRef(flatten);
   self->eager = Py_NewRef(eager);
-  self->variants = new std::vector<Variant>;
+  self->variants = new std::list<Variant>;
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -240,7 +241,7 @@ int clear(PyObject* object) {
   Py_CLEAR(self->compile);
   Py_CLEAR(self->flatten);
   Py_CLEAR(self->eager);
-  std::vector<Variant>* variants = std::exchange(self->variants, nullptr);
+  std::list<Variant>* variants = std::exchange(self->variants, nullptr);
   delete variants;
   return 0;
 }

@@ -5,6 +5,7 @@
 #include "watch/hook.h"
 #include "watch/loop.h"
 #include "watch/machine.h"
+#include "watch/nested.h"
 
 namespace saker::watch {
 
@@ -124,6 +125,16 @@ PyObject* run(Observer& observer, PyObject* callable, PyObject* const* args, siz
   const Scope scope(session);
   return PyObject_Vectorcall(callable, args, nargsf, names);
 }
+
+struct Nested::Watched {
+  explicit Watched(Observer& observer) : session(observer), scope(session) { session.stackLimit = stackLimit(); }
+  Session session;
+  Scope scope;
+};
+
+Nested::Nested(Observer& observer) : watched_(std::make_unique<Watched>(observer)) {}
+
+Nested::~Nested() = default;
 
 bool watching() {
   const Session* session = currentSession();

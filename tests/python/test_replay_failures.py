@@ -144,6 +144,11 @@ def drawn_by_python(state, x, i):
     return F.embedding(i, x * random.random())
 
 
+def write_before_an_index(state, x, i):
+    state.counter.add_(1)
+    return x[i] + x[:, i].sum()
+
+
 @pytest.mark.parametrize(
     "program",
     [
@@ -158,6 +163,7 @@ def drawn_by_python(state, x, i):
         write_in_no_grad_before,
         other_errors_are_caught,
         drawn_by_python,
+        write_before_an_index,
     ],
 )
 def test_replayed(program: Callable, capsys: pytest.CaptureFixture) -> None:
@@ -168,6 +174,7 @@ def test_replayed(program: Callable, capsys: pytest.CaptureFixture) -> None:
         write_and_print_before,
         write_in_no_grad_before,
         other_errors_are_caught,
+        write_before_an_index,
     )
     check(program, FAILING, capsys, replays=3 if raises_in_place else 2)
 

@@ -1,0 +1,71 @@
+// A compiled function that is given the node of a torch.autograd.Function: its backward, compiled by itself. What the
+// node has saved is unpacked again before each replay.
+#include <torch/csrc/autograd/python_function.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+
+#include "frontend/kinds.h"
+#include "frontend/recorder.h"
+#include "frontend/saved.h"
+
+namespace saker::frontend {
+
+namespace {
+
+THPFunction* nodeOf(PyObject* object) {
+  return PyType_IsSubtype(Py_TYPE(object), &THPFunctionType) ? reinterpret_cast<THPFunction*>(object) : nullptr;
+}
+
+bool isNamedAs(PyObject* name, const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; }
+
+}  // namespace
+
+bool savesPlainly(PyObject* node) {
+  THPFunction* self = nodeOf(node);
+  if (!self || !self->cdata || self->has_freed_buffers || self->clear_saved_tensors_on_access) return false;
+  return std::none_of(self->saved_variables.begin(), self->saved_variables.end(),
+                      [](const torch::autograd::SavedVariable& each) { return each.has_hooks(); });
+}
+
+Ref savedTensor(PyObject* node, size_t number, PyObject* count) {
+  if (!savesPlainly(node)) return {};
+  THPFunction* self = nodeOf(node);
+  if (PyLong_AsSize_t(PyList_GET_ITEM(count, 0)) != self->saved_variables.size() ||
+      number >= self->saved_variables.size())
+    return {};
+  try {
+    return Ref::steal(THPVariable_Wrap(self->saved_variables[number].unpack(self->cdata)));
+  } catch (const std::exception&) {  // written to since, or freed: the program will be told
+    PyErr_Clear();
+    return {};
+  }
+}
+
+std::optional<bool> Recorder::nodeAttribute(PyObject* owner, PyObject* name, PyObject* descriptor, uint32_t place) {
+  if (!nodeOf(owner) || place == kInside || written(owner, name)) return std::nullopt;
+  if (isNamedAs(name, "saved_tensors")) {
+    if (!speculative_ && savesPlainly(owner)) return true;
+    return stop("reads saved_tensors of a node that runs code of the user for it, or has none");
+  }
+  if (!isNamedAs(name, "needs_input_grad")) return std::nullopt;
+  Ref value = Ref::steal(PyObject_GenericGetAttr(owner, name));
+  PyErr_Clear();
+  if (value) read(Op::Computed, place, descriptor, 0, value.get());
+  return true;
+}
+
+void Recorder::readSaved(PyObject* node, PyObject* saved) {
+  uint32_t place = placeOf(node);
+  if (!nodeOf(node) || place == kInside || !PyTuple_CheckExact(saved)) return;
+  if (PyTuple_GET_SIZE(saved) == 0) {
+    stop("reads saved_tensors of a node that has saved nothing");
+    return;
+  }
+  // They are new objects each time that they are read, so that each time has a key of its own.
+  kept_.push_back(Ref::steal(Py_BuildValue("[n]", PyTuple_GET_SIZE(saved))));
+  PyObject* count = kept_.back().get();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(saved); ++i) read(Op::Saved, place, count, i, PyTuple_GET_ITEM(saved, i));
+}
+
+}  // namespace saker::frontend
