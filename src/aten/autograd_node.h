@@ -22,6 +22,16 @@ auto makeNode(Args&&... args) {
 #endif
 }
 
+// The node that an object of Python's refers to; before 2.13 it does not keep it.
+template <typename Held>
+NodePtr heldNode(const Held& held) {
+  if constexpr (requires { held.lock(); }) {
+    return held.lock();
+  } else {
+    return held;
+  }
+}
+
 // Lets a node be given what another one is given there.
 template <typename Metadata>
 void addInputLike(torch::autograd::Node& node, const Metadata& told) {

@@ -105,7 +105,7 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
   static PyObject* const grad = interned("grad");
   static PyObject* const dictName = interned("__dict__");
   PyTypeObject* kind = Py_TYPE(descriptor);
-  if (kind == &PyProperty_Type) {
+  if (kind->tp_descr_get == PyProperty_Type.tp_descr_get) {
     static PyObject* const getterName = interned("fget");
     Ref getter = Ref::steal(PyObject_GenericGetAttr(descriptor, getterName));
     if (!getter) PyErr_Clear();
@@ -367,7 +367,7 @@ bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
   PyObject* descriptor = lookUp(type, name);
   if (descriptor && isData(descriptor)) {
     PyTypeObject* kind = Py_TYPE(descriptor);
-    if (kind == &PyProperty_Type) {
+    if (kind->tp_descr_set == PyProperty_Type.tp_descr_set) {
       static PyObject* const setterName = interned("fset");
       Ref setter = Ref::steal(PyObject_GenericGetAttr(descriptor, setterName));
       if (!setter) PyErr_Clear();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "aten/autograd_node.h"
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
 #include "frontend/saved.h"
@@ -23,7 +24,7 @@ bool isNamedAs(PyObject* name, const char* text) { return PyUnicode_CompareWithA
 
 bool savesPlainly(PyObject* node) {
   THPFunction* self = nodeOf(node);
-  if (!self || !self->cdata || self->has_freed_buffers || self->clear_saved_tensors_on_access) return false;
+  if (!self || !aten::heldNode(self->cdata) || self->has_freed_buffers || self->clear_saved_tensors_on_access) return false;
   return std::none_of(self->saved_variables.begin(), self->saved_variables.end(),
                       [](const torch::autograd::SavedVariable& each) { return each.has_hooks(); });
 }
@@ -35,7 +36,7 @@ Ref savedTensor(PyObject* node, size_t number, PyObject* count) {
       number >= self->saved_variables.size())
     return {};
   try {
-    return Ref::steal(THPVariable_Wrap(self->saved_variables[number].unpack(self->cdata)));
+    return Ref::steal(THPVariable_Wrap(self->saved_variables[number].unpack(aten::heldNode(self->cdata))));
   } catch (const std::exception&) {  // written to since, or freed: the program will be told
     PyErr_Clear();
     return {};
