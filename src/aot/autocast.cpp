@@ -24,8 +24,8 @@ bool hasKernel(const ir::Node& node, c10::DispatchKey key) {
 // Products are made in the lower precision; what else autocast knows, in the higher one.
 bool isChanged(const ir::Node& node) {
   const ops::Operator* op = ops::of(&node);
-  bool product = op && (op->cost == ops::Cost::Matmul || op->cost == ops::Cost::Convolution ||
-                        op->cost == ops::Cost::Attention);
+  bool product =
+      op && (op->cost == ops::Cost::Matmul || op->cost == ops::Cost::Convolution || op->cost == ops::Cost::Attention);
   for (const ir::Use& use : node.operands()) {
     const ir::TensorType* type = use.value->tensor();
     if (!type) continue;

@@ -638,6 +638,7 @@ class JointCapture {
         wait();
         return found;
       } catch (const std::exception&) {  // again below, where this error is gone; nobody reads what was recorded
+        trace().forgetRefusal();
       }
     }
     reads_->forgetSince(before);

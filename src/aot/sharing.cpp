@@ -40,6 +40,10 @@ std::pair<int64_t, int64_t> extent(const at::Tensor& tensor) {
           (last + 1) * static_cast<int64_t>(tensor.itemsize())};
 }
 
+bool isRowOfElements(const at::Tensor& tensor) { return !tensor.is_conj() && !tensor.is_neg(); }
+
+}  // namespace
+
 bool overlap(const at::Tensor& a, const at::Tensor& b) {
   if (liesApart(a, b)) return false;
   // Interleaved columns of one matrix lie apart. Beyond this size it is not worth looking.
@@ -51,10 +55,6 @@ bool overlap(const at::Tensor& a, const at::Tensor& b) {
   eachPlace(b, [&](size_t place) { found |= seen[place]; });
   return found;
 }
-
-bool isRowOfElements(const at::Tensor& tensor) { return !tensor.is_conj() && !tensor.is_neg(); }
-
-}  // namespace
 
 bool liesApart(const at::Tensor& a, const at::Tensor& b) {
   if (a.numel() == 0 || b.numel() == 0) return true;

@@ -395,6 +395,7 @@ void Capture::noteUserWrites() {
 
 std::unique_ptr<runtime::Program> Capture::finish(std::span<const c10::IValue> outputs) {
   auto held = trace_->lock();
+  if (trace_->refused()) trace_->host().rethrow(trace_->refused());
   runtime::Program& program = *program_;
   std::vector<ir::Arg> returned;
   std::vector<torch::autograd::Edge> roots;

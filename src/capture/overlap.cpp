@@ -3,6 +3,8 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty.h>
 
+#include <numeric>
+
 #include "aten/memory.h"
 #include "aten/trace_key.h"
 
@@ -25,6 +27,27 @@ bool overlapInPart(const at::Tensor& a, const at::Tensor& b) {
   return begin(a) < end(b) && begin(b) < end(a);
 }
 
+// Reads and writes the same elements in an order that is the kernel's own.
+bool overlapSomehow(const at::Tensor& a, const at::Tensor& b) {
+  const bool known = a.has_storage() && b.has_storage() && !a.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
+                     !b.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+  if (!known || a.is_same(b) || a.numel() == 0 || b.numel() == 0 || !aten::sameStorage(a, b)) return false;
+  if (a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes() && a.strides() == b.strides()) return false;
+  auto last = [](const at::Tensor& t) {
+    int64_t at = t.storage_offset();
+    for (int64_t d = 0; d < t.dim(); ++d) at += (t.size(d) - 1) * t.stride(d);
+    return at;
+  };
+  if (last(a) < b.storage_offset() || last(b) < a.storage_offset()) return false;
+  // Columns that lie between each other: rows as far apart, and a place in them that is another one.
+  if (a.sizes() == b.sizes() && a.strides() == b.strides() && a.dim() > 0) {
+    int64_t step = a.stride(0);
+    for (int64_t d = 0; d < a.dim(); ++d) step = a.size(d) > 1 ? std::gcd(step, a.stride(d)) : step;
+    if (step > 1 && (a.storage_offset() - b.storage_offset()) % step != 0) return false;
+  }
+  return true;
+}
+
 void raiseOverlap() {
   aten::RunForReal real;
   at::Tensor three = at::empty({3});
@@ -33,15 +56,19 @@ void raiseOverlap() {
 
 }  // namespace
 
-void checkOverlap(const ops::Operator& op, const Call& call) {
+bool checkOverlap(const ops::Operator& op, const Call& call) {
   static const ops::Operator* copy = ops::find("aten::copy_");
-  if (!op.writes || (op.cost != ops::Cost::Pointwise && &op != copy)) return;
+  bool somehow = false;
+  if (!op.writes || op.cost == ops::Cost::View) return somehow;
+  bool raises = op.cost == ops::Cost::Pointwise || &op == copy;
   for (size_t i = 0; i < call.values.size(); ++i) {
     if (!(op.writes >> i & 1) || !call.values[i].isTensor()) continue;
     eachTensor(call.values, [&](const at::Tensor& other) {
-      if (overlapInPart(call.values[i].toTensor(), other)) raiseOverlap();
+      if (raises && overlapInPart(call.values[i].toTensor(), other)) raiseOverlap();
+      somehow |= overlapSomehow(call.values[i].toTensor(), other);
     });
   }
+  return somehow;
 }
 
 }  // namespace saker::tracing

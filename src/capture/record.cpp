@@ -90,7 +90,11 @@ class Recorder {
       runNow(trace_, call_, entry_);
       return true;
     }
-    if (entry_) checkOverlap(*entry_->op, call_);
+    if (entry_ && checkOverlap(*entry_->op, call_) && trace_.mode() == Mode::Capture) {
+      constexpr const char* why = "it reads what it writes, in an order that is its kernel's own";
+      if (!trace_.mayBeEager()) refuse(trace_, call_, {ops::Reason::Unsupported, why});
+      trace_.noteOnlyEager(why);
+    }
     trace_.inference().observe(*trace_.context());
     trace_.scratch().reset({});
     ValueConverter converter(trace_, trace_.scratch());

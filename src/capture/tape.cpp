@@ -408,7 +408,13 @@ void Tape::perform(const Call& call, const aten::Inference::Entry* entry, void (
   c10::SmallVector<Memory*, 2> written = memoriesWritten(call, entry);  // the run takes the arguments off the stack
   bool outside = changesOutside(call, entry, written);
   userWrote_ |= !entry && isUserWrite(call);
-  run(*this, call);
+  try {
+    run(*this, call);
+  } catch (...) {
+    failed_ = true;  // what the program does then follows from data
+    spoil("it failed, and the program went on", nameOf(call.op));
+    throw;
+  }
   if (!entry) refuseEffects(call, around);
   if (!spoiled_) note(def, args, call, location, gradMode);
   for (Memory* memory : written) memory->written = recorded_;
@@ -420,6 +426,7 @@ void Tape::perform(const Call& call, const aten::Inference::Entry* entry, void (
     if (risk_.firstDone || outside) risk_.before.push_back(before);
   }
   if (outside && !risk_.firstDone) risk_.firstDone = node;
+  if (outside && (entry || isUserWrite(call)) && !risk_.firstWrite) risk_.firstWrite = node;
 }
 
 static bool isEmpty(const ops::Operator* op) {

@@ -57,12 +57,13 @@ class Tape {
   // Operators that fail, or give results of another size, because of what tensors hold, and what comes before them: a
   // replay that ends at such a one is to leave all as eager mode does.
   struct Risk {
-    bool any = false;                   // there is such an operator
-    bool sizes = false;                 // and one that may give another size
-    bool expects = false;               // and one that stands for a question whose other answer was not recorded
-    bool drew = false;                  // numbers are drawn from PyTorch's generator
-    std::optional<uint32_t> firstDone;  // the first node that changes something outside
-    bool unknown = false;               // that may be anything: an operator of the user's
+    bool any = false;                    // there is such an operator
+    bool sizes = false;                  // and one that may give another size
+    bool expects = false;                // and one that stands for a question whose other answer was not recorded
+    bool drew = false;                   // numbers are drawn from PyTorch's generator
+    std::optional<uint32_t> firstDone;   // the first node that changes something outside, or may
+    std::optional<uint32_t> firstWrite;  // the first that is known to
+    bool unknown = false;                // that may be anything: an operator of the user's
     // Is there one behind it after which the program goes on, because it catches the error or sizes may be others?
     bool goesOn = false, sizesGoOn = false;
     bool goesOnAnywhere = false;
@@ -75,6 +76,8 @@ class Tape {
     std::string op;  // the last one
   };
   const Risk& risk() const { return risk_; }
+  // Has an operator failed?
+  bool failed() const { return failed_; }
   // Of the program, where an operator is called: would it notice an error (`any`: of any class), how many effects has
   // it had, and how many numbers of Python's has it drawn?
   struct Around {
@@ -166,6 +169,7 @@ class Tape {
   std::unordered_map<const c10::TensorImpl*, at::Tensor> aliases_;  // made by sharesData: what they share memory with
   std::vector<at::Tensor> unseen_;
   std::vector<c10::IValue> kept_;
+  bool failed_ = false;
   std::vector<bool> gradModes_, inferenceModes_, ownVersions_;
   bool wasInference_, hadGrad_;  // around the call
   struct Expected {

@@ -336,7 +336,12 @@ std::exception_ptr Trace::error(const ops::Refusal& refusal, const std::string& 
   return std::make_exception_ptr(CaptureError(where + what + refusal.message));
 }
 
-void Trace::raise(const ops::Refusal& refusal, const std::string& op) { std::rethrow_exception(error(refusal, op)); }
+void Trace::raise(const ops::Refusal& refusal, const std::string& op) {
+  std::exception_ptr raised = error(refusal, op);
+  bool eagerRaises = refusal.reason == ops::Reason::BadArgument;
+  if (mode_ == Mode::Capture && !eagerRaises && !refused_) refused_ = raised;
+  std::rethrow_exception(raised);
+}
 
 std::unique_ptr<ir::Graph> Trace::takeGraph() {
   std::unique_ptr<ir::Graph> taken = std::move(graph_);

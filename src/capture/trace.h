@@ -84,6 +84,9 @@ class Trace : public std::enable_shared_from_this<Trace> {
   bool mayBeEager() const { return mayBeEager_; }
   void noteOnlyEager(const std::string& why) { onlyEager_ = onlyEager_.empty() ? why : onlyEager_; }
   const std::string& onlyEager() const { return onlyEager_; }
+  // What the trace has refused. The program may have caught it, and gone another way than eager mode does.
+  const std::exception_ptr& refused() const { return refused_; }
+  void forgetRefusal() { refused_ = nullptr; }
   // Does a pending operator write to the memory of this storage? Does one read it as an input? The storage has data.
   bool hasPendingWrite(const c10::StorageImpl* storage) const {
     return written_.count(storage) != 0 || writtenMemory_.overlaps(*storage);
@@ -166,6 +169,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   bool generatorSet_ = false;
   std::vector<UserWrite> userWrites_;
   bool mayBeEager_ = false;
+  std::exception_ptr refused_;
   std::string onlyEager_;
   std::unique_ptr<Undo> undo_;
   std::function<void(const at::Tensor& read)> readObserver_;

@@ -3,6 +3,10 @@
 #include <ATen/ops/expand.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+
+#include "aten/version_counter.h"
+
 namespace saker::tracing {
 
 void Undo::noteWrite(const at::Tensor& tensor, uint32_t counted) {
@@ -43,17 +47,21 @@ void Undo::expectCleared(const at::Tensor& tensor) {
 
 uint32_t Undo::writesTo(const at::Tensor& tensor) const {
   if (tensor.is_inference()) return 0;
+  int64_t writes = 0;
   for (const Written& entry : written_) {
-    if (entry.tensor.is_same(tensor)) return static_cast<uint32_t>(tensor._version() - entry.version);
+    bool same = entry.tensor.is_same(tensor) || aten::sharesVersion(entry.tensor, tensor);  // a view of it was written
+    if (same) writes = std::max(writes, tensor._version() - entry.version);
   }
-  return 0;
+  return static_cast<uint32_t>(writes);
 }
 
 void Undo::restore() {
   for (const Leaf& leaf : leaves_) {
     if (!leaf.tensor.grad().is_same(leaf.grad)) leaf.tensor.mutable_grad() = leaf.grad;
   }
-  for (const Written& entry : written_) {
+  // From the last one on: tensors that share a version counter met it at different times.
+  for (auto each = written_.rbegin(); each != written_.rend(); ++each) {
+    const Written& entry = *each;
     if (!entry.tensor.is_inference()) {
       c10::VariableVersion shared = entry.tensor.unsafeGetTensorImpl()->version_counter();
       shared.set_version(entry.version);

@@ -14,6 +14,7 @@
 #include "frontend/dynamic.h"
 #include "frontend/execute.h"
 #include "frontend/float_inputs.h"
+#include "frontend/followed.h"
 #include "frontend/hook_handles.h"
 #include "frontend/locked.h"
 #include "frontend/log.h"
@@ -322,6 +323,8 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     floats_.clear();
     return result;
   }
+  // Most calls do not fail: the next one is recorded.
+  if (!why.empty() && tape.failed() && failedRecordings_++ < kMostFailures) return result;
   if (recorder.stopped() && question.mayHelp()) {
     tellsCompiling_ = true;
     return result;
@@ -410,6 +413,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   bool leaves = tape.risk().any && (version.firstDone || version.unknown);
   if (recorder.consumes() && leaves) return unsafe;
   version.sets = hosts.sets;
+  version.alone = version.writes && !hosts.any;
   if (hosts.any && !version.locks.empty()) return "it takes a lock, and calls code of the user that might take it too";
   version.memory = sharedMemory(inputs);
   bool changed = false;
@@ -421,7 +425,8 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   }
   // What runs the user's code whenever it is called is not to run ahead of time.
   bool ahead = options_.ahead && !hosts.any && !hosts.sets && hosts.repeatable && version.draws.empty() &&
-               tape.unseenWrites().empty() && version.program->inferenceModes.empty() && !version.inOrder;
+               tape.unseenWrites().empty() && version.program->inferenceModes.empty() && !version.inOrder &&
+               !mustBeFollowed(*version.program, inputs);
   ExecutorOptions options{ahead, options_.backend, hosts.wraps, version.mustUndo};
   version.foreign = !options_.backend.is_none();
   if (changed && version.mustUndo) return unsafe;

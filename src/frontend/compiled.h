@@ -87,6 +87,8 @@ class Compiled {
   std::string lastFailure_;
   std::vector<PyObject*> found_;  // room for what a check of guards finds
   bool warned_ = false;
+  static constexpr int kMostFailures = 3;
+  int failedRecordings_ = 0;     // ended by an operator that failed
   bool tellsCompiling_ = false;  // see CompilingQuestion
   bool scalarsAreData_;          // see Recorder
   // Places of floats that have changed from call to call: inputs of the next recording. Where one has decided

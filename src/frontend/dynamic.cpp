@@ -235,7 +235,10 @@ std::unique_ptr<Version> attempt(PyObject* function, const Ambient& before, cons
     }
     if (!closedToArguments(*program, recorder, *version)) return nullptr;
     for (uint32_t writes : program->argumentWrites) version->writes |= writes != 0;
-    version->takeRiskOf(*program);
+    if (!version->takeRiskOf(*program)) {
+      why = "an operator may fail because of data, after a write";
+      return nullptr;
+    }
     version->recipes = std::move(book.recipes);
     version->guards = recorder.takeGuards();
     version->executor = makeExecutor(program, {}, {/*ahead=*/false, pybind11::none()});

@@ -353,7 +353,9 @@ PyObject* Recorder::lookUp(PyTypeObject* type, PyObject* name) {
     guards_.types.back().type = Ref::borrow(reinterpret_cast<PyObject*>(type));
   }
   TypeLookups& lookups = guards_.types[entry->second];
-  lookups.version = type->tp_version_tag;
+  // Where the call itself writes to the class, its tag says nothing about what was read before.
+  if (!isNew && lookups.version != type->tp_version_tag) lookups.version = 0;
+  if (isNew) lookups.version = type->tp_version_tag;
   lookups.names.emplace_back(Ref::borrow(name), found);
   lookups.kept.push_back(Ref::borrow(found));
   return found;

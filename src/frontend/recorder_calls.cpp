@@ -452,8 +452,7 @@ bool Recorder::callsType(PyTypeObject* type, const Values& args, PyObject*) {
   bool initsInPython = init && PyFunction_Check(init);
   PyTypeObject* base = nativeBase(type);
   bool known = base == &PyBaseObject_Type || PyExceptionClass_Check(reinterpret_cast<PyObject*>(type)) ||
-               operations_.isValueType(base) || base == &PyProperty_Type ||
-               (base == &THPFunctionType && args.empty());
+               operations_.isValueType(base) || base == &PyProperty_Type || (base == &THPFunctionType && args.empty());
   if (!known && !makesInPython) return stop("makes a " + name + ", whose base in C is not known");
   bool initKnown = !init || initsInPython || operations_.ofCall(init) != Behaviour::Unknown;
   if (!initKnown) return stop("makes a " + name + ", which is initialised by C code that is not known");

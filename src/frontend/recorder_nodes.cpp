@@ -24,7 +24,8 @@ bool isNamedAs(PyObject* name, const char* text) { return PyUnicode_CompareWithA
 
 bool savesPlainly(PyObject* node) {
   THPFunction* self = nodeOf(node);
-  if (!self || !aten::heldNode(self->cdata) || self->has_freed_buffers || self->clear_saved_tensors_on_access) return false;
+  if (!self || !aten::heldNode(self->cdata) || self->has_freed_buffers || self->clear_saved_tensors_on_access)
+    return false;
   return std::none_of(self->saved_variables.begin(), self->saved_variables.end(),
                       [](const torch::autograd::SavedVariable& each) { return each.has_hooks(); });
 }

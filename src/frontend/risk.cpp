@@ -84,10 +84,11 @@ bool Version::takeRisk(const tracing::Tape::Risk& risk, bool repeatable) {
   risky = risk.any;
   drawsTorch = risk.drew;
   firstDone = risk.firstDone;
+  firstWrite = risk.firstWrite;
   before = risk.before;
   bool goesOn = risk.goesOn, sizes = risk.sizesGoOn;
   if (!repeatable) {  // calls of the user's code among the operators
-    firstDone = 0;
+    firstDone = firstWrite = 0;
     before = risk.beforeAnywhere;
     goesOn = risk.goesOnAnywhere;
     sizes = risk.sizes || risk.expects;
@@ -100,8 +101,9 @@ bool Version::takeRisk(const tracing::Tape::Risk& risk, bool repeatable) {
   return !mustUndo || (repeatable && !sizes && !risk.unknown);
 }
 
-void Version::takeRiskOf(const runtime::Program& given) {
+bool Version::takeRiskOf(const runtime::Program& given) {
   risky = true;
+  bool known = true;
   std::unordered_set<const ir::Value*> outside;  // memory that was there before
   for (const ir::Value* parameter : given.graph->top()->parameters()) outside.insert(parameter);
   for (const ir::Node* node = given.graph->top()->first(); node && !node->isReturn(); node = node->next()) {
@@ -111,8 +113,11 @@ void Version::takeRiskOf(const runtime::Program& given) {
                                [&](const ir::Use& use) { return outside.contains(use.value); });
     bool gives = op && std::any_of(op->resultAlias.begin(), op->resultAlias.end(), [](int8_t i) { return i >= 0; });
     for (size_t i = 0; touches && gives && i < node->resultCount(); ++i) outside.insert(node->result(i));
+    if (firstDone && (!op || op->has(ops::kFailsOnData) || op->has(ops::kDynamicShape))) known = false;
     if (!firstDone && (!op || (op->writes && touches))) firstDone = node->id();
   }
+  firstWrite = firstDone;
+  return known;
 }
 
 // Do the first effects need results of the graph?
@@ -153,8 +158,10 @@ at::Tensor Version::generatorBefore() const {
 
 bool Version::takeBack(const at::Tensor& generator) {
   std::optional<uint32_t> node = runtime::lastFailure().node;
+  // An operator of the user's that gave another size than before has done its work, and is called again.
+  const std::optional<uint32_t>& first = runtime::lastFailure().sizes ? firstWrite : firstDone;
   // Ahead of time, writes come behind the graph.
-  if (firstDone && (node ? *node >= *firstDone : foreign || unknown)) return false;
+  if (first && (node ? *node >= *first : foreign || unknown)) return false;
   if (drawsTorch && !generator.defined()) return false;
   putBackStates();
   if (generator.defined()) {

@@ -253,7 +253,13 @@ PyObject* Version::run(const std::vector<PyObject*>& found) {
   for (const auto& [input, moves] : unseen) versions.push_back(tensors[input]._version() + moves);
   inGraph = true;
   runtime::lastFailure() = {};
+  std::unique_lock<std::recursive_mutex> others(running, std::defer_lock);
+  if (alone && !others.try_lock()) {
+    pybind11::gil_scoped_release free;
+    others.lock();
+  }
   if (executor) outputs = executor(tensors);
+  if (others.owns_lock()) others.unlock();
   inGraph = false;
   for (size_t i = 0; i < unseen.size(); ++i) {
     c10::VariableVersion counter = torch::autograd::impl::version_counter(tensors[unseen[i].first]);

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,9 +51,12 @@ class Version {
   std::vector<Ref> locks;  // that the call takes
   bool sets = false;       // flags change while it runs
   // What an operator that fails, or gives another size, because of what tensors hold leads to: frontend/risk.cpp.
-  bool risky = false;                               // there is one
-  bool drawsTorch = false;                          // numbers are drawn from PyTorch's generator
-  std::optional<uint32_t> firstDone;                // the first node whose doing cannot be taken back
+  bool risky = false;                  // there is one
+  bool drawsTorch = false;             // numbers are drawn from PyTorch's generator
+  std::optional<uint32_t> firstDone;   // the first node whose doing may not be taken back
+  std::optional<uint32_t> firstWrite;  // the first that is known to write to what was there before
+  bool alone = false;                  // it writes: other threads wait
+  std::recursive_mutex running;
   std::vector<tracing::Tape::Risk::Before> before;  // by such an operator behind it, what is before it
   bool mustUndo = false;                            // the program goes on where the replay ends
   bool inOrder = false;                             // only the recording itself leaves behind what eager mode does
@@ -89,7 +93,8 @@ class Version {
   PyObject* run(const std::vector<PyObject*>& found);
   // False: a replay that fails cannot do what the program does.
   bool takeRisk(const tracing::Tape::Risk& risk, bool repeatable);
-  void takeRiskOf(const runtime::Program& given);  // where there was no tape
+  // Where there was no tape. False: an operator may fail behind a write, and what came before it is not known.
+  bool takeRiskOf(const runtime::Program& given);
   bool needGraph(size_t count) const;
   // PyTorch's generator before the run; undefined where it will not be asked for.
   at::Tensor generatorBefore() const;

@@ -1,0 +1,44 @@
+#include "frontend/followed.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <algorithm>
+#include <string>
+
+#include "aot/sharing.h"
+#include "ops/operator.h"
+
+namespace saker::frontend {
+
+namespace {
+
+bool hasOwnGradient(const ir::Node& node) {
+  std::string name = node.op()->qualified, overload;
+  if (ops::of(&node) || name.starts_with("saker::") || name.starts_with("saker_on_copies::")) return false;
+  if (size_t dot = name.find('.', name.find("::")); dot != std::string::npos) {
+    overload = name.substr(dot + 1);
+    name.resize(dot);
+  }
+  auto op = c10::Dispatcher::singleton().findSchema({name, overload});
+  return op && op->hasKernelForDispatchKey(c10::DispatchKey::Autograd);
+}
+
+}  // namespace
+
+bool mustBeFollowed(const runtime::Program& program, std::span<const at::Tensor> inputs) {
+  auto requiresGrad = [](const at::Tensor& tensor) { return tensor.requires_grad(); };
+  if (std::none_of(inputs.begin(), inputs.end(), requiresGrad)) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (program.argumentWrites[i] != 0 && inputs[i].requires_grad()) return true;
+  }
+  for (auto [one, other] : aten::sharingPairs(inputs)) {
+    if (!inputs[one].requires_grad() && !inputs[other].requires_grad()) continue;
+    if (!inputs[one].is_same(inputs[other]) && aot::overlap(inputs[one], inputs[other])) return true;
+  }
+  for (const ir::Node* node = program.graph->top()->first(); node; node = node->next()) {
+    if (!node->isReturn() && hasOwnGradient(*node)) return true;
+  }
+  return false;
+}
+
+}  // namespace saker::frontend
