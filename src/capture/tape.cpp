@@ -411,8 +411,10 @@ void Tape::perform(const Call& call, const aten::Inference::Entry* entry, void (
   try {
     run(*this, call);
   } catch (...) {
-    failed_ = true;  // what the program does then follows from data
-    spoil("it failed, and the program went on", nameOf(call.op));
+    if (around) {  // because of data, it may be: what the program does then follows from it
+      failed_ = true;
+      spoil("it failed, and the program went on", nameOf(call.op));
+    }
     throw;
   }
   if (!entry) refuseEffects(call, around);
