@@ -1,9 +1,9 @@
 #include "aot/autocast.h"
 
 #include <ATen/autocast_mode.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include "aten/call_node.h"
 #include "aten/enums.h"
 #include "ops/operator.h"
 
@@ -12,12 +12,7 @@ namespace saker::aot {
 namespace {
 
 bool hasKernel(const ir::Node& node, c10::DispatchKey key) {
-  std::string name = node.op()->qualified, overload;
-  if (size_t dot = name.find('.', name.find("::")); dot != std::string::npos) {
-    overload = name.substr(dot + 1);
-    name.resize(dot);
-  }
-  auto op = c10::Dispatcher::singleton().findSchema({name, overload});
+  auto op = aten::findOperator(node.op()->qualified);
   return op && op->hasKernelForDispatchKey(key);
 }
 

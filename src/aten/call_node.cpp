@@ -11,13 +11,17 @@ namespace saker::aten {
 
 using ir::Arg;
 
+std::optional<c10::OperatorHandle> findOperator(const std::string& qualified) {
+  // The overload follows the first dot after the namespace.
+  size_t dot = qualified.find('.', qualified.find("::") + 2);
+  return c10::Dispatcher::singleton().findSchema(
+      {qualified.substr(0, dot), dot == std::string::npos ? "" : qualified.substr(dot + 1)});
+}
+
 const c10::OperatorHandle& Handles::find(const ir::OpDef* op) {
   auto known = handles_.find(op);
   if (known != handles_.end()) return known->second;
-  // "aten::add.Tensor": the overload follows the first dot after the namespace.
-  size_t dot = op->qualified.find('.', op->qualified.find("::") + 2);
-  c10::OperatorName name(op->qualified.substr(0, dot), dot == std::string::npos ? "" : op->qualified.substr(dot + 1));
-  std::optional<c10::OperatorHandle> handle = c10::Dispatcher::singleton().findSchema(name);
+  std::optional<c10::OperatorHandle> handle = findOperator(op->qualified);
   if (!handle) throw std::runtime_error("no operator " + op->qualified + " in this PyTorch");
   return handles_.emplace(op, *handle).first->second;
 }

@@ -5,6 +5,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 
+#include <optional>
+#include <string>
 #include <unordered_map>
 
 #include "ir/graph.h"
@@ -21,6 +23,9 @@ class CallEnvironment {
   virtual c10::IValue opaque(const ir::OpaqueRef& reference) = 0;
   virtual const sym::Assignment& symbols() = 0;
 };
+
+// The dispatcher's operator of this name ("aten::add.Tensor"), if PyTorch has it.
+std::optional<c10::OperatorHandle> findOperator(const std::string& qualified);
 
 // An operator of the dispatcher for each operator of a graph, looked up once.
 class Handles {

@@ -1,11 +1,10 @@
 #include "frontend/followed.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
-
 #include <algorithm>
 #include <string>
 
 #include "aot/sharing.h"
+#include "aten/call_node.h"
 #include "ops/operator.h"
 
 namespace saker::frontend {
@@ -13,13 +12,9 @@ namespace saker::frontend {
 namespace {
 
 bool hasOwnGradient(const ir::Node& node) {
-  std::string name = node.op()->qualified, overload;
+  const std::string& name = node.op()->qualified;
   if (ops::of(&node) || name.starts_with("saker::") || name.starts_with("saker_on_copies::")) return false;
-  if (size_t dot = name.find('.', name.find("::")); dot != std::string::npos) {
-    overload = name.substr(dot + 1);
-    name.resize(dot);
-  }
-  auto op = c10::Dispatcher::singleton().findSchema({name, overload});
+  auto op = aten::findOperator(name);
   return op && op->hasKernelForDispatchKey(c10::DispatchKey::Autograd);
 }
 
