@@ -92,8 +92,8 @@ bool insideOwnGradient() {
     std::string_view file = text(code->co_filename);
     bool formula = file.ends_with("torch/_library/autograd.py");
     found = formula && text(code->co_name) == "forward";  // and not what it calls where autograd is off already
-    bool library = formula || file.find("torch/_library/") != std::string_view::npos || file.ends_with("torch/_ops.py") ||
-                   file.ends_with("torch/autograd/function.py");
+    bool library = formula || file.find("torch/_library/") != std::string_view::npos ||
+                   file.ends_with("torch/_ops.py") || file.ends_with("torch/autograd/function.py");
     Py_DECREF(code);
     PyFrameObject* back = library ? PyFrame_GetBack(frame) : nullptr;
     Py_DECREF(frame);
