@@ -63,8 +63,7 @@ class RandomJoint {
 
  private:
   static bool isReturned(const ir::Value* value, const std::vector<ir::Arg>& returned) {
-    return std::any_of(returned.begin(), returned.end(),
-                       [&](const ir::Arg& arg) { return arg.toValue() == value; });
+    return std::any_of(returned.begin(), returned.end(), [&](const ir::Arg& arg) { return arg.toValue() == value; });
   }
 
   void step(ops::Builder& build, const std::vector<ir::Value*>& from, std::vector<ir::Value*>& to) {
