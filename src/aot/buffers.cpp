@@ -18,18 +18,21 @@ bool keepsUnasked(const torch::autograd::Node& node) {
          type.find("CopySlices") != std::string_view::npos;
 }
 
+bool saysFreed(std::string_view text) {
+  return text.find(torch::autograd::ERR_BACKWARD_TWICE) != std::string_view::npos;
+}
+
 // A node asks for what it has saved before it looks at gradients: without any it computes nothing.
 bool hasSaved(torch::autograd::Node& node) {
   if (keepsUnasked(node)) return true;
   node.release_variables();
   try {
     node(torch::autograd::variable_list(node.num_inputs()));
-  } catch (
-      const c10::Error& error) {  // with the names of all functions it comes from, its text would take a millisecond
-    std::string_view text = error.what_without_backtrace();
-    return text.find(torch::autograd::ERR_BACKWARD_TWICE) != std::string_view::npos;
+  } catch (const c10::Error& error) {
+    // With the names of all functions that it comes from, its text would take a millisecond.
+    return saysFreed(error.what_without_backtrace());
   } catch (const std::exception& error) {
-    return std::string_view(error.what()).find(torch::autograd::ERR_BACKWARD_TWICE) != std::string_view::npos;
+    return saysFreed(error.what());
   }
   return false;
 }

@@ -1,5 +1,6 @@
 // Which operators of a tape may end a replay in the middle, and what has been done by then that cannot be taken back.
 #include "capture/tape.h"
+#include "ops/functional_form.h"
 #include "ops/operator.h"
 
 namespace saker::tracing {
@@ -37,8 +38,7 @@ bool drawsFromDefault(const Call& call) {
 
 // Batch normalization that only reads its running statistics.
 bool isEvaluation(const ops::Operator& op, const Call& call) {
-  if (op.variant != ops::Variant::Functional || op.cost != ops::Cost::Normalization) return false;
-  std::optional<size_t> training = op.parsed.indexOf("training");
+  std::optional<size_t> training = ops::trainingArgument(op);
   return training && call.values[*training].isBool() && !call.values[*training].toBool();
 }
 

@@ -122,6 +122,11 @@ const Operator* viewForm(const Operator& op) {
   return view && view->variant == Variant::View && !view->has(kMayAlias) ? view : nullptr;
 }
 
+std::optional<size_t> trainingArgument(const Operator& op) {
+  if (op.variant != Variant::Functional || op.cost != Cost::Normalization) return std::nullopt;
+  return op.parsed.indexOf("training");
+}
+
 bool writesNothing(const ir::Node& node) {
   const Operator* op = of(&node);
   bool none = true;
@@ -130,8 +135,7 @@ bool writesNothing(const ir::Node& node) {
   }
   if (none) return true;
   // Batch normalization in evaluation.
-  if (op->variant != Variant::Functional || op->cost != Cost::Normalization) return false;
-  std::optional<size_t> training = op->parsed.indexOf("training");
+  std::optional<size_t> training = trainingArgument(*op);
   return training && node.arg(*training).kind() == ir::Arg::Kind::Bool && !node.arg(*training).toBool();
 }
 

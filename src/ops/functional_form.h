@@ -1,6 +1,8 @@
 // What stands for an operator that writes in a graph without writes.
 #pragma once
 
+#include <optional>
+
 #include "ir/graph.h"
 #include "ops/operator.h"
 
@@ -19,6 +21,9 @@ const FunctionalForm& functionalForm(const Operator& op);
 // An operator that writes no memory but changes what its argument 0 sees of it (t_, squeeze_): the view operator that
 // takes the same arguments. nullptr for any other.
 const Operator* viewForm(const Operator& op);
+
+// Of an operator that writes running statistics in training only: the argument that says whether it trains.
+std::optional<size_t> trainingArgument(const Operator& op);
 
 // The call writes nothing although the operator may: running statistics that are only read.
 bool writesNothing(const ir::Node& node);

@@ -43,30 +43,29 @@ def outcome(module: nn.Module, call: Callable, sizes: tuple[int, ...], grad: boo
     return found
 
 
+def compare(name: str, way: Callable, grad: bool) -> None:
+    (module, sizes), (other, _) = made(name), made(name)
+    expected = outcome(module, module, sizes, grad)
+    before = saker.stats()["fallbacks"]
+    got = outcome(other, way(other), sizes, grad)
+    torch.testing.assert_close(got, expected, rtol=0, atol=0)
+    assert saker.stats()["fallbacks"] == before
+
+
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("name", NORMS)
 def test_ahead_of_time(name: str, grad: bool) -> None:
-    module, sizes = made(name)
-    other, _ = made(name)
-    expected = outcome(module, module, sizes, grad)
     before = saker.stats()
-    got = outcome(other, saker.aot_module(other), sizes, grad)
-    torch.testing.assert_close(got, expected, rtol=0, atol=0)
-    assert saker.stats()["fallbacks"] == before["fallbacks"]
+    compare(name, saker.aot_module, grad)
     assert saker.stats()["graphs"] > before["graphs"]
 
 
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("name", NORMS)
 def test_replays(name: str, grad: bool) -> None:
-    module, sizes = made(name)
-    other, _ = made(name)
-    expected = outcome(module, module, sizes, grad)
     before = saker.stats()
-    got = outcome(other, saker.compile(other), sizes, grad)
-    torch.testing.assert_close(got, expected, rtol=0, atol=0)
+    compare(name, saker.compile, grad)
     assert saker.stats()["replays"] - before["replays"] == 2
-    assert saker.stats()["fallbacks"] == before["fallbacks"]
 
 
 def test_an_operator_that_may_fail_behind_it_is_taken_back() -> None:

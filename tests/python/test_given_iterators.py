@@ -241,7 +241,9 @@ def test_a_generator_that_is_not_touched() -> None:
         assert given is it and name == "generator" and len(list(it)) == 3
 
 
-def test_one_generator_given_twice_and_two_generators() -> None:
+def compare_both(make: Callable[[bool], tuple[Any, Any]]) -> None:
+    """`make` gives two iterators; told to, two that share what they go over."""
+
     def both(x: torch.Tensor, a: Any, b: Any) -> Any:
         return [x * t for t in a], [x + t for t in b]
 
@@ -249,23 +251,25 @@ def test_one_generator_given_twice_and_two_generators() -> None:
     for one in (False, False, True, True, False):
         results = []
         for fn in (both, compiled):
-            a = doubled(TS)
-            results.append(fn(torch.ones(2), a, a if one else doubled(TS)))
+            results.append(fn(torch.ones(2), *make(one)))
         same(results[1], results[0])
+
+
+def test_one_generator_given_twice_and_two_generators() -> None:
+    def make(one: bool) -> tuple[Any, Any]:
+        a = doubled(TS)
+        return a, a if one else doubled(TS)
+
+    compare_both(make)
 
 
 def test_two_generators_over_one_iterator() -> None:
-    def both(x: torch.Tensor, a: Any, b: Any) -> Any:
-        return [x * t for t in a], [x + t for t in b]
+    def make(one: bool) -> tuple[Any, Any]:
+        first = iter(TS)
+        second = first if one else iter(TS)
+        return (t for t in first), (t for t in second)
 
-    compiled = saker.compile(both)
-    for one in (False, False, True, True, False):
-        results = []
-        for fn in (both, compiled):
-            first = iter(TS)
-            second = first if one else iter(TS)
-            results.append(fn(torch.ones(2), (t for t in first), (t for t in second)))
-        same(results[1], results[0])
+    compare_both(make)
 
 
 def test_a_generator_with_effects() -> None:
