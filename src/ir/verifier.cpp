@@ -109,6 +109,7 @@ class Verifier {
     }
     arguments(node);
     schema(node);
+    bodies(node);
     operands_ += node.operandCount();
     for (const Region* body : node.regions()) {
       if (!stopped()) region(*body, &node);
@@ -211,6 +212,16 @@ class Verifier {
       }
     }
     if (std::optional<std::string> mismatch = schemaMismatch(*schema, node)) report(*mismatch, &node);
+  }
+
+  // Operators that nobody knows may have any.
+  void bodies(const Node& node) {
+    if (!node.op()->schema || stopped()) return;
+    if (node.op()->check) {
+      if (std::optional<std::string> wrong = node.op()->check(node)) report(*wrong, &node);
+    } else if (!node.regions().empty()) {
+      report("has bodies, which the operator does not take", &node);
+    }
   }
 
   void type(const Type* type, const Node* node) {

@@ -62,6 +62,8 @@ void fill(Operator& op, const Row& row) {
   op.infer = row.infer;
   op.cost = row.cost;
   op.traits = row.traits;
+  op.bodies = row.bodies;
+  op.check = row.check;
   SAKER_CHECK(op.parsed.arguments.size() <= 64, "an operator has more than 64 arguments");
   for (size_t i = 0; i < op.parsed.arguments.size(); ++i) {
     if (op.parsed.arguments[i].writes) op.writes |= uint64_t{1} << i;

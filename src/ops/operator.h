@@ -68,6 +68,8 @@ struct Row {
   uint32_t traits = kNone;
   // Arguments that are written although the schema does not say so.
   std::vector<std::string_view> hiddenWrites = {};
+  uint8_t bodies = 0;                // of branches and loops (control_flow.h)
+  ir::OpDef::Check check = nullptr;  // and what must hold of their bodies
 };
 
 struct Operator : ir::OpDef {
@@ -76,6 +78,7 @@ struct Operator : ir::OpDef {
   Cost cost = Cost::Library;
   uint32_t traits = kNone;
   Variant variant = Variant::Functional;
+  uint8_t bodies = 0;
   uint64_t writes = 0;              // bit i: argument i is written
   std::vector<int8_t> resultAlias;  // per schema return: the argument it is or is a view of, or -1
 
