@@ -107,6 +107,7 @@ class Verifier {
     if (node.isReturn() && (node.resultCount() || !node.regions().empty())) {
       report("return has results or regions", &node);
     }
+    attributes(node);
     arguments(node);
     schema(node);
     bodies(node);
@@ -212,6 +213,12 @@ class Verifier {
       }
     }
     if (std::optional<std::string> mismatch = schemaMismatch(*schema, node)) report(*mismatch, &node);
+  }
+
+  void attributes(const Node& node) {
+    Attributes known = node.attributes();
+    if (node.isReturn() && known != Attributes{}) report("return has attributes", &node);
+    if (known.isCheckpointed() != (known.region != 0)) report("names a checkpoint region without being in one", &node);
   }
 
   // Operators that nobody knows may have any.

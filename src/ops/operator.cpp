@@ -23,7 +23,15 @@ std::string_view name(Cost cost) {
 bool Operator::isPure() const {
   if (!isRemovable() || has(kMayAlias) || has(kReadsState) || has(kNondeterministic) || has(kDynamicShape))
     return false;
-  return std::all_of(resultAlias.begin(), resultAlias.end(), [](int8_t alias) { return alias < 0; });
+  return !returnsAnyArgument();
+}
+
+bool Operator::returnsArgument(size_t i) const {
+  return std::find(resultAlias.begin(), resultAlias.end(), static_cast<int8_t>(i)) != resultAlias.end();
+}
+
+bool Operator::returnsAnyArgument() const {
+  return std::any_of(resultAlias.begin(), resultAlias.end(), [](int8_t alias) { return alias >= 0; });
 }
 
 namespace {

@@ -84,6 +84,11 @@ struct Operator : ir::OpDef {
 
   bool has(Trait trait) const { return traits & trait; }
   bool isRandom() const { return has(kRandom); }
+  // May a call write this argument? Of a node, ask eachWritten() of effects.h.
+  bool writesArgument(size_t i) const { return i < 64 && (writes >> i & 1); }
+  // A result is this argument or a view of it.
+  bool returnsArgument(size_t i) const;
+  bool returnsAnyArgument() const;
   // No effect but its results: may be removed when unused.
   bool isRemovable() const { return writes == 0 && !has(kRandom) && !has(kEffect) && !has(kDataDependent); }
   // Same arguments, same results, nothing aliased or written: two may become one.

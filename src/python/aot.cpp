@@ -6,8 +6,8 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/python_symnode.h>
 
+#include "aot/checkpoint_regions.h"
 #include "aot/compiled.h"
-#include "aot/regions.h"
 #include "ir/clone.h"
 #include "python/aot_call.h"
 #include "python/foreign_results.h"
