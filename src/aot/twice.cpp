@@ -99,8 +99,7 @@ class ForwardRun final : public runtime::Interpreter {
  protected:
   void call(const ir::Node& node, const c10::OperatorHandle& handle, torch::jit::Stack& stack) override {
     if (node.id() >= plan_.joint.forwardNodes) throw ForwardIsDone{};
-    const std::vector<bool>& modes = plan_.joint.recording->gradModes;
-    c10::AutoGradMode mode(node.id() >= modes.size() || modes[node.id()]);
+    c10::AutoGradMode mode(!node.attributes().noGrad);
     handle.callBoxed(&stack);
     grafts_.apply(node, stack);
   }

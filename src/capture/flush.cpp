@@ -27,8 +27,7 @@ class FlushRun final : public runtime::Interpreter {
 
  protected:
   void call(const ir::Node& node, const c10::OperatorHandle& handle, torch::jit::Stack& stack) override {
-    const std::vector<bool>& modes = trace_.gradModes();
-    bool grad = node.id() < modes.size() ? modes[node.id()] : c10::GradMode::is_enabled();
+    bool grad = !node.attributes().noGrad;
     if (grad == c10::GradMode::is_enabled()) return handle.callBoxed(&stack);
     c10::AutoGradMode mode(grad);
     handle.callBoxed(&stack);

@@ -36,6 +36,16 @@ Counts& counts() {
   return all;
 }
 
+namespace {
+
+bool changesInferenceMode(const runtime::Program& program) {
+  const ir::Node* node = program.graph->top()->first();
+  while (node && !node->attributes().inferenceToggled) node = node->next();
+  return node;
+}
+
+}  // namespace
+
 size_t& recompileLimit() {
   static size_t limit = 8;  // of the process: saker.set_recompile_limit()
   return limit;
@@ -418,7 +428,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   }
   // What runs the user's code whenever it is called is not to run ahead of time.
   bool ahead = options_.ahead && !hosts.any && !hosts.sets && hosts.repeatable && version.draws.empty() &&
-               tape.unseenWrites().empty() && version.program->inferenceModes.empty() && !version.inOrder &&
+               tape.unseenWrites().empty() && !changesInferenceMode(*version.program) && !version.inOrder &&
                !mustBeFollowed(*version.program, inputs);
   ExecutorOptions options{ahead, options_.backend, hosts.wraps, version.mustUndo};
   version.foreign = bool(options_.backend);

@@ -22,10 +22,6 @@ namespace saker::runtime {
 
 namespace {
 
-bool isSet(const std::vector<bool>& nodes, const ir::Node& node) {
-  return node.id() < nodes.size() && nodes[node.id()];
-}
-
 // Made before the dispatch state is changed for the run.
 class ProgramRun final : public Interpreter {
  public:
@@ -40,15 +36,15 @@ class ProgramRun final : public Interpreter {
 
  protected:
   void call(const ir::Node& node, const c10::OperatorHandle& handle, torch::jit::Stack& stack) override {
-    bool above = withAutograd_ || isSet(program_.shown, node);
+    ir::Attributes recorded = node.attributes();
+    bool above = withAutograd_ || recorded.shown;
     std::optional<c10::impl::ForceDispatchKeyGuard> keys;
     if (above && !withAutograd_) keys.emplace(around_);
     std::optional<c10::InferenceMode> inference;
-    if (isSet(program_.inferenceModes, node)) inference.emplace(!c10::InferenceMode::is_enabled());
+    if (recorded.inferenceToggled) inference.emplace(!c10::InferenceMode::is_enabled());
     if (!above) return handle.callBoxed(&stack);
-    bool on = node.id() >= program_.gradModes.size() || program_.gradModes[node.id()];
-    c10::AutoGradMode mode(on && mayGrad_);
-    if (isSet(program_.ownVersions, node)) {
+    c10::AutoGradMode mode(!recorded.noGrad && mayGrad_);
+    if (recorded.ownVersion) {
       stack[0] = stack[0].toTensor().variable_data();
       return;
     }
@@ -302,8 +298,7 @@ static bool followsGradients(const Program& program, const std::vector<at::Tenso
   if ((program.asRecorded && mayAskPython(program, inputs)) || hasTangents(inputs)) return true;
   bool enabled = c10::GradMode::is_enabled();
   // What a result is a view of may require grad although the result does not.
-  bool bases = !program.shown.empty() && (enabled || !program.gradAround) &&
-               std::find(program.gradModes.begin(), program.gradModes.end(), true) != program.gradModes.end();
+  bool bases = program.showsGradients && (enabled || !program.gradAround);
   if (!(program.differentiable && enabled) && !bases) return false;
   return std::any_of(inputs.begin(), inputs.end(),
                      [](const at::Tensor& t) { return t.defined() && t.requires_grad(); });

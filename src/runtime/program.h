@@ -53,11 +53,8 @@ struct Program {
   size_t results = 0;                    // arguments of `return` that the caller gets
   std::vector<bool> resultRequiresGrad;  // as in the run that was captured
   bool differentiable = false;           // some result does
-  std::vector<bool> gradModes;           // by node: was autograd on?
-  std::vector<bool> inferenceModes;      // by node: was inference mode on, other than around the call? None: never
-  bool gradAround = true;                // was autograd on around the call?
-  std::vector<bool> shown;               // by node: runtime/shown.h. None: the caller sees no views and no writes
-  std::vector<bool> ownVersions;         // by node: a detach that is `.data`, whose result counts writes by itself
+  bool gradAround = true;                // was autograd on around the call? Modes of nodes are their attributes
+  bool showsGradients = false;  // the caller sees a view or a write (runtime/shown.h), and autograd was on somewhere
   // Leaves whose .grad the program sets: `return` has the new gradients after the results, None where it is cleared.
   struct Gradient {
     enum class Before : uint8_t { None, Some, Any };
