@@ -93,7 +93,6 @@ const ir::Value* viewedBy(const ir::Node& node) {
 
 void Preparation::prepare() {
   const ir::Graph& graph = made_.graph_;
-  if (!graph.top()->terminator()) throw std::runtime_error("the graph does not end in return");
   made_.cellOf_.assign(graph.valueLimit(), kNone);
   lastUse_.assign(graph.valueLimit(), kNone);
   made_.numbers_ = made_.sizes_.any();
@@ -110,7 +109,9 @@ void Preparation::prepare() {
     addBodies(at);
     made_.instructions_[i] = std::move(at);
   }
-  for (const ir::Arg& arg : graph.top()->terminator()->args()) {
+  const ir::Node* end = graph.top()->terminator();
+  // A recording that is run as far as it goes has no end yet.
+  for (const ir::Arg& arg : end ? end->args() : std::span<const ir::Arg>()) {
     made_.returned_.push_back(arg);
     if (isExpression(arg)) made_.sizes_.flat.add(arg.toSym());
     if (arg.isValue() && !arg.toValue()->tensor()) cellOf(arg.toValue());
