@@ -10,7 +10,7 @@ void add(Effects& effects, const ir::Node& node) {
   if (node.isReturn()) return;
   if (const Operator* op = of(&node)) {
     effects.traits |= op->traits;
-    effects.writes |= op->writes && !writesNothing(node);
+    effects.writes |= writes(node);
     // It may never end, which is seen as an error is.
     if (isLoop(node) && node.arg(kLoopTrips).isNone()) effects.traits |= kFailsOnData;
   } else {
@@ -22,6 +22,11 @@ void add(Effects& effects, const ir::Node& node) {
 }
 
 }  // namespace
+
+bool writes(const ir::Node& node) {
+  const Operator* op = of(&node);
+  return op && op->writes && !writesNothing(node);
+}
 
 Effects effectsOf(const ir::Node& node) {
   Effects effects;

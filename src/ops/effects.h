@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "ir/each_value.h"
 #include "ir/graph.h"
 #include "ops/operator.h"
 
@@ -22,5 +23,19 @@ struct Effects {
 };
 
 Effects effectsOf(const ir::Node& node);
+
+// Does the call itself write, its bodies aside? Not where its operator may, but this call does not (statistics that are
+// only read). An operator that is not in the table is not asked here.
+bool writes(const ir::Node& node);
+
+// The tensors that the call itself writes. F: void(ir::Value*).
+template <typename F>
+void eachWritten(const ir::Node& node, F&& f) {
+  if (!writes(node)) return;
+  const Operator& op = *of(&node);
+  for (size_t i = 0; i < node.args().size(); ++i) {
+    if (op.writesArgument(i)) ir::eachValue(node.arg(i), f);
+  }
+}
 
 }  // namespace saker::ops
