@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
-#include "ops/functional_form.h"
+#include "ir/each_value.h"
+#include "ops/control_flow.h"
+#include "ops/effects.h"
+#include "passes/bodies.h"
 #include "support/check.h"
 
 namespace saker::autograd {
@@ -10,46 +13,6 @@ namespace {
 
 // Of a size that no one has seen yet.
 constexpr int64_t kUnseenSize = 64;
-
-template <typename F>
-void eachValue(const ir::Arg& arg, F&& f) {
-  if (arg.isValue()) {
-    f(arg.toValue());
-  } else if (arg.isList()) {
-    for (const ir::Arg& element : arg.toList()) eachValue(element, f);
-  }
-}
-
-// Of the node or one in its bodies.
-template <typename F>
-bool anyOf(const ir::Node& node, F&& property) {
-  if (node.isReturn()) return false;
-  if (property(node)) return true;
-  for (const ir::Region* body : node.regions()) {
-    for (const ir::Node* inner = body->first(); inner; inner = inner->next()) {
-      if (anyOf(*inner, property)) return true;
-    }
-  }
-  return false;
-}
-
-// Does something that only the order of such nodes tells.
-bool hasTurn(const ir::Node& node) {
-  const ops::Operator* op = ops::of(&node);
-  return !op || op->has(ops::kReadsState) || op->isRandom() || op->has(ops::kEffect);
-}
-
-bool mustStay(const ir::Node& node) {
-  if (hasTurn(node)) return true;
-  const ops::Operator* op = ops::of(&node);
-  return !op->isRemovable() && !(op->writes && ops::writesNothing(node));
-}
-
-// Computed twice it may be two different things.
-bool isNondeterministic(const ir::Node& node) {
-  const ops::Operator* op = ops::of(&node);
-  return op && op->has(ops::kNondeterministic);
-}
 
 }  // namespace
 
@@ -71,7 +34,10 @@ JointGraph::JointGraph(ir::Graph& graph, const Joint& layout, std::optional<cons
     for (size_t i = 0; i < node->resultCount(); ++i) values_[node->result(i)->id()] = node->result(i);
   }
   for (std::optional<int64_t>& example : examples_.ints) example = example.value_or(kUnseenSize);
-  for (const ir::Node* node : nodes_) pinned_.push_back(anyOf(*node, mustStay));
+  for (const ir::Node* node : nodes_) {
+    effects_.push_back(ops::effectsOf(*node));
+    pinned_.push_back(effects_.back().ordered() || !effects_.back().removable());
+  }
   followMemory();
   followTangents();
   if (backwardStart) start_ = *backwardStart ? placeOf(*backwardStart) : nodes_.size();
@@ -85,13 +51,24 @@ bool JointGraph::isView(size_t node) const {
   return op && op->cost == ops::Cost::View && !pinned_[node] && nodes_[node]->regions().empty();
 }
 
+// In bodies too, where that is memory from outside.
 template <typename F>
 void JointGraph::eachWritten(const ir::Node* node, F&& f) const {
-  const ops::Operator* op = ops::of(node);
-  if (!op || !op->writes || ops::writesNothing(*node)) return;
-  for (size_t i = 0; i < node->args().size(); ++i) {
-    if (op->writes >> i & 1) eachValue(node->arg(i), f);
-  }
+  ops::eachWritten(*node, f);
+  if (node->regions().empty() || !effectsOf(*node).writes) return;
+  auto visit = [&](auto&& self, const ir::Node& at) -> void {
+    for (const ir::Region* body : at.regions()) {
+      for (const ir::Node* inner = body->first(); inner; inner = inner->next()) {
+        ops::eachWritten(*inner, [&](ir::Value* written) {
+          passes::eachBase(written, node, [&](ir::Value* base) {
+            if (base->region() == graph_.top()) f(base);
+          });
+        });
+        self(self, *inner);
+      }
+    }
+  };
+  visit(visit, *node);
 }
 
 // Values are numbered in their order, so the smallest of those that share memory is the one that was made first.
@@ -111,17 +88,35 @@ void JointGraph::followMemory() {
         if (surely) holder_[result->id()] = holder_[input->id()];
       }
     };
-    if (!op || !node->regions().empty()) {
+    if (!op) {
       eachInput(node, share);
+      continue;
+    }
+    if (op->bodies) {
+      shareThroughBodies(*node);
       continue;
     }
     surely = !op->has(ops::kMayAlias);
     for (int8_t argument : op->resultAlias) {
-      if (argument >= 0) eachValue(node->arg(static_cast<size_t>(argument)), share);
+      if (argument >= 0) ir::eachValue(node->arg(static_cast<size_t>(argument)), share);
     }
     surely = op->cost == ops::Cost::View;
     if ((surely || op->has(ops::kMayAlias)) && node->operandCount()) share(node->operand(0));
   }
+}
+
+// Results of branches and loops may lie in what their bodies return, or in what a loop was given.
+void JointGraph::shareThroughBodies(const ir::Node& node) {
+  ops::eachEdge(node, [&](const ir::Arg& from, const ir::Value* to) {
+    if (to->def() != &node || !to->tensor()) return;
+    ir::eachValue(from, [&](ir::Value* value) {
+      passes::eachBase(value, &node, [&](const ir::Value* base) {
+        if (base->region() != graph_.top() || !base->tensor()) return;
+        unite(memory_, base->id(), to->id());
+        unite(known_, base->id(), to->id());
+      });
+    });
+  });
 }
 
 void JointGraph::followTangents() {
@@ -154,7 +149,7 @@ void JointGraph::findForward() {
   // Drawn or done by the backward, or following from that.
   std::vector<bool> late(nodes_.size());
   for (size_t place = start_; place < nodes_.size(); ++place) {
-    late[place] = pinned_[place] && anyOf(*nodes_[place], hasTurn);
+    late[place] = effects_[place].ordered();
     eachInput(nodes_[place], [&](const ir::Value* input) {
       if (!input->isParameter() && late[definedAt(input)]) late[place] = true;
     });
@@ -182,7 +177,7 @@ void JointGraph::findForward() {
 void JointGraph::findBackward() {
   inBackward_.resize(nodes_.size());
   for (size_t place = 0; place < nodes_.size(); ++place) {
-    bool once = pinned_[place] || anyOf(*nodes_[place], isNondeterministic);
+    bool once = pinned_[place] || effects_[place].has(ops::kNondeterministic);
     inBackward_[place] = onTangents_[place] || (once && !inForward_[place]);
     if (!inBackward_[place]) continue;
     eachWritten(nodes_[place], [&](const ir::Value* value) { backwardWrites_[find(value->id())] = true; });
@@ -210,7 +205,7 @@ void JointGraph::findBackward() {
 void JointGraph::checkOrder() {
   const ir::Node* before = nullptr;
   for (size_t place = 0; place < nodes_.size(); ++place) {
-    if (!pinned_[place] || !anyOf(*nodes_[place], hasTurn)) continue;
+    if (!effects_[place].ordered()) continue;
     if (inBackward_[place]) {
       before = nodes_[place];
     } else if (before) {
@@ -236,7 +231,7 @@ std::vector<ir::Value*> JointGraph::returned(size_t from, size_t to) const {
   std::vector<ir::Value*> out;
   std::span<const ir::Arg> args = graph_.top()->terminator()->args();
   for (size_t i = from; i < std::min(to, args.size()); ++i) {
-    eachValue(args[i], [&](ir::Value* value) { out.push_back(value); });
+    ir::eachValue(args[i], [&](ir::Value* value) { out.push_back(value); });
   }
   return out;
 }

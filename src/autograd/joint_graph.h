@@ -9,7 +9,7 @@
 
 #include "autograd/partition.h"
 #include "ir/graph.h"
-#include "ops/operator.h"
+#include "ops/effects.h"
 
 namespace saker::autograd {
 
@@ -47,6 +47,8 @@ class JointGraph {
   bool isSavable(const ir::Value* value) const {
     return value->isParameter() ? isPrimal(value) : !inBackward_[definedAt(value)];
   }
+  // What the node does, its bodies included.
+  const ops::Effects& effectsOf(const ir::Node& topNode) const { return effects_[placeOf(&topNode)]; }
   // Metadata only: costs nothing, and its results lie in the memory of its operand.
   bool isView(size_t node) const;
 
@@ -94,6 +96,7 @@ class JointGraph {
 
  private:
   void followMemory();
+  void shareThroughBodies(const ir::Node& node);
   void followTangents();
   void findForward();
   void findBackward();
@@ -116,6 +119,7 @@ class JointGraph {
   mutable Classes memory_;                 // values that may share memory
   mutable Classes known_;                  // the same, if operators that are not known share none
   std::vector<uint32_t> holder_;           // by value id
+  std::vector<ops::Effects> effects_;      // by place
   std::vector<bool> onTangents_, pinned_;  // by place
   std::vector<bool> inForward_, inBackward_;
   std::vector<bool> forwardWrites_, backwardWrites_;  // by value id, where it stands for a memory
