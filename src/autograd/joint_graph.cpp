@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "ir/each_value.h"
-#include "ops/control_flow.h"
 #include "ops/effects.h"
-#include "passes/bodies.h"
 #include "support/check.h"
 
 namespace saker::autograd {
@@ -21,8 +19,8 @@ JointGraph::JointGraph(ir::Graph& graph, const Joint& layout, std::optional<cons
       layout_(layout),
       places_(graph.nodeLimit()),
       values_(graph.valueLimit()),
-      memory_(graph.valueLimit()),
-      known_(graph.valueLimit()),
+      memory_(graph, {false, passes::Memory::Assumptions::Unknown::ShareOperands}),
+      known_(graph, {false, passes::Memory::Assumptions::Unknown::Nothing}),
       holder_(graph.valueLimit()),
       forwardWrites_(graph.valueLimit()),
       backwardWrites_(graph.valueLimit()),
@@ -38,7 +36,7 @@ JointGraph::JointGraph(ir::Graph& graph, const Joint& layout, std::optional<cons
     effects_.push_back(ops::effectsOf(*node));
     pinned_.push_back(effects_.back().ordered() || !effects_.back().removable());
   }
-  followMemory();
+  findHolders();
   followTangents();
   if (backwardStart) start_ = *backwardStart ? placeOf(*backwardStart) : nodes_.size();
   findForward();
@@ -51,88 +49,39 @@ bool JointGraph::isView(size_t node) const {
   return op && op->cost == ops::Cost::View && !pinned_[node] && nodes_[node]->regions().empty();
 }
 
-// In bodies too, where that is memory from outside.
+// In bodies too: memory of their own counts as that of a value that nobody else reads.
 template <typename F>
 void JointGraph::eachWritten(const ir::Node* node, F&& f) const {
   ops::eachWritten(*node, f);
-  if (node->regions().empty() || !effectsOf(*node).writes) return;
-  auto visit = [&](auto&& self, const ir::Node& at) -> void {
-    for (const ir::Region* body : at.regions()) {
-      for (const ir::Node* inner = body->first(); inner; inner = inner->next()) {
-        ops::eachWritten(*inner, [&](ir::Value* written) {
-          passes::eachBase(written, node, [&](ir::Value* base) {
-            if (base->region() == graph_.top()) f(base);
-          });
-        });
-        self(self, *inner);
-      }
-    }
-  };
-  visit(visit, *node);
-}
-
-// Values are numbered in their order, so the smallest of those that share memory is the one that was made first.
-void JointGraph::followMemory() {
-  for (uint32_t i = 0; i < memory_.size(); ++i) memory_[i] = known_[i] = holder_[i] = i;
-  for (size_t place = 0; place < nodes_.size(); ++place) {
-    const ir::Node* node = nodes_[place];
-    const ops::Operator* op = ops::of(node);
-    bool surely = false;
-    auto share = [&](const ir::Value* input) {
-      if (!input->tensor()) return;
-      for (size_t i = 0; i < node->resultCount(); ++i) {
-        const ir::Value* result = node->result(i);
-        if (!result->tensor()) continue;
-        unite(memory_, input->id(), result->id());
-        if (op) unite(known_, input->id(), result->id());
-        if (surely) holder_[result->id()] = holder_[input->id()];
-      }
-    };
-    if (!op) {
-      eachInput(node, share);
-      continue;
-    }
-    if (op->bodies) {
-      shareThroughBodies(*node);
-      continue;
-    }
-    surely = !op->has(ops::kMayAlias);
-    for (int8_t argument : op->resultAlias) {
-      if (argument >= 0) ir::eachValue(node->arg(static_cast<size_t>(argument)), share);
-    }
-    surely = op->cost == ops::Cost::View;
-    if ((surely || op->has(ops::kMayAlias)) && node->operandCount()) share(node->operand(0));
+  for (const ir::Region* body : node->regions()) {
+    for (const ir::Node* inner = body->first(); inner; inner = inner->next()) eachWritten(inner, f);
   }
 }
 
-// Results of branches and loops may lie in what their bodies return, or in what a loop was given.
-void JointGraph::shareThroughBodies(const ir::Node& node) {
-  ops::eachEdge(node, [&](const ir::Arg& from, const ir::Value* to) {
-    if (to->def() != &node || !to->tensor()) return;
-    ir::eachValue(from, [&](ir::Value* value) {
-      passes::eachBase(value, &node, [&](const ir::Value* base) {
-        if (base->region() != graph_.top() || !base->tensor()) return;
-        unite(memory_, base->id(), to->id());
-        unite(known_, base->id(), to->id());
-      });
+void JointGraph::findHolders() {
+  for (uint32_t i = 0; i < holder_.size(); ++i) holder_[i] = i;
+  for (const ir::Node* node : nodes_) {
+    ops::eachShared(*node, [&](const ir::Value* result, const ir::Value* argument, bool surely) {
+      bool both = argument && argument->tensor() && result->tensor();
+      if (surely && both) holder_[result->id()] = holder_[argument->id()];
     });
-  });
+  }
 }
 
 void JointGraph::followTangents() {
   onTangents_.resize(nodes_.size());
   start_ = nodes_.size();
-  std::vector<bool> tainted(memory_.size());  // by memory: written by what depends on tangents
+  std::vector<bool> tainted(values_.size());  // by memory: written by what depends on tangents
   for (size_t place = 0; place < nodes_.size(); ++place) {
     bool depends = false;
     eachInput(nodes_[place], [&](const ir::Value* input) {
       depends |= input->isParameter() ? isTangent(input) : bool(onTangents_[definedAt(input)]);
-      depends |= tainted[find(input->id())];
+      depends |= tainted[memory_.classOf(input)];
     });
     onTangents_[place] = depends;
     if (!depends) continue;
     start_ = std::min(start_, place);
-    eachWritten(nodes_[place], [&](const ir::Value* value) { tainted[find(value->id())] = true; });
+    eachWritten(nodes_[place], [&](const ir::Value* value) { tainted[memory_.classOf(value)] = true; });
   }
 }
 
@@ -159,9 +108,7 @@ void JointGraph::findForward() {
     if (pinned_[place] && !onTangents_[place]) {
       // Behind the first use of a tangent there are effects of the backward, and the copies into primals.
       bool ofForward = place < start_;
-      eachWritten(node, [&](const ir::Value* value) {
-        ofForward |= !late[place] && values_[find(value->id())]->isParameter();
-      });
+      eachWritten(node, [&](const ir::Value* value) { ofForward |= !late[place] && isOfInput(value); });
       if (ofForward) inForward_[place] = true;
     }
     if (!inForward_[place]) continue;
@@ -170,7 +117,7 @@ void JointGraph::findForward() {
       return;
     }
     eachInput(node, need);
-    eachWritten(node, [&](const ir::Value* value) { forwardWrites_[find(value->id())] = true; });
+    eachWritten(node, [&](const ir::Value* value) { forwardWrites_[memory_.classOf(value)] = true; });
   }
 }
 
@@ -180,14 +127,14 @@ void JointGraph::findBackward() {
     bool once = pinned_[place] || effects_[place].has(ops::kNondeterministic);
     inBackward_[place] = onTangents_[place] || (once && !inForward_[place]);
     if (!inBackward_[place]) continue;
-    eachWritten(nodes_[place], [&](const ir::Value* value) { backwardWrites_[find(value->id())] = true; });
+    eachWritten(nodes_[place], [&](const ir::Value* value) { backwardWrites_[memory_.classOf(value)] = true; });
   }
   for (size_t place = 0; place < nodes_.size(); ++place) {
     const ir::Node* node = nodes_[place];
     auto check = [&](const ir::Value* value) {
       if (!backwardWrites(value)) return;
       if (forwardWrites(value)) error_ = "forward and backward write the same tensor, in " + node->op()->qualified;
-      bool ofPrimal = values_[find(value->id())]->isParameter();
+      bool ofPrimal = isOfInput(value);
       if (ofPrimal && inForward_[place]) return;
       // The backward makes what it writes itself, so that it can be run again.
       if (inForward_[place]) error_ = "the backward writes a tensor of the forward, made by " + node->op()->qualified;
@@ -214,17 +161,6 @@ void JointGraph::checkOrder() {
       return;
     }
   }
-}
-
-uint32_t JointGraph::find(Classes& classes, uint32_t value) {
-  while (classes[value] != value) value = classes[value] = classes[classes[value]];
-  return value;
-}
-
-void JointGraph::unite(Classes& classes, uint32_t a, uint32_t b) {
-  a = find(classes, a);
-  b = find(classes, b);
-  classes[std::max(a, b)] = std::min(a, b);
 }
 
 std::vector<ir::Value*> JointGraph::returned(size_t from, size_t to) const {
@@ -266,7 +202,7 @@ uint64_t JointGraph::bytesOf(const ir::Value* value) const {
 
 uint64_t JointGraph::bytesOf(const std::vector<ir::Value*>& saved) const {
   uint64_t total = 0;
-  std::vector<bool> counted(memory_.size());
+  std::vector<bool> counted(values_.size());
   for (const ir::Value* value : saved) {
     const ir::Value* holder = holderOf(value);
     if (mustCopy(value)) {

@@ -38,4 +38,48 @@ void eachWritten(const ir::Node& node, F&& f) {
   }
 }
 
+// Whose memory the results of a call lie in, its bodies aside. F: void(ir::Value* result, ir::Value* argument, bool
+// surely). The argument is nullptr where the result may be anything that was there before; an operator that is not in
+// the table is not asked here.
+template <typename F>
+void eachShared(const ir::Node& node, F&& f);
+
+// The argument whose memory a result lies in, or nullptr: memory of its own. Where there may be several, the first one.
+ir::Value* sharedArgument(const ir::Value* result);
+
+namespace detail {
+
+// The results of a node that a return of its schema stands for. Those of a list stand flat; with several lists it is
+// not written where one ends, so each result may be any.
+struct ResultRange {
+  size_t first, last;
+};
+ResultRange resultsOf(const ir::Node& node, size_t schemaReturn);
+
+}  // namespace detail
+
+template <typename F>
+void eachShared(const ir::Node& node, F&& f) {
+  const Operator* op = of(&node);
+  if (!op) return;
+  for (size_t r = 0; r < op->resultAlias.size(); ++r) {
+    const int8_t alias = op->resultAlias[r];
+    if (alias < 0 && op->parsed.returns[r].alias.empty()) continue;
+    detail::ResultRange range = detail::resultsOf(node, r);
+    for (size_t i = range.first; i < range.last; ++i) {
+      if (alias < 0) {
+        f(node.result(i), static_cast<ir::Value*>(nullptr), false);
+      } else {
+        ir::eachValue(node.arg(static_cast<size_t>(alias)),
+                      [&](ir::Value* argument) { f(node.result(i), argument, !op->has(kMayAlias)); });
+      }
+    }
+  }
+  // Some views do not say in their schema that they are.
+  bool views = op->cost == Cost::View || op->has(kMayAlias);
+  for (size_t i = 0; views && node.operandCount() && i < node.resultCount(); ++i) {
+    f(node.result(i), node.operand(0), op->cost == Cost::View);
+  }
+}
+
 }  // namespace saker::ops
