@@ -96,7 +96,7 @@ class JointGraph {
  private:
   void findHolders();
   // Its memory may be that of a primal or a tangent.
-  bool isOfInput(const ir::Value* value) const { return memory_.first(value)->isParameter(); }
+  bool isOfInput(const ir::Value* value) const { return memory_.isFromOutside(value); }
   void followTangents();
   void findForward();
   void findBackward();

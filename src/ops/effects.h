@@ -7,6 +7,7 @@
 #include "ir/each_value.h"
 #include "ir/graph.h"
 #include "ops/operator.h"
+#include "ops/view_inverse.h"
 
 namespace saker::ops {
 
@@ -62,23 +63,24 @@ template <typename F>
 void eachShared(const ir::Node& node, F&& f) {
   const Operator* op = of(&node);
   if (!op) return;
+  if (!op->writes) {
+    for (size_t i = 0; i < node.resultCount(); ++i) {
+      if (sharing(node, i) != Sharing::None) f(node.result(i), node.arg(0).toValue(), true);
+    }
+  }
   for (size_t r = 0; r < op->resultAlias.size(); ++r) {
     const int8_t alias = op->resultAlias[r];
-    if (alias < 0 && op->parsed.returns[r].alias.empty()) continue;
+    bool isArgument = op->writes && alias >= 0, isAnything = alias < 0 && !op->parsed.returns[r].alias.empty();
+    if (!isArgument && !isAnything) continue;
     detail::ResultRange range = detail::resultsOf(node, r);
     for (size_t i = range.first; i < range.last; ++i) {
-      if (alias < 0) {
+      if (isAnything) {
         f(node.result(i), static_cast<ir::Value*>(nullptr), false);
       } else {
         ir::eachValue(node.arg(static_cast<size_t>(alias)),
                       [&](ir::Value* argument) { f(node.result(i), argument, !op->has(kMayAlias)); });
       }
     }
-  }
-  // Some views do not say in their schema that they are.
-  bool views = op->cost == Cost::View || op->has(kMayAlias);
-  for (size_t i = 0; views && node.operandCount() && i < node.resultCount(); ++i) {
-    f(node.result(i), node.operand(0), op->cost == Cost::View);
   }
 }
 

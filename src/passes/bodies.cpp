@@ -48,19 +48,6 @@ Node* rebuild(ir::Graph& graph, Node* node, std::span<const Arg> args, std::span
 
 namespace {
 
-// The argument that a result of an operator that writes is, or nullptr. Results of lists are not followed.
-Value* writtenArgument(const Value* value) {
-  const ops::Operator* op = value->def() ? ops::of(value->def()) : nullptr;
-  if (!op || !op->writes || value->index() >= op->resultAlias.size()) return nullptr;
-  for (const ir::SchemaArgument& result : op->parsed.returns) {
-    if (result.type.list) return nullptr;
-  }
-  int8_t alias = op->resultAlias[value->index()];
-  if (alias < 0) return nullptr;
-  const Arg& arg = value->def()->arg(static_cast<size_t>(alias));
-  return arg.isValue() ? arg.toValue() : nullptr;
-}
-
 Value* asValue(const Arg& arg) { return arg.isValue() ? arg.toValue() : nullptr; }
 
 void forwardBranch(ir::Graph& graph, Node* node) {
@@ -101,16 +88,16 @@ void forwardLoop(ir::Graph& graph, Node* node) {
 }  // namespace
 
 Value* sameTensor(Value* value) {
-  while (true) {
-    Value* before = writtenArgument(value);
-    const Node* def = value->def();
-    if (!before && def && ops::of(def) && ops::sharing(*def, value->index()) == ops::Sharing::Same) {
-      before = def->operand(0);
-    }
+  while (const Node* def = value->def()) {
+    bool itself = ops::of(def) && (ops::of(def)->writes || ops::sharing(*def, value->index()) == ops::Sharing::Same);
+    size_t arguments = 0;  // of a list, it is not known which
+    ops::eachShared(*def, [&](const Value* result, const Value*, bool) { arguments += result == value; });
+    Value* before = itself && arguments == 1 ? ops::sharedArgument(value) : nullptr;
     // An operator that gave its argument other sizes or strides returns it as it is now.
-    if (!before || before->type() != value->type()) return value;
+    if (!before || before->type() != value->type()) break;
     value = before;
   }
+  return value;
 }
 
 void forwardInvariants(ir::Graph& graph, Node* node) {
@@ -149,17 +136,15 @@ void eachBase(Value* value, const Node* node, const std::function<void(Value*)>&
         for (const ir::Use& use : bound->operands()) follow(use.value);
       }
     }
-    if (!def) {
-      f(at);
-    } else if (Value* written = writtenArgument(at)) {
-      follow(written);
-    } else if (ops::of(def) && ops::of(def)->returnsAnyArgument()) {
-      for (const ir::Use& use : def->operands()) follow(use.value);
-    } else if (ops::of(def) && ops::sharing(*def, at->index()) != ops::Sharing::None) {
-      follow(def->operand(0));
-    } else {
-      f(at);
+    bool fresh = true;
+    if (def) {
+      ops::eachShared(*def, [&](const Value* result, Value* argument, bool) {
+        if (result != at || !argument) return;
+        fresh = false;
+        follow(argument);
+      });
     }
+    if (fresh) f(at);
   }
 }
 

@@ -19,7 +19,6 @@ bool hasMemory(const ir::Value* value) {
 Memory::Memory(const ir::Graph& graph, Assumptions assumptions)
     : assumptions_(assumptions),
       parent_(graph.valueLimit() + 1),
-      values_(parent_.size()),
       written_(parent_.size()),
       escapes_(parent_.size()),
       outside_(parent_.size()),
@@ -27,7 +26,6 @@ Memory::Memory(const ir::Graph& graph, Assumptions assumptions)
       world_(graph.valueLimit()) {
   for (uint32_t i = 0; i < parent_.size(); ++i) parent_[i] = i;
   for (const ir::Value* input : graph.top()->parameters()) {
-    define(input);
     if (!hasMemory(input)) continue;
     outside_[find(input->id())] = true;
     if (assumptions_.inputsShare) unite(input->id(), world_);
@@ -62,10 +60,6 @@ bool Memory::visit(const ir::Region* region) {
 
 bool Memory::visit(const ir::Node* node) {
   if (node->isReturn()) return false;
-  for (size_t i = 0; i < node->resultCount(); ++i) define(node->result(i));
-  for (const ir::Region* body : node->regions()) {
-    for (const ir::Value* parameter : body->parameters()) define(parameter);
-  }
   bool writes = false;
   if (ops::of(node)) {
     visitKnown(node);

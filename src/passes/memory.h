@@ -26,8 +26,6 @@ class Memory {
 
   // The least number of a value in the class.
   uint32_t classOf(const ir::Value* value) const { return find(value->id()); }
-  // And that value: mostly the one that was made first.
-  const ir::Value* first(const ir::Value* value) const { return values_[find(value->id())]; }
   bool isWritten(const ir::Value* value) const { return written_[find(value->id())]; }
   // Some value of the class is returned from the graph.
   bool escapes(const ir::Value* value) const { return escapes_[find(value->id())]; }
@@ -47,11 +45,9 @@ class Memory {
   void uniteRegions(const ir::Node* node);
   uint32_t find(uint32_t id) const;
   void unite(uint32_t a, uint32_t b);
-  void define(const ir::Value* value) { values_[value->id()] = value; }
 
   Assumptions assumptions_;
   mutable std::vector<uint32_t> parent_;           // by value id; one more stands for the world outside
-  std::vector<const ir::Value*> values_;           // by id
   std::vector<bool> written_, escapes_, outside_;  // by class
   std::vector<bool> writes_;                       // by node id
   uint32_t world_;

@@ -129,7 +129,7 @@ py::list operatorTable() {
     entry["traits"] = traits;
     py::list writes;
     for (size_t i = 0; i < op->parsed.arguments.size(); ++i) {
-      if (op->writes >> i & 1) writes.append(op->parsed.arguments[i].name);
+      if (op->writesArgument(i)) writes.append(op->parsed.arguments[i].name);
     }
     entry["writes"] = writes;
     table.append(entry);
