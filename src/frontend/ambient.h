@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "frontend/ref.h"
+#include "host/ref.h"
 
 namespace saker::frontend {
 

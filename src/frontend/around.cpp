@@ -1,9 +1,9 @@
 #include "frontend/around.h"
 
 #include "capture/tape.h"
-#include "frontend/kept_error.h"
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
+#include "host/kept_error.h"
 #include "watch/loop.h"
 #include "watch/once.h"
 

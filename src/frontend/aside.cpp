@@ -1,13 +1,12 @@
 #include "frontend/aside.h"
 
-#include <torch/csrc/autograd/python_function.h>
-
 #include <utility>
 
 #include "frontend/kinds.h"
 #include "frontend/operations.h"
 #include "frontend/recorder.h"
 
+#include "host/objects.h"
 namespace saker::frontend {
 
 namespace {
@@ -30,7 +29,7 @@ class Aside::Watcher final : public watch::Observer {
   bool readsAttribute(PyObject*, PyObject*) override { return true; }
   void readAttribute(PyObject*, PyObject*, PyObject*) override {}
   bool writesAttribute(PyObject* owner, PyObject*, PyObject*) override {
-    if (PyType_IsSubtype(Py_TYPE(owner), &THPFunctionType) || isTensor(owner)) return true;
+    if (PyType_IsSubtype(Py_TYPE(owner), functionClass()) || isTensor(owner)) return true;
     PyObject* dict = PyModule_Check(owner) ? PyModule_GetDict(owner) : nullptr;
     return note(owner) && (!dict || note(dict));
   }

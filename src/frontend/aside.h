@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "frontend/ref.h"
+#include "host/ref.h"
 #include "watch/nested.h"
 
 namespace saker::frontend {

@@ -1,8 +1,5 @@
 #include "frontend/compiled.h"
 
-#include <torch/csrc/Exceptions.h>
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <algorithm>
 #include <set>
 
@@ -22,9 +19,11 @@
 #include "frontend/stance.h"
 #include "frontend/verify.h"
 #include "frontend/wrapped.h"
+#include "host/errors.h"
+#include "host/foreign_results.h"
+#include "host/objects.h"
+#include "host/trace_host.h"
 #include "ops/operator.h"
-#include "python/foreign_results.h"
-#include "python/host.h"
 #include "runtime/failure.h"
 #include "watch/checks.h"
 #include "watch/loop.h"
@@ -45,6 +44,8 @@ bool changesInferenceMode(const runtime::Program& program) {
   return node;
 }
 
+}  // namespace
+
 size_t& recompileLimit() {
   static size_t limit = 8;  // of the process: saker.set_recompile_limit()
   return limit;
@@ -54,8 +55,6 @@ std::set<Compiled*>& living() {
   static std::set<Compiled*>& all = *new std::set<Compiled*>;  // saker.reset() forgets what they recorded
   return all;
 }
-
-}  // namespace
 
 Compiled::Compiled(PyObject* function, Options options)
     : function_(Ref::borrow(function)), options_(std::move(options)), scalarsAreData_(!options_.fullgraph) {
@@ -174,7 +173,7 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   std::vector<at::Tensor> examples;
   for (uint32_t place : version->inputs) examples.push_back(tensorAt(found[place]));
   version->memory = sharedMemory(examples);
-  if (!options_.backend.is_none()) {
+  if (options_.backend) {
     version->executor = makeExecutor(version->program, examples, {false, options_.backend});
   }
   if (!versions_.empty()) ++counts().recompiles;
@@ -204,7 +203,7 @@ PyObject* Compiled::replay(Version& version, const std::vector<PyObject*>& found
   at::Tensor generator = version.generatorBefore();
   if (PyObject* result = version.run(found)) return result;
   if (flags) flags->restore();
-  if (!std::exchange(version.inGraph, false) || python::raisedBackendError()) return nullptr;
+  if (!std::exchange(version.inGraph, false) || raisedBackendError()) return nullptr;
   // What no operator raises because of data is an interruption, or the back end's own error.
   if (!PyErr_ExceptionMatches(PyExc_Exception) || (version.foreign && !version.risky)) return nullptr;
   if (!version.takeBack(generator)) {
@@ -241,9 +240,7 @@ bool Compiled::warnLimit() {
   std::string hint = "what kept changing: " + lastFailure_ + "; recompile_limit=" + std::to_string(limit) +
                      " of saker.compile, or saker.set_recompile_limit(), sets the limit";
   if (options_.fullgraph) {
-    py::object type = py::module_::import("saker.errors").attr("CaptureError");
-    py::object error = type("Unsupported", text + ", and fullgraph=True lets no other call run eagerly; " + hint);
-    PyErr_SetObject(type.ptr(), error.ptr());
+    setCaptureError("Unsupported", text + ", and fullgraph=True lets no other call run eagerly; " + hint);
     return false;
   }
   if (warned_) return true;
@@ -261,7 +258,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   auto version = std::make_shared<Version>();
   version->ambient = before;
   WrappersScope wrappers;
-  tracing::Host host = python::pythonHost();
+  tracing::Host host = pythonHost();
   host.checkedTruth = &watch::checkedTruth;
   addWrappers(host);
   tracing::Tape tape(host);
@@ -359,7 +356,7 @@ std::string Compiled::finishSafely(Version& version, Recorder& recorder, tracing
     if (PyErr_Occurred()) PyErr_Clear();
     return why;
   } catch (const std::exception& error) {
-    if (!options_.backend.is_none()) {
+    if (options_.backend) {
       Py_DECREF(result);
       throw;
     }
@@ -407,7 +404,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
       version.unseen.emplace_back(i, version.program->argumentWrites[i]);
     }
     // A back end counts all writes. For an input that is put right after the run.
-    if (!isInput && !options_.backend.is_none()) return "a write goes through .data of a tensor that is no input";
+    if (!isInput && options_.backend) return "a write goes through .data of a tensor that is no input";
     version.writes = true;
   }
   HostCalls hosts = hostCallsOf(version.program->objects);
@@ -426,7 +423,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   std::vector<PyObject*> objects = recorder.objects();
   for (const Instruction& at : recorder.guards().instructions) {
     if (at.op != Op::Tensor) continue;
-    const at::Tensor& tensor = THPVariable_Unpack(objects[at.place]);
+    const at::Tensor& tensor = tensorOf(objects[at.place]);
     changed |= !recorder.guards().tensors[static_cast<size_t>(at.number)].fits(tensor);
   }
   // What runs the user's code whenever it is called is not to run ahead of time.
@@ -434,7 +431,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
                tape.unseenWrites().empty() && !changesInferenceMode(*version.program) && !version.inOrder &&
                !mustBeFollowed(*version.program, inputs);
   ExecutorOptions options{ahead, options_.backend, hosts.wraps, version.mustUndo};
-  version.foreign = !options_.backend.is_none();
+  version.foreign = bool(options_.backend);
   if (changed && version.mustUndo) return unsafe;
   if (changed) {
     version.late = [options, program = version.program](const std::vector<at::Tensor>& given) {
@@ -447,144 +444,6 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   ++counts().graphs;
   counts().operators += operators;
   return "";
-}
-
-// --- the Python type ---
-
-namespace {
-
-struct Object {
-  PyObject_HEAD vectorcallfunc vectorcall;
-  PyObject* dict;
-  PyObject* weak;
-  Compiled* compiled;
-};
-
-Object* asObject(PyObject* object) { return reinterpret_cast<Object*>(object); }
-
-PyObject* vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* names) {
-  HANDLE_TH_ERRORS
-  return asObject(self)->compiled->call(args, nargsf, names);
-  END_HANDLE_TH_ERRORS
-}
-
-int traverse(PyObject* self, visitproc visit, void* arg) {
-  Py_VISIT(asObject(self)->dict);
-  Compiled* compiled = asObject(self)->compiled;
-  if (!compiled) return 0;
-  Py_VISIT(compiled->function());
-  int stop = 0;
-  auto each = [&](PyObject* object) {
-    if (object && stop == 0) stop = visit(object, arg);
-  };
-  for (const std::shared_ptr<Version>& version : compiled->versions()) version->eachObject(each);
-  return stop;
-}
-
-int clear(PyObject* self) {
-  Py_CLEAR(asObject(self)->dict);
-  if (asObject(self)->compiled) {
-    asObject(self)->compiled->forget();
-    asObject(self)->compiled->setFunction(Py_None);
-  }
-  return 0;
-}
-
-void dealloc(PyObject* self) {
-  PyObject_GC_UnTrack(self);
-  if (asObject(self)->weak) PyObject_ClearWeakRefs(self);
-  clear(self);
-  delete asObject(self)->compiled;
-  Py_TYPE(self)->tp_free(self);
-}
-
-PyObject* bind(PyObject* self, PyObject* object, PyObject*) {
-  if (!object || object == Py_None) return Py_NewRef(self);
-  return PyMethod_New(self, object);
-}
-
-// As a function, it is its own copy.
-PyObject* copied(PyObject* self, PyObject*) { return Py_NewRef(self); }
-
-PyMethodDef methods[] = {{"__copy__", copied, METH_NOARGS, nullptr},
-                         {"__deepcopy__", copied, METH_O, nullptr},
-                         {nullptr, nullptr, 0, nullptr}};
-
-PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
-                        {nullptr, nullptr, nullptr, nullptr, nullptr}};
-
-PyTypeObject* compiledType() {
-  static PyTypeObject* const made = [] {
-    static PyTypeObject type{};
-    Py_SET_REFCNT(&type, 1);
-    type.tp_name = "saker.Compiled";
-    type.tp_doc = "A function that saker.compile has wrapped.";
-    type.tp_basicsize = sizeof(Object);
-    type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
-    type.tp_call = PyVectorcall_Call;
-    type.tp_vectorcall_offset = offsetof(Object, vectorcall);
-    type.tp_dictoffset = offsetof(Object, dict);
-    type.tp_weaklistoffset = offsetof(Object, weak);
-    type.tp_traverse = traverse;
-    type.tp_clear = clear;
-    type.tp_dealloc = dealloc;
-    type.tp_descr_get = bind;
-    type.tp_getset = getset;
-    type.tp_methods = methods;
-    return PyType_Ready(&type) == 0 ? &type : nullptr;
-  }();
-  return made;
-}
-
-py::object make(const py::object& function, bool fullgraph, bool ahead, const py::object& backend, size_t limit,
-                const py::object& dynamic, bool verify) {
-  using Dynamic = Options::Dynamic;
-  Dynamic sizes = dynamic.is_none() ? Dynamic::WhenChanged : py::cast<bool>(dynamic) ? Dynamic::Always : Dynamic::Never;
-  Object* object = PyObject_GC_New(Object, compiledType());
-  object->vectorcall = vectorcall;
-  object->dict = nullptr;
-  object->weak = nullptr;
-  object->compiled = new Compiled(function.ptr(), {fullgraph, ahead, backend, sizes, limit, verify});
-  PyObject_GC_Track(object);
-  return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(object));
-}
-
-}  // namespace
-
-Compiled& unwrap(const py::object& object) {
-  if (!isCompiled(object.ptr())) throw py::type_error("not a compiled function");
-  return *asObject(object.ptr())->compiled;
-}
-
-bool isCompiled(PyObject* object) { return Py_IS_TYPE(object, compiledType()); }
-
-void bindFrontend(py::module_& module) {
-  module.attr("Compiled") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(compiledType()));
-  module.def("compile", &make, py::arg("function"), py::arg("fullgraph"), py::arg("ahead"), py::arg("backend"),
-             py::arg("limit"), py::arg("dynamic"), py::arg("verify"));
-  module.def("set_recompile_limit", [](size_t limit) { return std::exchange(recompileLimit(), limit); });
-  module.def("compiled_function",
-             [](const py::object& object) { return py::reinterpret_borrow<py::object>(unwrap(object).function()); });
-  bindReports(module);
-  bindWrapped(module);
-  module.def("compiled_forget", [](const py::object& object) { unwrap(object).forget(); });
-  module.def("forget_all", [] {
-    for (Compiled* each : living()) each->forget();
-  });
-  module.def("frontend_counts", [] {
-    py::dict out;
-    const Counts& all = counts();
-    out["frames"] = all.frames;
-    out["graphs"] = all.graphs;
-    out["operators"] = all.operators;
-    out["guards"] = all.guards;
-    out["replays"] = all.replays;
-    out["recompiles"] = all.recompiles;
-    out["breaks"] = all.breaks;
-    out["fallbacks"] = all.fallbacks;
-    return out;
-  });
-  module.def("reset_frontend_counts", [] { counts() = {}; });
 }
 
 }  // namespace saker::frontend

@@ -1,7 +1,7 @@
 // The callable that saker.compile gives: checks its versions, runs the one that fits, and otherwise records the call.
 #pragma once
 
-#include <torch/csrc/utils/pybind.h>
+#include <Python.h>
 
 #include <cstdint>
 #include <memory>
@@ -13,8 +13,6 @@
 
 namespace saker::frontend {
 
-namespace py = pybind11;
-
 // Counts since the start or the last reset.
 struct Counts {
   uint64_t frames = 0, graphs = 0, operators = 0, guards = 0, replays = 0, recompiles = 0, breaks = 0, fallbacks = 0;
@@ -23,14 +21,12 @@ Counts& counts();
 
 struct Options {
   bool fullgraph = false;
-  bool ahead = true;   // through ahead-of-time autograd; else the recording itself runs
-  py::object backend;  // (program, example inputs) -> callable; or None
+  bool ahead = true;  // through ahead-of-time autograd; else the recording itself runs
+  Ref backend;        // (program, example inputs) -> callable; or nothing
   enum class Dynamic : uint8_t { Never, WhenChanged, Always } dynamic = Dynamic::WhenChanged;
   size_t limit = 8;     // versions of one function; 0: the limit of the process
   bool verify = false;  // compare the first replay of each version with eager mode
 };
-
-bool isCompiled(PyObject* object);
 
 // What happened to one call that was recorded, for reports.
 struct Report {
@@ -96,8 +92,13 @@ class Compiled {
   std::set<std::string> floats_, comparedFloats_;
 };
 
-Compiled& unwrap(const py::object& object);
-void bindReports(py::module_& module);
-void bindFrontend(py::module_& module);
+std::set<Compiled*>& living();  // saker.reset() forgets what they recorded
+size_t& recompileLimit();       // of the process: saker.set_recompile_limit()
+
+// The Python type saker.Compiled.
+PyTypeObject* compiledType();
+PyObject* makeCompiled(PyObject* function, Options options);
+bool isCompiled(PyObject* object);
+Compiled* compiledOf(PyObject* object);  // nullptr: it is none
 
 }  // namespace saker::frontend

@@ -1,19 +1,17 @@
 #include "frontend/dynamic.h"
 
-#include <torch/csrc/Exceptions.h>
-#include <torch/csrc/autograd/python_variable.h>
-#include <torch/csrc/utils/pybind.h>
-
 #include <unordered_set>
 
 #include "aten/sym_node.h"
 #include "capture/capture.h"
 #include "capture/trace_tensor.h"
 #include "frontend/execute.h"
-#include "frontend/kept_error.h"
 #include "frontend/surroundings.h"
-#include "python/host.h"
-#include "python/symbols.h"
+#include "host/errors.h"
+#include "host/kept_error.h"
+#include "host/objects.h"
+#include "host/symbol_watch.h"
+#include "host/trace_host.h"
 #include "runtime/interpreter.h"
 #include "watch/loop.h"
 
@@ -26,7 +24,7 @@ thread_local bool refused = false;
 
 std::exception_ptr refuse(const ops::Refusal& refusal, const std::string& op, const ir::Location* location) {
   refused = true;
-  return python::pythonHost().error(refusal, op, location);
+  return pythonHost().error(refusal, op, location);
 }
 
 std::string pendingError() {
@@ -158,13 +156,13 @@ std::unique_ptr<Version> attempt(PyObject* function, const Ambient& before, cons
     for (size_t dim : argument.dims) sizes.push_back({tensors.size(), dim, ""});
     tensors.push_back(argument.real);
   }
-  tracing::Host host = python::pythonHost();
+  tracing::Host host = pythonHost();
   host.error = &refuse;
   refused = false;
   auto version = std::make_unique<Version>();
   version->ambient = before;
   Surroundings surroundings;
-  python::SymbolWatch watch;
+  SymbolWatch watch;
   try {
     tracing::Capture capture(host, tensors, sizes);
     auto fixSeen = [&] {
@@ -181,8 +179,7 @@ std::unique_ptr<Version> attempt(PyObject* function, const Ambient& before, cons
       const at::Tensor& standIn = capture.arguments()[numbers[i]];
       Ref& given = wrapped[numbers[i]];
       if (!given) {
-        given = Ref::steal(argument.number ? pybind11::cast(standIn.sym_size(0)).release().ptr()
-                                           : THPVariable_Wrap(standIn));
+        given = argument.number ? wrapSymInt(standIn.sym_size(0)) : Ref::steal(wrapTensor(standIn));
       }
       argument.given = given;
       if (argument.index >= kPlanted) {
@@ -241,15 +238,12 @@ std::unique_ptr<Version> attempt(PyObject* function, const Ambient& before, cons
     }
     version->recipes = std::move(book.recipes);
     version->guards = recorder.takeGuards();
-    version->executor = makeExecutor(program, {}, {/*ahead=*/false, pybind11::none()});
+    version->executor = makeExecutor(program, {}, {/*ahead=*/false, Ref()});
     version->program = std::move(program);
     version->dynamic = true;
     return version;
-  } catch (python_error&) {
-    why = pendingError();
-    PyErr_Clear();
   } catch (const std::exception& error) {
-    why = error.what();
+    why = setPythonError() ? pendingError() : error.what();
     PyErr_Clear();
   }
   return nullptr;
@@ -292,7 +286,7 @@ std::vector<StandIn> changedSizes(const Version& version, const CallArguments& c
   for (Guards::Argument& argument : version.guards.tensorArguments()) {
     PyObject* object = argument.index < valuesOf(call) ? follow(call.values[argument.index], argument.path) : nullptr;
     if (!object || !isTensor(object)) return {};
-    const at::Tensor& tensor = THPVariable_Unpack(object);
+    const at::Tensor& tensor = tensorOf(object);
     const TensorShape& shape = *argument.shape;
     if (!isOrdinary(tensor) || tensor.dim() != static_cast<int64_t>(shape.sizes.size()) ||
         tensor.scalar_type() != shape.dtype || tensor.requires_grad() != shape.requiresGrad) {
@@ -321,7 +315,7 @@ std::vector<StandIn> allSizes(const CallArguments& call) {
   for (size_t i = 0; i < valuesOf(call); ++i) {
     if (isSize(call.values[i])) out.push_back(numberStandIn(i, {}, call.values[i]));
     if (!isTensor(call.values[i])) continue;
-    const at::Tensor& tensor = THPVariable_Unpack(call.values[i]);
+    const at::Tensor& tensor = tensorOf(call.values[i]);
     if (!isOrdinary(tensor)) return {};
     std::vector<size_t> dims;
     for (size_t d = 0; d < static_cast<size_t>(tensor.dim()); ++d) {
@@ -336,7 +330,7 @@ std::vector<StandIn> markedSizes(const CallArguments& call) {
   std::vector<StandIn> out;
   for (size_t i = 0; i < valuesOf(call); ++i) {
     if (!isTensor(call.values[i])) continue;
-    const at::Tensor& tensor = THPVariable_Unpack(call.values[i]);
+    const at::Tensor& tensor = tensorOf(call.values[i]);
     std::vector<size_t> dims;
     for (size_t d = 0; isOrdinary(tensor) && d < static_cast<size_t>(tensor.dim()); ++d) {
       bool marked = isMarked(call.values[i], d, "_dynamo_dynamic_indices") ||
@@ -410,7 +404,7 @@ bool raiseMark(size_t index, size_t dim, const std::string& what) {
 bool checkMarks(const CallArguments& call, const std::vector<StandIn>& left, const Version* version) {
   for (size_t i = 0; i < valuesOf(call); ++i) {
     if (!isTensor(call.values[i])) continue;
-    const at::Tensor& tensor = THPVariable_Unpack(call.values[i]);
+    const at::Tensor& tensor = tensorOf(call.values[i]);
     for (size_t d = 0; isOrdinary(tensor) && d < static_cast<size_t>(tensor.dim()); ++d) {
       if (!isMarked(call.values[i], d, "_dynamo_dynamic_indices")) continue;
       int64_t size = tensor.sizes()[d];

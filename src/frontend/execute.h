@@ -1,15 +1,13 @@
 // What runs a recorded tensor program: ahead-of-time autograd, the recording itself, or a back end of the user's.
 #pragma once
 
-#include <torch/csrc/utils/pybind.h>
-
 #include "frontend/version.h"
 
 namespace saker::frontend {
 
 struct ExecutorOptions {
   bool ahead;
-  pybind11::object backend;
+  Ref backend;         // of the user's; empty: none
   bool wraps = false;  // makes tensors of others, or takes them apart
   // Only such as has changed nothing where it fails: nullptr, if there is none.
   bool undone = false;

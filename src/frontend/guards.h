@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "frontend/memo.h"
-#include "frontend/ref.h"
+#include "host/ref.h"
 
 namespace saker::frontend {
 

@@ -2,8 +2,6 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/scalar_tensor.h>
-#include <torch/csrc/Exceptions.h>
-#include <torch/csrc/autograd/python_variable.h>
 #include <torch/library.h>
 
 #include "aten/trace_key.h"
@@ -13,17 +11,12 @@
 #include "frontend/numpy.h"
 #include "frontend/recorder.h"
 
+#include "host/errors.h"
+#include "host/gil.h"
+#include "host/objects.h"
 namespace saker::frontend {
 
 namespace {
-
-namespace py = pybind11;
-
-[[noreturn]] void raised() {
-  python_error error;
-  error.persist();
-  throw error;
-}
 
 Ref made(const HostPart& part, const std::vector<at::Tensor>& tensors) {
   using Kind = HostPart::Kind;
@@ -32,7 +25,7 @@ Ref made(const HostPart& part, const std::vector<at::Tensor>& tensors) {
     case Kind::Constant:
       return part.object;
     case Kind::Tensor:
-      return Ref::steal(THPVariable_Wrap(tensors[part.index]));
+      return Ref::steal(wrapTensor(tensors[part.index]));
     case Kind::Float: {
       aten::RunForReal real;
       return Ref::steal(PyFloat_FromDouble(tensors[part.index].item<double>()));
@@ -115,7 +108,7 @@ bool eachLeaf(PyObject* result, const std::function<bool(PyObject*)>& visit) {
 }
 
 std::optional<at::Tensor> leafTensor(PyObject* leaf) {
-  if (isTensor(leaf)) return THPVariable_Unpack(leaf);
+  if (isTensor(leaf)) return tensorOf(leaf);
   if (PyFloat_CheckExact(leaf)) return numberTensor(PyFloat_AS_DOUBLE(leaf));
   std::optional<at::Tensor> tensor = numpy::toTensor(leaf);
   if (tensor && numpy::isScalar(leaf)) tensor->unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -131,7 +124,7 @@ at::Tensor numberTensor(double number) {
 }
 
 HostCall::~HostCall() {
-  py::gil_scoped_acquire gil;
+  HoldInterpreter gil;
   callable = {};
   names = {};
   arguments.clear();
@@ -139,17 +132,17 @@ HostCall::~HostCall() {
 
 std::vector<at::Tensor> HostCall::run(const std::vector<at::Tensor>& tensors) {
   if (std::exchange(isFirst, false)) return std::exchange(given, {});
-  py::gil_scoped_acquire gil;
+  HoldInterpreter gil;
   std::vector<Ref> held;
   std::vector<PyObject*> values;
   for (const HostPart& part : arguments) {
     held.push_back(made(part, tensors));
-    if (!held.back()) raised();
+    if (!held.back()) throwPythonError();
     values.push_back(held.back().get());
   }
   size_t named = names ? static_cast<size_t>(PyTuple_GET_SIZE(names.get())) : 0;
   Ref result = Ref::steal(PyObject_Vectorcall(callable.get(), values.data(), values.size() - named, names.get()));
-  if (!result) raised();
+  if (!result) throwPythonError();
   if (handle) HookHandles::set(*handle, result.get());
   if (sets || handle) return {};
   std::vector<at::Tensor> out;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "frontend/guards.h"
-#include "frontend/ref.h"
+#include "host/ref.h"
 
 namespace saker::frontend {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "frontend/ref.h"
+#include "host/ref.h"
 
 namespace saker::frontend::iterators {
 

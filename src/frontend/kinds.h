@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "frontend/ref.h"
+#include "host/ref.h"
 
 namespace saker::frontend {
 

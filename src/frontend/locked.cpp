@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "frontend/kept_error.h"
+#include "host/kept_error.h"
 
 namespace saker::frontend {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "frontend/ref.h"
+#include "host/ref.h"
 
 namespace saker::frontend {
 

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "frontend/ref.h"
+#include "host/ref.h"
 
 namespace saker::frontend::numpy {
 

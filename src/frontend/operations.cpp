@@ -1,6 +1,6 @@
 #include "frontend/operations.h"
 
-#include "frontend/ref.h"
+#include "host/ref.h"
 #include "watch/once.h"
 
 namespace saker::frontend {

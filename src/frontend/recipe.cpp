@@ -4,13 +4,12 @@
 #include <Python.h>
 #include <frameobject.h>
 #include <structmember.h>
-#include <torch/csrc/autograd/python_variable.h>
-#include <torch/csrc/utils/pybind.h>
 
 #include "frontend/hook_handles.h"
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
 #include "frontend/wrapped.h"
+#include "host/objects.h"
 #include "watch/once.h"
 
 namespace saker::frontend {
@@ -109,7 +108,7 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   if (isTensor(object)) {
     static constinit watch::Once<PyObject*> found;
     PyObject* parameter = found.get([] { return watch::importedAttribute("torch.nn", "Parameter"); });
-    bool plain = Py_TYPE(object) == reinterpret_cast<PyTypeObject*>(THPVariableClass);
+    bool plain = Py_TYPE(object) == tensorClass();
     bool made = recorder_.madeParameter(object);
     if (!plain && !made && PyObject_IsSubclass(reinterpret_cast<PyObject*>(Py_TYPE(object)), parameter) != 0) {
       return refuse("a new parameter leaves the call, which cannot be made again");
@@ -118,7 +117,7 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
     PyObject* dict = wrapper ? nullptr : instanceDict(object);
     if (dict && PyDict_GET_SIZE(dict) > 0)
       return refuse("a new tensor with attributes of Python leaves the call, which cannot be made again");
-    const at::Tensor& tensor = THPVariable_Unpack(object);
+    const at::Tensor& tensor = tensorOf(object);
     if (!made_(tensor)) return refuse("a tensor that no operator made leaves the call, which cannot be made again");
     auto number = static_cast<uint32_t>(outputs.size());
     outputs.push_back(tensor);
@@ -129,7 +128,7 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   std::string_view name = type->tp_name;
   if (name == "SymInt") {  // a tensor of no dimensions brings it here
     auto number = static_cast<uint32_t>(outputs.size());
-    outputs.push_back(at::full({}, pybind11::cast<c10::SymInt>(pybind11::handle(object)), at::kLong));
+    outputs.push_back(at::full({}, symIntOf(object), at::kLong));
     return add(object, {Kind::Int, {}, number, {}, {}});
   }
   if (name == "SymFloat" || name == "SymBool") {
@@ -424,7 +423,7 @@ PyObject* Kitchen::make(uint32_t number) {
       made = Py_XNewRef(HookHandles::at(recipe.index));
       return keep();
     case Kind::Output:
-      made = THPVariable_Wrap(outputs_[recipe.index]);
+      made = wrapTensor(outputs_[recipe.index]);
       if (made && recipe.object) {
         Ref plain = Ref::steal(made);
         made = PyObject_CallMethod(plain.get(), "as_subclass", "O", recipe.object.get());

@@ -2,22 +2,17 @@
 
 #include <algorithm>
 
-#include <torch/csrc/Device.h>
-#include <torch/csrc/Dtype.h>
-#include <torch/csrc/Layout.h>
-#include <torch/csrc/MemoryFormat.h>
-#include <torch/csrc/autograd/python_variable.h>
-
 #include "frontend/aside.h"
 #include "frontend/compiling_question.h"
 #include "frontend/float_inputs.h"
-#include "frontend/kept_error.h"
 #include "frontend/kinds.h"
 #include "frontend/log.h"
 #include "frontend/numpy.h"
 #include "frontend/symbol_doors.h"
 #include "frontend/wrapped.h"
-#include "python/symbols.h"
+#include "host/kept_error.h"
+#include "host/objects.h"
+#include "host/symbol_watch.h"
 #include "watch/loop.h"
 #include "watch/once.h"
 
@@ -27,13 +22,8 @@ bool isAtom(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   return object == Py_None || type == &PyLong_Type || type == &PyUnicode_Type || type == &PyBool_Type ||
          type == &PyFloat_Type || type == &PyBytes_Type || type == &PyComplex_Type || object == Py_Ellipsis ||
-         object == Py_NotImplemented || type == &THPDtypeType || type == &THPDeviceType || type == &THPLayoutType ||
-         type == &THPMemoryFormatType || type == &PyRange_Type || type == &PyCode_Type || numpy::isScalar(object);
-}
-
-bool isTensor(PyObject* object) {
-  auto* base = reinterpret_cast<PyTypeObject*>(THPVariableClass);
-  return Py_TYPE(object) == base || PyType_IsSubtype(Py_TYPE(object), base);
+         object == Py_NotImplemented || isTorchConstant(type) || type == &PyRange_Type || type == &PyCode_Type ||
+         numpy::isScalar(object);
 }
 
 namespace {
@@ -178,7 +168,7 @@ void Recorder::check() {
   if (std::exchange(drawing_, std::nullopt)) tape_.spoil("drawing a random number failed");
   if (std::exchange(expects_, false)) tape_.spoil("an operator on a number that is data failed");
   if (speculative_ && !abandoned_) {
-    const python::SymbolWatch* watch = python::SymbolWatch::current();
+    const SymbolWatch* watch = SymbolWatch::current();
     if (watch && !watch->failure().empty()) stop(watch->failure(), /*quiet=*/true);
   }
   if (stopped_ || abandoned_ || !tape_.spoiled()) return;
@@ -252,7 +242,7 @@ void Recorder::noteFixed(PyObject* object) {
 
 void Recorder::describe(uint32_t place, PyObject* object) {
   if (isTensor(object)) {
-    const at::Tensor& tensor = THPVariable_Unpack(object);
+    const at::Tensor& tensor = tensorOf(object);
     if (tensor.is_nested()) return tape_.spoil("a nested tensor is met");  // it has no sizes to compare
     auto standIn = standIns_.find(object);
     guards_.tensors.emplace_back(standIn == standIns_.end() ? tensor : standIn->second->real);
@@ -420,7 +410,7 @@ bool Recorder::identifies(PyObject* left, PyObject* right) {
     if (isAtom(left) && isAtom(right)) return stop("tells a number that is data apart by `is`");
   }
   if (isAtom(left) && isAtom(right)) {
-    if (Py_IS_TYPE(left, &THPDtypeType) || !sameValue(left, right)) return true;
+    if (isDtype(left) || !sameValue(left, right)) return true;
     if (left != right) return stop("tells equal numbers or strings apart by `is`");
     identified_.insert(left);
     return true;

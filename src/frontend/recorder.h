@@ -554,8 +554,7 @@ bool sameAnswer(PyObject* left, PyObject* right);
 void raiseStop(const Stop& stop);
 
 // What kind of object this is to a guard.
-bool isAtom(PyObject* object);    // a number, a string: its value is all there is
-bool isTensor(PyObject* object);  // by its class alone: asking PyTorch runs code
-bool isNamed(PyObject* object);   // a class, a function, a module: which one it is is all there is
+bool isAtom(PyObject* object);   // a number, a string: its value is all there is
+bool isNamed(PyObject* object);  // a class, a function, a module: which one it is is all there is
 
 }  // namespace saker::frontend

@@ -1,6 +1,4 @@
 // numpy: what it does to the memory of tensors is a call of the host in the graph; what it does to constants is pure.
-#include <torch/csrc/Size.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 
@@ -9,6 +7,7 @@
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
 #include "frontend/recorder.h"
+#include "host/objects.h"
 #include "watch/once.h"
 
 namespace saker::frontend {
@@ -104,11 +103,11 @@ std::optional<HostPart> Recorder::hostPart(PyObject* object, std::vector<at::Ten
     return part;
   }
   if (isTensor(object)) {
-    tensors.push_back(THPVariable_Unpack(object));
+    tensors.push_back(tensorOf(object));
     return HostPart{Kind::Tensor, {}, number, {}};
   }
   if (isAtom(object) || isNamed(object)) return HostPart{Kind::Constant, Ref::borrow(object), 0, {}};
-  if (Py_IS_TYPE(object, &THPSizeType) && realize(object, true)) {
+  if (Py_IS_TYPE(object, sizeClass()) && realize(object, true)) {
     return HostPart{Kind::Constant, Ref::borrow(object), 0, {}};
   }
   HostPart made{Kind::Tuple, {}, 0, {}};

@@ -1,7 +1,6 @@
 // Attributes: where PyObject_GetAttr will find one, told without finding it for real.
 #include <Python.h>
 #include <structmember.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 
@@ -11,6 +10,7 @@
 #include "frontend/symbol_doors.h"
 #include "frontend/wrapped.h"
 
+#include "host/objects.h"
 namespace saker::frontend {
 
 namespace {
@@ -40,7 +40,7 @@ void Recorder::readAttribute(PyObject* owner, PyObject* name, PyObject* value) {
   if (hosted_) hosted(value);
   static PyObject* const data = interned("data");
   if (name == data && isTensor(owner) && isTensor(value) && !stopped_) {
-    tape_.sharesData(THPVariable_Unpack(value), THPVariable_Unpack(owner));
+    tape_.sharesData(tensorOf(value), tensorOf(owner));
   }
   static PyObject* const saved = interned("saved_tensors");
   if (name == saved && !stopped_) readSaved(owner, value);
@@ -142,16 +142,16 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
     }
     if (std::optional<bool> known = nodeAttribute(owner, name, descriptor, place)) return *known;
     static PyObject* const history = interned("grad_fn");
-    if (name == history && isTensor(owner) && THPVariable_Unpack(owner).is_leaf()) return true;  // it is None
+    if (name == history && isTensor(owner) && tensorOf(owner).is_leaf()) return true;  // it is None
     Behaviour behaviour = operations_.ofDescriptor(descriptor);
     if (behaviour == Behaviour::Unknown) return stop("reads " + described(owner, name));
     if (behaviour == Behaviour::Tensor && name == grad && place != kInside && isTensor(owner) &&
         !written(owner, name)) {
-      const at::Tensor& gradient = THPVariable_Unpack(owner).grad();
+      const at::Tensor& gradient = tensorOf(owner).grad();
       if (!gradient.defined()) {
         checkIs(Op::NoGradient, place, nullptr);
       } else {
-        Ref wrapped = Ref::steal(THPVariable_Wrap(gradient));
+        Ref wrapped = Ref::steal(wrapTensor(gradient));
         read(Op::Gradient, place, nullptr, 0, wrapped.get());
       }
       return true;
@@ -293,10 +293,10 @@ bool Recorder::setsRequiresGrad(PyObject* tensor, PyObject* flag) {
   static PyObject* const set = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__setattr__");
   static PyObject* const name = interned("requires_grad");
   // Of a transform of torch.func: the operators below are what counts.
-  if (THPVariable_Unpack(tensor).unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::FuncTorchGradWrapper)) {
+  if (tensorOf(tensor).unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::FuncTorchGradWrapper)) {
     return true;
   }
-  const at::Tensor& real = THPVariable_Unpack(tensor);
+  const at::Tensor& real = tensorOf(tensor);
   if (flag == Py_True && real.requires_grad() && !real.is_leaf()) return true;  // it does
   if (!PyBool_Check(flag) || !real.is_leaf() || !(real.is_floating_point() || real.is_complex())) {
     return stop("sets requires_grad");
@@ -310,10 +310,9 @@ bool Recorder::setsRequiresGrad(PyObject* tensor, PyObject* flag) {
 
 // A tensor that the call made: the replay tells autograd at the same place.
 bool Recorder::makesLeaf(PyObject* tensor, PyObject* flag) {
-  static PyObject* const require =
-      PyObject_GetAttrString(reinterpret_cast<PyObject*>(THPVariableClass), "requires_grad_");
+  static PyObject* const require = PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensorClass()), "requires_grad_");
   if (speculative_) return stop("sets requires_grad of a tensor that it made");
-  if (!tape_.computed(THPVariable_Unpack(tensor))) return stop("sets requires_grad of a tensor that no operator made");
+  if (!tape_.computed(tensorOf(tensor))) return stop("sets requires_grad of a tensor that no operator made");
   if (leaves_.insert(tensor).second) kept_.push_back(Ref::borrow(tensor));
   if (!hosts(require, {tensor, flag}, nullptr)) return false;
   hosted_->call->sets = hosted_->call->repeatable = true;

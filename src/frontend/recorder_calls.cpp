@@ -1,6 +1,4 @@
 // Calls: Python functions are entered, C code does what the table says.
-#include <torch/csrc/autograd/python_function.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 
@@ -10,6 +8,7 @@
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
 #include "frontend/symbol_doors.h"
+#include "host/objects.h"
 #include "watch/loop.h"
 
 namespace saker::frontend {
@@ -68,7 +67,7 @@ bool isTensorMethod(PyObject* callable, const char* name) {
   PyObject* self = selfOf(callable);
   bool descriptor = Py_IS_TYPE(callable, &PyMethodDescr_Type);
   if (!(self && isTensor(self)) && !descriptor) return false;
-  if (descriptor && !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(THPVariableClass), PyDescr_TYPE(callable))) {
+  if (descriptor && !PyType_IsSubtype(tensorClass(), PyDescr_TYPE(callable))) {
     return false;
   }
   return nameOf(callable) == name;
@@ -134,13 +133,13 @@ void Recorder::gave(PyObject* callable, PyObject* result, size_t arguments) {
   }
   // What a cache gives may be older than the call.
   if (isCached(callable)) {
-    if (isTensor(result) && tape_.made(THPVariable_Unpack(result))) return;
+    if (isTensor(result) && tape_.made(tensorOf(result))) return;
     return noteFixed(result);
   }
   if (isTensor(result) && makesSubclass(callable)) return becomesParameter(result);
   // Functions that make tensors tell autograd themselves.
-  if (isTensor(result) && isLeaf(THPVariable_Unpack(result)) && !leaves_.contains(result) &&
-      placeOf(result) == kInside && tape_.computed(THPVariable_Unpack(result))) {
+  if (isTensor(result) && isLeaf(tensorOf(result)) && !leaves_.contains(result) && placeOf(result) == kInside &&
+      tape_.computed(tensorOf(result))) {
     makesLeaf(result, Py_True);
     return;
   }
@@ -452,7 +451,7 @@ bool Recorder::callsType(PyTypeObject* type, const Values& args, PyObject*) {
   bool initsInPython = init && PyFunction_Check(init);
   PyTypeObject* base = nativeBase(type);
   bool known = base == &PyBaseObject_Type || PyExceptionClass_Check(reinterpret_cast<PyObject*>(type)) ||
-               operations_.isValueType(base) || base == &PyProperty_Type || (base == &THPFunctionType && args.empty());
+               operations_.isValueType(base) || base == &PyProperty_Type || (base == functionClass() && args.empty());
   if (!known && !makesInPython) return stop("makes a " + name + ", whose base in C is not known");
   bool initKnown = !init || initsInPython || operations_.ofCall(init) != Behaviour::Unknown;
   if (!initKnown) return stop("makes a " + name + ", which is initialised by C code that is not known");

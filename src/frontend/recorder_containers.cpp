@@ -1,10 +1,10 @@
 // Containers and operators.
-#include <torch/csrc/autograd/python_variable.h>
 
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
 #include "frontend/symbol_doors.h"
 
+#include "host/objects.h"
 namespace saker::frontend {
 
 namespace {

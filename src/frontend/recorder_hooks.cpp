@@ -3,11 +3,11 @@
 // are code of the user that runs whenever it would. A tensor without elements leads from the first to the second.
 // Registering a hook on a tensor, and removing it by the handle, are operators as well (frontend/hook_handles.h).
 #include <ATen/ops/empty.h>
-#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
+#include "host/objects.h"
 #include "watch/once.h"
 
 namespace saker::frontend {
@@ -33,7 +33,7 @@ std::optional<HostPart> Recorder::pinned(PyObject* object) {
 HostPart Recorder::tensorsOf(PyObject* values, std::vector<at::Tensor>& tensors) {
   auto part = [&](PyObject* value) {
     if (!isTensor(value)) return HostPart{Kind::Constant, Ref::borrow(Py_None), 0, {}};
-    tensors.push_back(THPVariable_Unpack(value));
+    tensors.push_back(tensorOf(value));
     return HostPart{Kind::Tensor, {}, static_cast<uint32_t>(tensors.size() - 1), {}};
   };
   if (!PyTuple_Check(values)) return part(values);
@@ -55,7 +55,7 @@ bool Recorder::registersHook(PyObject* function, const watch::Arguments& argumen
   if (constant) pin(hook);
   Hooking hooking{{}, Ref::borrow(tensor), c10::make_intrusive<HostCall>(), {}, /*registers=*/true};
   if (!constant) hooking.put = Ref::borrow(hook);
-  hooking.tensors.push_back(THPVariable_Unpack(tensor));
+  hooking.tensors.push_back(tensorOf(tensor));
   hooking.call->callable = Ref::steal(helper("register"));
   hooking.call->wraps = hooking.call->hooks = true;
   hooking.call->arguments.push_back({Kind::Tensor, {}, 0, {}});
@@ -107,7 +107,7 @@ namespace {
 // Are there hooks on the gradient of a tensor? Where Python has removed all of its own, their dict stays.
 PyObject* hasHooks(PyObject*, PyObject* tensor) {
   if (!isTensor(tensor)) Py_RETURN_FALSE;
-  size_t count = torch::autograd::impl::hooks(THPVariable_Unpack(tensor)).size();
+  size_t count = torch::autograd::impl::hooks(tensorOf(tensor)).size();
   Ref own = Ref::steal(PyObject_GetAttrString(tensor, "_backward_hooks"));
   if (!own) return nullptr;
   if (PyDict_Check(own.get()) && PyDict_GET_SIZE(own.get()) == 0 && count > 0) --count;
@@ -188,7 +188,7 @@ void Recorder::setHooks(PyObject* result) {
     hookTokens_.emplace(done.hook.get(), given.back());
   }
   auto add = [&](PyObject* before, PyObject* after) {
-    if (before != after) given.push_back(THPVariable_Unpack(after));
+    if (before != after) given.push_back(tensorOf(after));
   };
   if (PyTuple_Check(result)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); ++i) {

@@ -1,7 +1,6 @@
 // Iterators that were made before the call, as the program takes elements from them. A generator that has not begun is
 // known by its code and its variables, a builtin iterator by where it stands and what it goes through; a replay leaves
 // them as the call did. Generators that have begun, or that the call leaves in the middle, make it run eagerly.
-#include <torch/csrc/autograd/python_variable.h>
 
 #include "frontend/iterators.h"
 #include "frontend/recorder.h"

@@ -1,9 +1,9 @@
 // Parameters and classes of named tuples that the call makes. A parameter is what its tensor becomes in the graph; the
 // class of a named tuple is made again, by the same call, where it is needed to cook a result.
-#include <torch/csrc/autograd/python_variable.h>
 
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
+#include "host/objects.h"
 #include "watch/once.h"
 
 namespace saker::frontend {
@@ -18,7 +18,7 @@ PyTypeObject* parameterType() {
 bool isMakeSubclass(PyObject* callable) {
   if (!PyCFunction_Check(callable)) return false;
   static const PyMethodDef* const known = [] {
-    Ref found = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(THPVariableClass), "_make_subclass"));
+    Ref found = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensorClass()), "_make_subclass"));
     if (!found) PyErr_Clear();
     return found && PyCFunction_Check(found.get()) ? reinterpret_cast<PyCFunctionObject*>(found.get())->m_ml : nullptr;
   }();
@@ -27,7 +27,7 @@ bool isMakeSubclass(PyObject* callable) {
 
 // become(tensor, class, requires_grad): what torch.Tensor._make_subclass does to the tensor that it has detached.
 PyObject* become(PyObject*, PyObject* const* args, Py_ssize_t) {
-  const at::Tensor& tensor = THPVariable_Unpack(args[0]);
+  const at::Tensor& tensor = tensorOf(args[0]);
   tensor.unsafeGetTensorImpl()->set_allow_tensor_metadata_change(true);
   tensor.unsafeGetTensorImpl()->set_requires_grad(args[2] == Py_True);
   if (PyObject_SetAttrString(args[0], "__class__", args[1]) < 0) return nullptr;
@@ -60,7 +60,7 @@ bool makesSubclass(PyObject* callable) { return isMakeSubclass(callable); }
 std::optional<bool> Recorder::makesParameter(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
   if (!isMakeSubclass(callable)) return std::nullopt;
   static PyObject* const dispatch = PyUnicode_InternFromString("__torch_dispatch__");
-  auto* plain = reinterpret_cast<PyTypeObject*>(THPVariableClass);
+  auto* plain = tensorClass();
   auto* type = !args.empty() && PyType_Check(args[0]) ? reinterpret_cast<PyTypeObject*>(args[0]) : nullptr;
   bool known = type && !names && args.size() > 1 && args.size() <= 3 && PyType_IsSubtype(type, parameterType()) &&
                type->tp_basicsize == plain->tp_basicsize && !madeClass(args[0]) &&
@@ -73,7 +73,7 @@ std::optional<bool> Recorder::makesParameter(PyObject* callable, const std::vect
 }
 
 void Recorder::becomesParameter(PyObject* tensor) {
-  const at::Tensor& real = THPVariable_Unpack(tensor);
+  const at::Tensor& real = tensorOf(tensor);
   if (!tape_.computed(real)) return tape_.spoil("makes a parameter of a tensor that no operator made");
   kept_.push_back(Ref::borrow(tensor));
   leaves_.insert(tensor);

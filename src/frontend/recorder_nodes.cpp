@@ -1,7 +1,6 @@
 // A compiled function that is given the node of a torch.autograd.Function: its backward, compiled by itself. What the
 // node has saved is unpacked again before each replay.
 #include <torch/csrc/autograd/python_function.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 
@@ -10,6 +9,7 @@
 #include "frontend/recorder.h"
 #include "frontend/saved.h"
 
+#include "host/objects.h"
 namespace saker::frontend {
 
 namespace {
@@ -37,7 +37,7 @@ Ref savedTensor(PyObject* node, size_t number, PyObject* count) {
       number >= self->saved_variables.size())
     return {};
   try {
-    return Ref::steal(THPVariable_Wrap(self->saved_variables[number].unpack(aten::heldNode(self->cdata))));
+    return Ref::steal(wrapTensor(self->saved_variables[number].unpack(aten::heldNode(self->cdata))));
   } catch (const std::exception&) {  // written to since, or freed: the program will be told
     PyErr_Clear();
     return {};

@@ -1,12 +1,12 @@
 // What the world outside of the call sees while it runs: printed text, and locks that are taken.
 #include <Python.h>
-#include <torch/csrc/Size.h>
 
 #include <algorithm>
 
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
 
+#include "host/objects.h"
 namespace saker::frontend {
 
 namespace {
@@ -23,7 +23,7 @@ bool isPlain(PyObject* object, int depth = 0) {
     }
     return true;
   }
-  bool known = PyList_CheckExact(object) || PyTuple_CheckExact(object) || Py_TYPE(object) == &THPSizeType;
+  bool known = PyList_CheckExact(object) || PyTuple_CheckExact(object) || Py_TYPE(object) == sizeClass();
   if (!known) {
     return PyType_Check(object) && Py_TYPE(object)->tp_repr == PyType_Type.tp_repr &&
            Py_TYPE(object)->tp_str == PyType_Type.tp_str;

@@ -2,12 +2,12 @@
 // PyTorch's, which operators of the graph set.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include "frontend/host_call.h"
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
 
+#include "host/objects.h"
 namespace saker::frontend {
 
 namespace {
@@ -128,10 +128,10 @@ void Recorder::changedSeed(PyObject* result) {
       return;
     }
     case SeedCall::SetState:
-      find("saker::set_rng_state").typed<void(const at::Tensor&)>().call(THPVariable_Unpack(state.get()));
+      find("saker::set_rng_state").typed<void(const at::Tensor&)>().call(tensorOf(state.get()));
       return;
     case SeedCall::GetState:
-      tape_.standsFor(THPVariable_Unpack(result), find("saker::rng_state").typed<at::Tensor()>().call());
+      tape_.standsFor(tensorOf(result), find("saker::rng_state").typed<at::Tensor()>().call());
       return;
     case SeedCall::None:
       return;

@@ -10,6 +10,7 @@
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
 
+#include "host/objects.h"
 namespace saker::frontend {
 
 namespace {

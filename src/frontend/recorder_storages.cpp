@@ -1,9 +1,8 @@
 // Storages of tensors from outside: which one a tensor has, and its size. What is in one is data, and other calls on it
 // are not known.
-#include <torch/csrc/Storage.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include "frontend/recorder.h"
+#include "host/objects.h"
 #include "watch/once.h"
 
 namespace saker::frontend {
@@ -12,15 +11,15 @@ namespace {
 
 // The tensor's storage holds the object that shows it to Python.
 PyObject* storageOf(PyObject* tensor, void*) {
-  const at::Tensor& real = THPVariable_Unpack(tensor);
+  const at::Tensor& real = tensorOf(tensor);
   if (!real.has_storage()) Py_RETURN_NONE;
-  return THPStorage_Wrap(real.storage());
+  return wrapStorage(real.storage());
 }
 
 // As if it was an attribute of the tensor, so that a guard can look it up.
 PyObject* storageAttribute() {
   static PyGetSetDef part = {"untyped_storage()", &storageOf, nullptr, nullptr, nullptr};
-  static PyObject* const made = PyDescr_NewGetSet(reinterpret_cast<PyTypeObject*>(THPVariableClass), &part);
+  static PyObject* const made = PyDescr_NewGetSet(tensorClass(), &part);
   return made;
 }
 
@@ -34,7 +33,8 @@ const void* methodOf(PyObject* callable) {
 
 std::optional<bool> Recorder::callsStorage(PyObject* callable, const std::vector<PyObject*>& args) {
   static constinit watch::Once<PyObject*> foundStorage, foundType;
-  PyObject* storage = foundStorage.get([] { return PyObject_GetAttrString(THPVariableClass, "untyped_storage"); });
+  PyObject* storage = foundStorage.get(
+      [] { return PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensorClass()), "untyped_storage"); });
   PyObject* type = foundType.get([] { return watch::importedAttribute("torch", "UntypedStorage"); });
   static PyObject* const count = type ? PyObject_GetAttrString(type, "nbytes") : nullptr;
   const void* method = methodOf(callable);
@@ -45,7 +45,7 @@ std::optional<bool> Recorder::callsStorage(PyObject* callable, const std::vector
   if (!self) return true;  // the program will be told
   if (placeOf(self) == kInside) return stop("reads the storage of a tensor that it made");
   if (counts) return asks(count, {self});
-  if (!isTensor(self) || !THPVariable_Unpack(self).has_storage()) return stop("reads the storage of a tensor");
+  if (!isTensor(self) || !tensorOf(self).has_storage()) return stop("reads the storage of a tensor");
   Ref held = Ref::steal(storageOf(self, nullptr));
   read(Op::Computed, placeOf(self), storageAttribute(), 0, held.get());
   // A call that gave the tensor another storage since it was first asked.

@@ -2,13 +2,13 @@
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
 #include "frontend/symbol_doors.h"
-#include "python/symbols.h"
+#include "host/symbol_watch.h"
 
 namespace saker::frontend {
 
 bool Recorder::shows(PyObject* symbol, const char* how) {
   if (!symbol) return false;
-  if (python::SymbolWatch* watch = python::SymbolWatch::current()) watch->saw(symbol);
+  if (SymbolWatch* watch = SymbolWatch::current()) watch->saw(symbol);
   stop(std::string("looks at a size that changes: ") + how);
   return true;
 }

@@ -1,7 +1,5 @@
 // Tensors that are made of others: making one, and taking it apart, are operators of the graph that call the class
 // again. So is a torch.autograd.Function: its forward and backward are code of the user that runs whenever it would.
-#include <torch/csrc/autograd/python_function.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 
@@ -9,6 +7,7 @@
 #include "frontend/recorder.h"
 #include "frontend/wrapped.h"
 
+#include "host/objects.h"
 namespace saker::frontend {
 
 namespace {
@@ -16,7 +15,7 @@ namespace {
 // The apply of a torch.autograd.Function, as C has it.
 bool appliesFunction(PyObject* callable) {
   PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
-  return self && PyType_Check(self) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(self), &THPFunctionType) &&
+  return self && PyType_Check(self) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(self), functionClass()) &&
          nameOf(callable) == "apply";
 }
 
@@ -61,7 +60,7 @@ std::optional<bool> Recorder::wrappedAttribute(PyObject* owner, PyObject* name) 
   if (!isTensor(owner) || placeOf(owner) != kInside || !isWrapperClass(Py_TYPE(owner))) return std::nullopt;
   PyObject* dict = instanceDict(owner);
   PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
-  if (!value || !isTensor(value) || tape_.made(THPVariable_Unpack(value)) || placeOf(value) != kInside) {
+  if (!value || !isTensor(value) || tape_.made(tensorOf(value)) || placeOf(value) != kInside) {
     return std::nullopt;
   }
   static PyObject* const getAttribute = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");

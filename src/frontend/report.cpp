@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "frontend/compiled.h"
-#include "frontend/kept_error.h"
 #include "frontend/log.h"
+#include "host/kept_error.h"
 #include "ir/print.h"
 
 namespace saker::frontend {
@@ -16,56 +16,6 @@ namespace {
 std::string& failure() {
   static std::string& text = *new std::string;  // set by failNext
   return text;
-}
-
-py::list versionsOf(const py::object& object) {
-  py::list out;
-  for (const std::shared_ptr<Version>& version : unwrap(object).versions()) {
-    py::dict each;
-    each["eager"] = version->eager;
-    each["guards"] = version->guards.texts();
-    each["effects"] = version->effects.size();
-    each["program"] = version->program;
-    out.append(each);
-  }
-  return out;
-}
-
-py::list reportsOf(const py::object& object) {
-  py::list out;
-  for (const Report& report : unwrap(object).reports()) {
-    py::dict each;
-    each["outcome"] = report.outcome;
-    each["why"] = report.why;
-    each["file"] = report.file;
-    each["line"] = report.line;
-    each["changed"] = report.changed;
-    each["internal"] = report.internal;
-    each["frames"] = report.frames;
-    each["operators"] = report.operators;
-    each["guards"] = report.guards;
-    each["effects"] = report.effects;
-    each["watching"] = report.watching;
-    each["compiling"] = report.compiling;
-    out.append(each);
-  }
-  return out;
-}
-
-// The median time of a check of the newest version's guards, in seconds.
-double timeGuards(const py::object& object, const py::tuple& args, size_t repeats) {
-  const auto& versions = unwrap(object).versions();
-  if (versions.empty() || repeats == 0) throw py::value_error("nothing was recorded yet");
-  CallArguments call{reinterpret_cast<PyTupleObject*>(args.ptr())->ob_item, args.size(), nullptr};
-  std::vector<double> times;
-  for (size_t i = 0; i < repeats; ++i) {
-    auto start = std::chrono::steady_clock::now();
-    std::vector<PyObject*> found;
-    if (!versions[0]->guards.check(call, found)) throw py::value_error("the guards do not hold of these arguments");
-    times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(repeats / 2), times.end());
-  return times[repeats / 2];
 }
 
 }  // namespace
@@ -117,16 +67,6 @@ void failNext(const std::string& text) { failure() = text; }
 
 void failIfAsked() {
   if (!failure().empty()) throw std::runtime_error(std::exchange(failure(), ""));
-}
-
-void bindReports(py::module_& module) {
-  module.def("compiled_versions", &versionsOf);
-  module.def("compiled_reports", &reportsOf);
-  module.def("time_guards", &timeGuards);
-  module.def("fail_next_compile", &failNext);
-  module.def("set_logs", [](const std::string& topics) { return setLogs(topics); });
-  module.def("log_topics", &logTopics);
-  module.def("set_progress_after", [](double seconds) { Progress::after() = seconds; });
 }
 
 }  // namespace saker::frontend

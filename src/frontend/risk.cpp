@@ -1,16 +1,16 @@
 #include "frontend/risk.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
 #include <mutex>
 #include <string_view>
 #include <utility>
 
-#include "frontend/kept_error.h"
-#include "frontend/ref.h"
 #include "frontend/version.h"
+#include "host/gil.h"
+#include "host/kept_error.h"
+#include "host/ref.h"
 #include "ops/effects.h"
 #include "passes/memory.h"
 #include "runtime/failure.h"
@@ -76,7 +76,7 @@ at::Generator& generatorOfTorch() {
 }  // namespace
 
 bool noticesErrors(bool any) {
-  pybind11::gil_scoped_acquire held;  // operators run without it
+  HoldInterpreter held;  // operators run without it
   return watch::handled({&putsBackOnly, any ? [](PyObject*) { return true; } : &catchesDataErrors, &raisesAgain});
 }
 

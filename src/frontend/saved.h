@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "frontend/ref.h"
+#include "host/ref.h"
 
 namespace saker::frontend {
 

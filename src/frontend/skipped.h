@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "frontend/ref.h"
+#include "host/ref.h"
 #include "watch/observer.h"
 
 namespace saker::frontend {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "frontend/ambient.h"
-#include "frontend/ref.h"
+#include "host/ref.h"
 
 namespace saker::frontend {
 

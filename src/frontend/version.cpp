@@ -1,17 +1,18 @@
 #include "frontend/version.h"
 
 #include <ATen/ops/empty.h>
-#include <torch/csrc/Exceptions.h>
-#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
 #include "aten/memory.h"
 #include "frontend/host_call.h"
-#include "frontend/kept_error.h"
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
+#include "host/errors.h"
+#include "host/gil.h"
+#include "host/kept_error.h"
+#include "host/objects.h"
 #include "runtime/failure.h"
 #include "runtime/interpreter.h"
 
@@ -56,7 +57,7 @@ bool sameOutcome(PyObject* got, PyObject* expected) {
 }  // namespace
 
 at::Tensor tensorAt(PyObject* object) {
-  if (isTensor(object)) return THPVariable_Unpack(object);
+  if (isTensor(object)) return tensorOf(object);
   if (PyFloat_CheckExact(object)) return numberTensor(PyFloat_AS_DOUBLE(object));
   if (PyLong_CheckExact(object)) return at::empty({PyLong_AsLongLong(object), 0});
   std::optional<at::Tensor> tensor = leafTensor(object);
@@ -228,7 +229,10 @@ bool Version::redo(const DoneAgain& effect, Kitchen& kitchen) const {
 }
 
 PyObject* Version::run(const std::vector<PyObject*>& found) {
-  HANDLE_TH_ERRORS
+  return asPython([&] { return runGraph(found); });
+}
+
+PyObject* Version::runGraph(const std::vector<PyObject*>& found) {
   NoFunctionModes unasked;
   std::vector<at::Tensor> tensors, outputs;
   tensors.reserve(inputs.size());
@@ -255,7 +259,7 @@ PyObject* Version::run(const std::vector<PyObject*>& found) {
   runtime::lastFailure() = {};
   std::unique_lock<std::recursive_mutex> others(running, std::defer_lock);
   if (alone && !others.try_lock()) {
-    pybind11::gil_scoped_release free;
+    ReleaseInterpreter free;
     others.lock();
   }
   if (executor) outputs = executor(tensors);
@@ -281,7 +285,6 @@ PyObject* Version::run(const std::vector<PyObject*>& found) {
     setFunctionModes(left);
   }
   return Py_NewRef(made);
-  END_HANDLE_TH_ERRORS
 }
 
 }  // namespace saker::frontend

@@ -91,6 +91,7 @@ class Version {
   bool redo(const DoneAgain& effect, Kitchen& kitchen) const;
   // A new reference, or nullptr with an error set.
   PyObject* run(const std::vector<PyObject*>& found);
+  PyObject* runGraph(const std::vector<PyObject*>& found);  // throws
   // False: a replay that fails cannot do what the program does.
   bool takeRisk(const tracing::Tape::Risk& risk, bool repeatable);
   // Where there was no tape. False: an operator may fail behind a write, and what came before it is not known.

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <torch/csrc/utils/pybind.h>
+#include <Python.h>
 
 #include "capture/host.h"
 
@@ -29,7 +29,5 @@ class WrappersScope {
   WrappersScope& operator=(const WrappersScope&) = delete;
   void leave();
 };
-
-void bindWrapped(pybind11::module_& module);
 
 }  // namespace saker::frontend

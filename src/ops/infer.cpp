@@ -10,6 +10,17 @@ namespace saker::ops {
 using ir::Type;
 using ir::TypeKind;
 
+std::string_view name(Reason reason) {
+  switch (reason) {
+#define X(enumerator, text) \
+  case Reason::enumerator:  \
+    return #enumerator;
+    SAKER_REFUSALS(X)
+#undef X
+  }
+  return "";
+}
+
 std::string_view meaning(Reason reason) {
   switch (reason) {
 #define X(enumerator, text) \

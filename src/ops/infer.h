@@ -44,6 +44,7 @@ enum class Reason : uint8_t {
   SAKER_REFUSALS(X)
 #undef X
 };
+std::string_view name(Reason reason);
 std::string_view meaning(Reason reason);
 
 struct Refusal {

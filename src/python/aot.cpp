@@ -8,10 +8,10 @@
 
 #include "aot/checkpoint_regions.h"
 #include "aot/compiled.h"
+#include "host/foreign_results.h"
+#include "host/trace_host.h"
 #include "ir/clone.h"
 #include "python/aot_call.h"
-#include "python/foreign_results.h"
-#include "python/host.h"
 
 namespace saker::python {
 

@@ -4,9 +4,10 @@
 #include <memory>
 
 #include "aten/infer.h"
+#include "host/symbol_watch.h"
+#include "host/trace_host.h"
 #include "ops/operator.h"
 #include "python/call.h"
-#include "python/host.h"
 #include "python/refusal.h"
 #include "python/results.h"
 #include "python/symbols.h"

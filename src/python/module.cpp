@@ -1,8 +1,8 @@
 // The extension module saker._C. It is imported after torch, whose libraries it uses.
 #include <torch/csrc/utils/pybind.h>
 
-#include "frontend/compiled.h"
 #include "python/aot.h"
+#include "python/compile.h"
 #include "python/describe.h"
 #include "python/graph.h"
 #include "python/infer.h"
@@ -19,5 +19,5 @@ PYBIND11_MODULE(_C, module) {
   saker::python::bindAot(module);
   saker::python::bindDescribe(module);
   saker::python::bindWatch(module);
-  saker::frontend::bindFrontend(module);
+  saker::python::bindCompile(module);
 }

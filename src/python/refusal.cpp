@@ -2,13 +2,11 @@
 
 #include <pybind11/pybind11.h>
 
-#include "python/results.h"
-
 namespace saker::python {
 
 void setRefusal(const ops::Refusal& refusal) {
   py::object type = py::module_::import("saker.errors").attr("Refusal");
-  py::object error = type(reasonName(refusal.reason), refusal.message);
+  py::object error = type(ops::name(refusal.reason), refusal.message);
   PyErr_SetObject(type.ptr(), error.ptr());
 }
 

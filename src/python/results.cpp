@@ -103,17 +103,6 @@ py::tuple toPython(const aten::SharedContext& context, const ir::Type* type) {
                         bool{tensor->flags.neg});
 }
 
-std::string_view reasonName(ops::Reason reason) {
-  switch (reason) {
-#define X(enumerator, meaning)  \
-  case ops::Reason::enumerator: \
-    return #enumerator;
-    SAKER_REFUSALS(X)
-#undef X
-  }
-  return "";
-}
-
 py::list operatorTable() {
   py::list table;
   for (const ops::Operator* op : ops::all()) {

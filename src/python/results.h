@@ -14,8 +14,6 @@ namespace saker::python {
 // A tensor: ("tensor", dtype, sizes, strides, offset, device, layout, conj, neg). Anything else: (kind,).
 py::tuple toPython(const aten::SharedContext& context, const ir::Type* type);
 
-std::string_view reasonName(ops::Reason reason);
-
 // {"name", "schema", "cost", "variant", "traits", "writes"} for each operator of the table.
 py::list operatorTable();
 

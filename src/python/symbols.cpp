@@ -7,6 +7,7 @@
 #include "aten/enums.h"
 #include "aten/sym_node.h"
 #include "aten/symbolic_tensor.h"
+#include "host/symbol_watch.h"
 #include "ops/operator.h"
 #include "python/refusal.h"
 #include "symbolic/context.h"
@@ -19,13 +20,16 @@ namespace {
 using aten::SymNode;
 using sym::FloatOp;
 
-thread_local SymbolWatch* watching = nullptr;
-
 // Somebody is about to see a symbol where a number would be.
 void show(const SymNode& node, const char* how) {
+  SymbolWatch* watching = SymbolWatch::current();
   if (!watching) return;
   watching->saw(node);
   throw sym::Undecided(std::string("a size that changes is looked at: ") + how);
+}
+
+void tellWatch(const std::exception& error) {
+  if (SymbolWatch* watching = SymbolWatch::current()) watching->fail(error.what());
 }
 
 // A comparison that Python asks for.
@@ -33,7 +37,7 @@ using Comparison = c10::SymNode (aten::SymNode::*)(const c10::SymNode& other);
 template <Comparison compare>
 c10::SymNode compared(SymNode& self, const c10::SymNode& other) {
   c10::SymNode answer = (self.*compare)(other);
-  return watching ? self.wrap_bool(answer->guard_bool("", 0)) : answer;
+  return SymbolWatch::current() ? self.wrap_bool(answer->guard_bool("", 0)) : answer;
 }
 
 class SymbolSpace {
@@ -263,35 +267,18 @@ void bindSpace(py::module_& module) {
 
 }  // namespace
 
-SymbolWatch::SymbolWatch() : before_(std::exchange(watching, this)) {}
-SymbolWatch::~SymbolWatch() { watching = before_; }
-SymbolWatch* SymbolWatch::current() { return watching; }
-
-void SymbolWatch::saw(PyObject* symbol) {
-  py::object node = py::getattr(symbol, "node", py::none());
-  if (py::isinstance<SymNode>(node)) saw(*py::cast<const SymNode*>(node));
-}
-
-const SymNode* unwrapPythonNode(const c10::SymNodeImpl& node) {
-  const auto* wrapper = dynamic_cast<const torch::impl::PythonSymNodeImpl*>(&node);
-  if (!wrapper) return nullptr;
-  py::gil_scoped_acquire gil;
-  py::handle object = const_cast<torch::impl::PythonSymNodeImpl*>(wrapper)->getPyObj();
-  return py::isinstance<SymNode>(object) ? py::cast<const SymNode*>(object) : nullptr;
-}
-
 void bindSymbols(py::module_& module) {
   py::register_exception_translator([](std::exception_ptr thrown) {
     try {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const aten::DivisionByZero& error) {
-      if (watching) watching->fail(error.what());
+      tellWatch(error);
       PyErr_SetString(PyExc_ZeroDivisionError, error.what());
     } catch (const sym::Undecided& error) {
-      if (watching) watching->fail(error.what());
+      tellWatch(error);
       setRefusal({ops::Reason::Undecided, error.what()});
     } catch (const sym::Overflow& error) {
-      if (watching) watching->fail(error.what());
+      tellWatch(error);
       setRefusal({ops::Reason::Overflow, error.what()});
     }
   });

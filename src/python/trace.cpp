@@ -13,7 +13,7 @@
 #include "capture/deferred.h"
 #include "capture/trace.h"
 #include "capture/undo.h"
-#include "python/host.h"
+#include "host/trace_host.h"
 #include "runtime/program.h"
 
 namespace saker::python {

@@ -3,7 +3,7 @@
 
 #include <Python.h>
 
-namespace saker::frontend {
+namespace saker {
 
 class KeptError {
  public:
@@ -16,4 +16,4 @@ class KeptError {
   PyObject *type_ = nullptr, *value_ = nullptr, *traceback_ = nullptr;
 };
 
-}  // namespace saker::frontend
+}  // namespace saker

@@ -3,11 +3,11 @@
 
 #include "capture/host.h"
 
-namespace saker::python {
+namespace saker {
 
 tracing::Host pythonHost();
 
 // The text of an error thrown by a kernel, which may be written in Python.
 std::string errorText(const std::exception& error);
 
-}  // namespace saker::python
+}  // namespace saker

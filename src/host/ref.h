@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace saker::frontend {
+namespace saker {
 
 class Ref {
  public:
@@ -32,4 +32,4 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
-}  // namespace saker::frontend
+}  // namespace saker

@@ -1,4 +1,4 @@
-#include "python/foreign_results.h"
+#include "host/foreign_results.h"
 
 #include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -9,7 +9,9 @@
 #include "ir/text.h"
 #include "ops/operator.h"
 
-namespace saker::python {
+namespace saker {
+
+namespace py = pybind11;
 
 namespace {
 
@@ -154,4 +156,4 @@ void ForeignResults::refuse(const std::string& what) const {
   throw py::error_already_set();
 }
 
-}  // namespace saker::python
+}  // namespace saker

@@ -1,4 +1,4 @@
-#include "python/host.h"
+#include "host/trace_host.h"
 
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
@@ -8,11 +8,12 @@
 #include <unordered_map>
 
 #include "capture/symbolic_number.h"
-#include "python/results.h"
-#include "python/symbols.h"
+#include "host/symbol_watch.h"
 #include "watch/once.h"
 
-namespace saker::python {
+namespace saker {
+
+namespace py = pybind11;
 
 namespace {
 
@@ -108,7 +109,7 @@ std::exception_ptr error(const ops::Refusal& refusal, const std::string& op, con
   PyErr_Clear();  // what a kernel in Python may have left is in the refusal
   py::object type = py::module_::import("saker.errors").attr("CaptureError");
   py::object file = where ? py::object(py::str(where->file.data(), where->file.size())) : py::none();
-  py::object raised = type(std::string(reasonName(refusal.reason)), refusal.message, op, file, where ? where->line : 0);
+  py::object raised = type(std::string(ops::name(refusal.reason)), refusal.message, op, file, where ? where->line : 0);
   PyErr_SetObject(type.ptr(), raised.ptr());
   python_error kept;
   kept.persist();
@@ -161,4 +162,4 @@ tracing::Host pythonHost() {
   return host;
 }
 
-}  // namespace saker::python
+}  // namespace saker

@@ -9,9 +9,7 @@
 
 #include "ir/graph.h"
 
-namespace saker::python {
-
-namespace py = pybind11;
+namespace saker {
 
 class ForeignResults {
  public:
@@ -24,7 +22,7 @@ class ForeignResults {
   void allowNumbers() { numbers_ = true; }
 
   // The tensors among what was returned; undefined where the graph gives None or a number.
-  std::vector<at::Tensor> take(const py::object& returned) const;
+  std::vector<at::Tensor> take(const pybind11::object& returned) const;
 
  private:
   struct Expected {
@@ -36,7 +34,7 @@ class ForeignResults {
     std::vector<int64_t> sizes;  // -1: any
     std::string text;
   };
-  at::Tensor one(size_t index, const py::handle& item) const;
+  at::Tensor one(size_t index, const pybind11::handle& item) const;
   void check(size_t index, const at::Tensor& tensor) const;
   [[noreturn]] void refuse(const std::string& what) const;
 
@@ -49,4 +47,4 @@ class ForeignResults {
 // Is the error that is set one of these?
 bool raisedBackendError();
 
-}  // namespace saker::python
+}  // namespace saker

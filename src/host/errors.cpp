@@ -1,0 +1,45 @@
+#include "host/errors.h"
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "host/ref.h"
+
+namespace saker {
+
+void throwPythonError() {
+  python_error error;
+  error.persist();
+  throw error;
+}
+
+bool setPythonError() {
+  try {
+    throw;
+  } catch (python_error& error) {
+    error.restore();
+  } catch (pybind11::error_already_set& error) {
+    error.restore();
+  } catch (...) {
+    return false;
+  }
+  return true;
+}
+
+PyObject* asPython(PyObject* (*call)(void* context), void* context) {
+  HANDLE_TH_ERRORS
+  return call(context);
+  END_HANDLE_TH_ERRORS
+}
+
+PyObject* errorClass(const char* name) {
+  return pybind11::object(pybind11::module_::import("saker.errors").attr(name)).release().ptr();
+}
+
+void setCaptureError(const std::string& reason, const std::string& text) {
+  Ref type = Ref::steal(errorClass("CaptureError"));
+  Ref error = Ref::steal(PyObject_CallFunction(type.get(), "ss", reason.c_str(), text.c_str()));
+  if (error) PyErr_SetObject(type.get(), error.get());
+}
+
+}  // namespace saker

@@ -1,0 +1,36 @@
+#include "host/objects.h"
+
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/Layout.h>
+#include <torch/csrc/MemoryFormat.h>
+#include <torch/csrc/Size.h>
+#include <torch/csrc/Storage.h>
+#include <torch/csrc/autograd/python_function.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+
+namespace saker {
+
+PyTypeObject* tensorClass() { return reinterpret_cast<PyTypeObject*>(THPVariableClass); }
+PyTypeObject* functionClass() { return &THPFunctionType; }
+PyTypeObject* sizeClass() { return &THPSizeType; }
+
+bool isTorchConstant(PyTypeObject* type) {
+  return type == &THPDtypeType || type == &THPDeviceType || type == &THPLayoutType || type == &THPMemoryFormatType;
+}
+
+bool isDtype(PyObject* object) { return Py_IS_TYPE(object, &THPDtypeType); }
+
+bool isTensor(PyObject* object) {
+  return Py_TYPE(object) == tensorClass() || PyType_IsSubtype(Py_TYPE(object), tensorClass());
+}
+
+const at::Tensor& tensorOf(PyObject* tensor) { return THPVariable_Unpack(tensor); }
+PyObject* wrapTensor(const at::Tensor& tensor) { return THPVariable_Wrap(tensor); }
+PyObject* wrapStorage(const c10::Storage& storage) { return THPStorage_Wrap(storage); }
+
+Ref wrapSymInt(const c10::SymInt& number) { return Ref::steal(pybind11::cast(number).release().ptr()); }
+c10::SymInt symIntOf(PyObject* number) { return pybind11::cast<c10::SymInt>(pybind11::handle(number)); }
+
+}  // namespace saker

@@ -1,0 +1,118 @@
+#include "python/compile.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "frontend/compiled.h"
+#include "frontend/log.h"
+#include "python/wrapped.h"
+
+namespace saker::python {
+
+namespace {
+
+using namespace frontend;
+
+Compiled& unwrap(const py::object& object) {
+  Compiled* compiled = compiledOf(object.ptr());
+  if (!compiled) throw py::type_error("not a compiled function");
+  return *compiled;
+}
+
+py::object make(const py::object& function, bool fullgraph, bool ahead, const py::object& backend, size_t limit,
+                const py::object& dynamic, bool verify) {
+  using Dynamic = Options::Dynamic;
+  Dynamic sizes = dynamic.is_none() ? Dynamic::WhenChanged : py::cast<bool>(dynamic) ? Dynamic::Always : Dynamic::Never;
+  Ref given = backend.is_none() ? Ref() : Ref::borrow(backend.ptr());
+  return py::reinterpret_steal<py::object>(
+      makeCompiled(function.ptr(), {fullgraph, ahead, given, sizes, limit, verify}));
+}
+
+py::list versionsOf(const py::object& object) {
+  py::list out;
+  for (const std::shared_ptr<Version>& version : unwrap(object).versions()) {
+    py::dict each;
+    each["eager"] = version->eager;
+    each["guards"] = version->guards.texts();
+    each["effects"] = version->effects.size();
+    each["program"] = version->program;
+    out.append(each);
+  }
+  return out;
+}
+
+py::list reportsOf(const py::object& object) {
+  py::list out;
+  for (const Report& report : unwrap(object).reports()) {
+    py::dict each;
+    each["outcome"] = report.outcome;
+    each["why"] = report.why;
+    each["file"] = report.file;
+    each["line"] = report.line;
+    each["changed"] = report.changed;
+    each["internal"] = report.internal;
+    each["frames"] = report.frames;
+    each["operators"] = report.operators;
+    each["guards"] = report.guards;
+    each["effects"] = report.effects;
+    each["watching"] = report.watching;
+    each["compiling"] = report.compiling;
+    out.append(each);
+  }
+  return out;
+}
+
+// The median time of a check of the newest version's guards, in seconds.
+double timeGuards(const py::object& object, const py::tuple& args, size_t repeats) {
+  const auto& versions = unwrap(object).versions();
+  if (versions.empty() || repeats == 0) throw py::value_error("nothing was recorded yet");
+  CallArguments call{reinterpret_cast<PyTupleObject*>(args.ptr())->ob_item, args.size(), nullptr};
+  std::vector<double> times;
+  for (size_t i = 0; i < repeats; ++i) {
+    auto start = std::chrono::steady_clock::now();
+    std::vector<PyObject*> found;
+    if (!versions[0]->guards.check(call, found)) throw py::value_error("the guards do not hold of these arguments");
+    times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(repeats / 2), times.end());
+  return times[repeats / 2];
+}
+
+}  // namespace
+
+void bindCompile(py::module_& module) {
+  module.attr("Compiled") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(compiledType()));
+  module.def("compile", &make, py::arg("function"), py::arg("fullgraph"), py::arg("ahead"), py::arg("backend"),
+             py::arg("limit"), py::arg("dynamic"), py::arg("verify"));
+  module.def("set_recompile_limit", [](size_t limit) { return std::exchange(recompileLimit(), limit); });
+  module.def("compiled_function",
+             [](const py::object& object) { return py::reinterpret_borrow<py::object>(unwrap(object).function()); });
+  bindWrapped(module);
+  module.def("compiled_forget", [](const py::object& object) { unwrap(object).forget(); });
+  module.def("forget_all", [] {
+    for (Compiled* each : living()) each->forget();
+  });
+  module.def("frontend_counts", [] {
+    py::dict out;
+    const Counts& all = counts();
+    out["frames"] = all.frames;
+    out["graphs"] = all.graphs;
+    out["operators"] = all.operators;
+    out["guards"] = all.guards;
+    out["replays"] = all.replays;
+    out["recompiles"] = all.recompiles;
+    out["breaks"] = all.breaks;
+    out["fallbacks"] = all.fallbacks;
+    return out;
+  });
+  module.def("reset_frontend_counts", [] { counts() = {}; });
+  module.def("compiled_versions", &versionsOf);
+  module.def("compiled_reports", &reportsOf);
+  module.def("time_guards", &timeGuards);
+  module.def("fail_next_compile", &failNext);
+  module.def("set_logs", [](const std::string& topics) { return setLogs(topics); });
+  module.def("log_topics", &logTopics);
+  module.def("set_progress_after", [](double seconds) { Progress::after() = seconds; });
+}
+
+}  // namespace saker::python

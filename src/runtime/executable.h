@@ -1,0 +1,138 @@
+// A graph made ready to be run many times by calling ATen: operators are looked up, constant arguments converted, last
+// uses found and expressions of sizes compiled once. What runs recordings, ahead-of-time graphs, flushes and graphs
+// that were written by hand.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "aten/call_node.h"
+#include "ir/graph.h"
+#include "runtime/instruction.h"
+#include "symbolic/flat.h"
+
+namespace saker::runtime {
+
+// How the operators of a run are called, for those who do more than call them.
+class Conduct {
+ public:
+  virtual ~Conduct() = default;
+  virtual void call(const Instruction& at, torch::jit::Stack& stack) { at.handle->callBoxed(&stack); }
+  // With each fresh result, in the layout that the graph tells; what it returns is used from there on. `moved`: the
+  // operator gave another layout.
+  virtual at::Tensor fresh(const ir::Value&, at::Tensor real, const Geometry&, bool /*moved*/) { return real; }
+};
+
+class Executable {
+ public:
+  // Both live as long as this does. Throws std::runtime_error where something in it cannot be run.
+  Executable(const ir::Graph& graph, const std::vector<c10::IValue>& objects);
+  ~Executable();
+  Executable(const Executable&) = delete;
+  Executable& operator=(const Executable&) = delete;
+
+  const ir::Graph& graph() const { return graph_; }
+
+  // One tensor for each parameter, `numbers` in their order where a parameter is a number; undefined tensors for what
+  // is no tensor in the result. Inputs are let go at their last use.
+  // `freely`: inputs may have other strides than the graph says, and so may what is computed.
+  std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, std::span<const int64_t> numbers = {},
+                              bool freely = false) const;
+  // Does the graph compute the same values whatever the strides of its inputs? It may still refuse some of them.
+  bool mayRunFreely() const;
+
+ private:
+  friend class Run;
+  friend class Preparation;
+
+  // A size of an input that is a symbol.
+  struct Bound {
+    uint32_t input;
+    int64_t dimension;
+    uint32_t cell;
+  };
+  // A symbol and the range that it was declared with.
+  struct Declared {
+    uint32_t cell;
+    const sym::Node* symbol;
+  };
+
+  const ir::Graph& graph_;
+  const std::vector<c10::IValue>& objects_;
+  std::vector<Instruction> instructions_;
+  uint32_t end_ = 0;  // of those of the graph itself, which come first; then those of bodies
+  std::vector<ir::Arg> returned_;
+  sym::Flat flat_;
+  size_t steps_ = 0;                  // of the list that results need
+  std::vector<uint32_t> cellOf_;      // by value that is a number, or none
+  std::vector<uint32_t> symbolCell_;  // by symbol, or none
+  std::vector<Bound> bound_;
+  std::vector<Told> told_;  // by parameter, if sizes change
+  std::vector<std::pair<uint32_t, const sym::Node*>> guards_;
+  std::vector<Declared> declared_;
+  bool numbers_ = false;  // sizes that change, or numbers as values
+};
+
+// One run.
+class Run final : private aten::CallEnvironment {
+ public:
+  explicit Run(const Executable& executable, Conduct* conduct = nullptr, bool freely = false);
+
+  void set(size_t parameter, at::Tensor tensor);
+  void set(const ir::Value* value, at::Tensor tensor) { slots_[value->id()] = std::move(tensor); }
+  void set(size_t parameter, int64_t number);
+  // Gives symbols the sizes of these inputs, one for each parameter (undefined: none). Throws where two differ.
+  void bind(std::span<const at::Tensor> inputs);
+  void assume(const sym::Assignment& symbols);
+  // After bind: the first range or guard that does not hold, as a sentence; empty: all hold.
+  std::string unmet(bool guards = true);
+  // The layout that a parameter must have, after bind.
+  Geometry told(size_t parameter);
+
+  // Runs everything but the terminator; no node whose number is `before` or larger.
+  void run(uint32_t before = kNone);
+  // The node that is being run; after an error, the one that failed.
+  const ir::Node* running() const { return running_; }
+  // Argument `i` of the terminator, after a run.
+  c10::IValue returned(size_t i) { return valueOf(executable_.returned_[i]); }
+  size_t returnedCount() const { return executable_.returned_.size(); }
+
+ private:
+  const at::Tensor& tensor(const ir::Value* value) override { return slots_[value->id()]; }
+  c10::IValue number(const ir::Value* value) override;
+  c10::IValue opaque(const ir::OpaqueRef& reference) override;
+  c10::IValue expression(const sym::Node* node) override;
+
+  bool runRange(uint32_t begin, uint32_t end);
+  void compute(size_t steps);
+  void call(const Instruction& at);
+  void pushArguments(const Instruction& at);
+  void takeResults(const Instruction& at);
+  void take(const Result& result, at::Tensor real);
+  Geometry geometry(const Told& told);
+  void branch(const Instruction& at);
+  void loop(const Instruction& at);
+  void enter(const Body& body, size_t first, std::vector<c10::IValue>& given);
+  std::vector<c10::IValue> leave(const Body& body);
+  void setResults(const Instruction& at, std::vector<c10::IValue>& values);
+  void setValue(const ir::Value* value, c10::IValue given);
+  c10::IValue valueOf(const ir::Arg& arg);
+  bool truthOf(const ir::Arg& arg);
+
+  const Executable& executable_;
+  Conduct* conduct_;
+  bool freely_;
+  uint32_t before_ = kNone;
+  const ir::Node* running_ = nullptr;
+  torch::jit::Stack stack_;
+  std::vector<at::Tensor> slots_;
+  std::vector<sym::Cell> cells_;
+  size_t computed_ = 0;  // steps that have run
+};
+
+}  // namespace saker::runtime
