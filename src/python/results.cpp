@@ -106,6 +106,7 @@ py::tuple toPython(const aten::SharedContext& context, const ir::Type* type) {
 py::list operatorTable() {
   py::list table;
   for (const ops::Operator* op : ops::all()) {
+    if (op->bodies) continue;  // branches and loops are in graphs only: no one calls them
     py::dict entry;
     entry["name"] = op->qualified;
     entry["schema"] = ir::toString(op->parsed);
