@@ -47,7 +47,8 @@ class RandomBodies {
     for (size_t i = 2 + random_.below(4); i > 0; --i) {
       size_t kind = random_.below(depth < 2 ? 10 : 7);
       if (kind < 3) {
-        call(region, tensors, random_.chance(50) ? "aten::sin" : "aten::exp", {pick(tensors)});
+        static constexpr const char* kFresh[] = {"aten::sin", "aten::exp", "aten::clone"};
+        call(region, tensors, kFresh[random_.below(3)], {pick(tensors)});
       } else if (kind < 5) {
         Value* into = random_.pick(tensors);
         Value* other = ofSize(tensors, into);
