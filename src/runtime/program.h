@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ struct Source {
   at::Tensor tensor;  // of Closed and Gradient
   bool literal = false;
 };
+
+class Executable;
 
 struct Program {
   std::shared_ptr<ir::Context> context;
@@ -75,6 +78,16 @@ struct Program {
 
   // The guards that must hold for the graph to be right, as text; those on sizes.
   std::vector<std::string> guards() const;
+
+  // What runs it, prepared when it is first asked for: the graph does not change from then on.
+  const Executable& executable() const;
+
+  Program();
+  ~Program();
+
+ private:
+  mutable std::once_flag prepared_;
+  mutable std::unique_ptr<Executable> executable_;
 };
 
 // Raised when a graph is given what it was not captured for.
@@ -87,6 +100,7 @@ bool needsFunction(const Program& program, std::span<const at::Tensor> arguments
 
 // Runs the program: results, writes to arguments and to closed-over tensors, version counters, .grad. With autograd on
 // and something that requires grad among the inputs, results carry autograd history as they did when captured.
-std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor> arguments);
+// `guarded`: somebody has seen already that the arguments are such as the program was captured for.
+std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor> arguments, bool guarded = false);
 
 }  // namespace saker::runtime
