@@ -18,7 +18,7 @@ endef
 python_path = $(if $(findstring /,$(PYTHON)),$(abspath $(PYTHON)),$(shell command -v $(PYTHON)))
 python_flag = -DPython_EXECUTABLE=$(python_path)
 
-.PHONY: setup build demo test test-cpp test-example test-python test-sanitize test-sanitize-extension test-clang test-all test-upstream bench lint tidy format clean
+.PHONY: setup build demo test test-cpp test-example test-python test-sanitize test-sanitize-extension test-clang test-all test-upstream reasons bench lint tidy format clean
 
 build: setup
 	$(call configure,build,$(python_flag))
@@ -77,6 +77,10 @@ test-upstream: build
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check pytest-timeout parameterized
 	@tests/upstream/fetch.sh build/upstream
 	@$(PYTHON) tests/upstream/run.py --jobs $(JOBS) build/upstream $(FILES)
+
+# docs/reasons.md is made of the table of reasons for which calls run eagerly.
+reasons: build
+	@PYTHONPATH=python $(PYTHON) scripts/reasons_page.py > docs/reasons.md
 
 bench: build
 	@build/bench/graph_scale

@@ -19,6 +19,7 @@ from saker._explain import Explanation, explain
 from saker._export import aot_export_joint_simple, aot_export_module
 from saker._graph import Graph
 from saker._logs import from_environment, set_logs
+from saker._reasons import Reason, reasons
 from saker._stats import reset, stats
 from saker.errors import (
     BackendError,
@@ -44,6 +45,7 @@ __all__ = [
     "MutationError",
     "OptionError",
     "ParseError",
+    "Reason",
     "Refusal",
     "RunError",
     "SymbolSpace",
@@ -61,6 +63,7 @@ __all__ = [
     "ops",
     "parse",
     "passes",
+    "reasons",
     "reset",
     "set_logs",
     "set_recompile_limit",

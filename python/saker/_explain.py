@@ -13,36 +13,17 @@ from typing import Any
 from saker import _C
 from saker._compile import CompiledModule, compile
 
-# How a reason begins or what it says, and what to do about it. The first that fits.
-_HINTS = [
-    (
-        r"depends on data|Tensor\w*\.(item|tolist|numpy|__\w+__),",
-        "use torch.where or a mask in place of reading data; or read it outside",
-    ),
-    (r"prints an object", "print numbers and strings, or print after the call"),
-    (r"iterator that was made before", "pass a list, or make the iterator inside of the function"),
-    (r"it raised an exception", "a call that raises is not recorded"),
-    (r"an internal failure", "this is a bug of Saker's; the results are eager mode's"),
-    (r"^it leaves", "put the state back before the function returns, as a with statement does"),
-    (r"which cannot be made again", "return tensors, numbers, containers and plain objects"),
-    (r"did not get from anywhere", "pass the tensor as an argument, or keep it in an attribute or a variable"),
-    (r"changes a class", "set attributes of classes outside of the function"),
-    (r"which is not known|of a |looks into a|computes with a|iterates over a", "call this outside of the function"),
-]
-
-
-def _hint(why: str) -> str:
-    return next((hint for pattern, hint in _HINTS if re.search(pattern, why)), "move this out of the function")
-
 
 @dataclasses.dataclass
 class Break:
-    """Why a call was not captured, where, and what to do about it."""
+    """Why a call was not captured, where, and what to do about it: a row of ``saker.reasons()`` with its operands."""
 
-    reason: str
+    reason: str  # the sentence
     file: str
     line: int
     hint: str
+    name: str = ""  # of the row, as "depends-on-data"
+    kind: str = ""  # "a segment ends here" or "cannot be replayed"
 
     @property
     def source(self) -> str:
@@ -88,7 +69,7 @@ class Explanation:
         lines = [f"saker.explain: {self.function}"]
         lines += [f"  {name}: {text}" for name, text in self._facts()]
         for each in self.breaks:
-            lines.append(f"  not captured: {each.reason}")
+            lines.append(f"  not captured: {each.reason} [{each.name}: {each.kind}]")
             if each.where:
                 lines.append(f"    at {each.where}")
             if each.source:
@@ -112,8 +93,9 @@ class Explanation:
             cells = []
             for each in self.breaks:
                 source = f"<code>{html.escape(each.source)}</code>"
-                cells.append(row(html.escape(each.reason), html.escape(each.where), source, html.escape(each.hint)))
-            head = "<tr><th>not captured</th><th>at</th><th>line</th><th>what to do</th></tr>"
+                texts = [html.escape(text) for text in (each.reason, each.name, each.where)]
+                cells.append(row(*texts, source, html.escape(each.hint)))
+            head = "<tr><th>not captured</th><th>name</th><th>at</th><th>line</th><th>what to do</th></tr>"
             parts.append(f"<table>{head}{''.join(cells)}</table>")
         for title, texts in (("guards", self.guards), ("graphs", [graph.text for graph in self.graphs])):
             body = html.escape("\n".join(texts))
@@ -149,7 +131,7 @@ def explain(fn: Callable, **options: Any) -> Callable[..., Explanation]:
         versions = _C.compiled_versions(inner)
         graphs = [version["program"].graph for version in versions if version["program"] and not version["eager"]]
         breaks = [
-            Break(report["why"], report["file"], report["line"], _hint(report["why"]))
+            Break(*(report[key] for key in ("why", "file", "line", "hint", "reason", "kind")))
             for report in reports
             if report["outcome"] == "eager"
         ]

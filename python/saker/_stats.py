@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from saker import _C
 
 _COUNTS = {"graphs": 0, "operators": 0, "fallbacks": 0}
 
 
-def stats() -> dict[str, int]:
+def stats() -> dict[str, Any]:
     """What Saker has done: ``graphs`` compiled, ``operators`` in them, ``fallbacks`` to eager mode.
 
-    Of compiled functions also Python ``frames`` watched, ``guards`` made, ``replays``, ``recompiles``, ``breaks``.
+    Of compiled functions also Python ``frames`` watched, ``guards`` made, ``replays``, ``recompiles``, ``breaks``, and
+    ``stops``: how often each reason of ``saker.reasons()`` was told, by name.
     """
     counts = _C.frontend_counts()
     for name, number in _COUNTS.items():

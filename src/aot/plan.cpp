@@ -157,14 +157,15 @@ void Plan::findStages() {
 }
 
 Executable Plan::interpreted(const ir::Graph& graph, Executable* freely) const {
-  auto code = std::make_shared<runtime::Executable>(graph, joint.program->objects);
-  if (freely && code->mayRunFreely()) {
-    *freely = [code](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
-      return code->run(std::move(inputs), numbers, /*freely=*/true);
+  auto prepared = std::make_shared<runtime::Prepared>(graph, joint.program->objects);
+  if (freely && runtime::mayRunFreely(graph)) {
+    *freely = [prepared](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
+      return prepared->get(runtime::Executable::Views::Called).run(std::move(inputs), numbers, /*freely=*/true);
     };
   }
-  return [code](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
-    return code->run(std::move(inputs), numbers);
+  return [prepared](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
+    const runtime::Executable& executable = prepared->get(inputs);
+    return executable.run(std::move(inputs), numbers);
   };
 }
 

@@ -62,8 +62,6 @@ bool fillsMemory() {
   return context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory();
 }
 
-constexpr const char* kUnfilled = "memory is read that no operator has written";
-
 std::string nameOf(const c10::OperatorHandle& op) {
   const c10::OperatorName& name = op.operator_name();
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
@@ -128,9 +126,10 @@ Tape::Tape(Host host)
 
 Tape::~Tape() = default;
 
-void Tape::spoil(std::string why, const std::string& op) {
+void Tape::spoil(Stop why, const std::string& op) {
   if (spoiled_) return;
-  spoiled_ = op.empty() ? std::move(why) : op + ": " + why;
+  spoiled_ = std::move(why);
+  spoiled_->op = op;
   if (host_.location) spoiledAt_ = host_.location(*context_);
 }
 
@@ -164,7 +163,7 @@ ir::Value* Tape::valueOf(const at::Tensor& tensor) {
   auto found = known_.find(tensor.unsafeGetTensorImpl());
   if (found != known_.end()) {
     const ir::TensorType* type = typeOf(tensor);
-    if (found->second.value->type() != type) spoil("a tensor was given other sizes or another memory by no operator");
+    if (found->second.value->type() != type) spoil(Why::OtherMemory);
     return found->second.value;
   }
   if (ir::Value* saved = gradients_ ? valueSaved(tensor) : nullptr) {
@@ -173,7 +172,7 @@ ir::Value* Tape::valueOf(const at::Tensor& tensor) {
   }
   auto memory = storages_.find(tensor.storage().unsafeGetStorageImpl());
   if (memory != storages_.end() && memory->second.made) {
-    spoil("a tensor came to see the memory of another one by no operator (.data, set_)");
+    spoil(Why::SharesMemory);
   }
   ir::Value* value = graph_->addParameter(graph_->top(), typeOf(tensor));
   inputs_.push_back({value, tensor, tensor.is_inference() ? 0 : tensor._version(), false});
@@ -201,7 +200,7 @@ bool Tape::took() {
 
 void Tape::sharesData(const at::Tensor& alias, const at::Tensor& tensor) {
   if (spoiled_ || made(alias)) return;
-  if (!isPlainStrided(tensor)) return spoil("the data of a tensor that is no plain dense one is taken");
+  if (!isPlainStrided(tensor)) return spoil(Why::DataNotDense);
   const ir::TensorType* type = typeOf(alias);
   const ir::Arg args[] = {ir::Arg::value(valueOf(tensor))};
   const ir::Type* results[] = {type};
@@ -289,20 +288,20 @@ bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
   constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
   noteHiddenWrites(call, entry);
   if (!gradients_ && torch::autograd::get_current_node().get() != node_) {
-    spoil("gradients are computed inside of the function", nameOf(call.op));
+    spoil(Why::GradientsInside, nameOf(call.op));
   } else if (onlyChecks(call, entry)) {
     return true;
   } else if (entry ? (entry->op->traits & never) != 0 && !setsMemory(call) : dependsOnData(call.op)) {
-    spoil("its result or its size depends on data", nameOf(call.op));
+    spoil(Why::DependsOnData, nameOf(call.op));
   } else if (!returnsTensors(call.op.schema()) && !setsGenerator(call.op) && !onlyWrites(call, entry)) {
-    spoil("its result is no tensor", nameOf(call.op));
+    spoil(Why::NotATensor, nameOf(call.op));
   } else if (castsInside(call)) {
-    spoil(kCastsInside, nameOf(call.op));
+    spoil(Why::CastsInside, nameOf(call.op));
   } else {
     bool plain = true;
     eachTensor(call.values, [&](const at::Tensor& tensor) { plain &= isPlainStrided(tensor) || isWrapper(tensor); });
     if (plain) return true;
-    spoil("a tensor is no plain dense one", nameOf(call.op));
+    spoil(Why::ArgumentNotDense, nameOf(call.op));
   }
   return false;
 }
@@ -328,7 +327,7 @@ bool Tape::recordCheck(const Call& call) {
   torch::jit::Stack stack{asked, truth};
   Call check(expect, {}, &stack);
   if (truth != *fine) {
-    spoil("its result or its size depends on data", nameOf(call.op));
+    spoil(Why::DependsOnData, nameOf(call.op));
   } else {
     perform(check, inference_.find(expect), [](Tape&, const Call& given) { given.stack->clear(); });
   }
@@ -392,7 +391,7 @@ void Tape::perform(const Call& call, const aten::Inference::Entry* entry, void (
       def = context_->op(nameOf(call.op));
     }
   } catch (const ops::RefusalException& refused) {
-    spoil(refused.refusal.message, nameOf(call.op));
+    spoil({Why::OperatorRefused, refused.refusal.message}, nameOf(call.op));
   }
   noteFilled(call, entry);
   std::optional<Around> around = noteRisk(call, entry);
@@ -404,7 +403,7 @@ void Tape::perform(const Call& call, const aten::Inference::Entry* entry, void (
   } catch (...) {
     if (around) {  // because of data, it may be: what the program does then follows from it
       failed_ = true;
-      spoil("it failed, and the program went on", nameOf(call.op));
+      spoil(Why::OperatorFailed, nameOf(call.op));
     }
     throw;
   }
@@ -437,7 +436,7 @@ void Tape::noteFilled(const Call& call, const aten::Inference::Entry* entry) {
       if (writes) {
         found->second.filled = true;
       } else if (tensor.numel() > 0) {
-        spoil(kUnfilled, nameOf(call.op));
+        spoil(Why::MemoryUnwritten, nameOf(call.op));
       }
     });
   }
@@ -470,7 +469,7 @@ void Tape::note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call&
     meta |= tensor.defined() && tensor.is_meta();
     if (meta) return;
     if (tensor.defined() && !isPlainStrided(tensor) && !isWrapper(tensor))
-      return spoil("a result is no plain dense tensor", nameOf(call.op));
+      return spoil(Why::ResultNotDense, nameOf(call.op));
     tensors.push_back(tensor);
     types.push_back(tensor.defined() ? static_cast<const ir::Type*>(typeOf(tensor))
                                      : context_->types().plain(ir::TypeKind::None));
@@ -503,7 +502,7 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
   for (const at::Tensor& output : outputs) {
     returned.push_back(ir::Arg::value(valueOf(output)));
     auto memory = storages_.find(output.storage().unsafeGetStorageImpl());
-    if (memory != storages_.end() && !memory->second.filled && output.numel() > 0) spoil(kUnfilled);
+    if (memory != storages_.end() && !memory->second.filled && output.numel() > 0) spoil(Why::MemoryUnwritten);
     program->resultRequiresGrad.push_back(output.requires_grad());
     program->differentiable |= output.requires_grad();
   }

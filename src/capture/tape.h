@@ -20,6 +20,7 @@
 #include "aten/infer.h"
 #include "capture/call.h"
 #include "capture/host.h"
+#include "capture/reasons.h"
 #include "capture/whole.h"
 #include "ir/graph.h"
 #include "runtime/program.h"
@@ -49,8 +50,8 @@ class Tape {
   bool callWhole(const Call& call, DirectUse use);
 
   // Something happened that running the graph again would not do; the first reason is kept.
-  void spoil(std::string why, const std::string& op = {});
-  const std::optional<std::string>& spoiled() const { return spoiled_; }
+  void spoil(Stop why, const std::string& op = {});
+  const std::optional<Stop>& spoiled() const { return spoiled_; }
   const ir::Location* spoiledAt() const { return spoiledAt_; }
 
   size_t operators() const { return recorded_; }
@@ -182,7 +183,7 @@ class Tape {
   bool gradients_ = false;
   const void* node_;  // of autograd, that runs while the call is made: its backward is what is compiled
   bool userWrote_ = false;
-  std::optional<std::string> spoiled_;
+  std::optional<Stop> spoiled_;
   const ir::Location* spoiledAt_ = nullptr;
   size_t recorded_ = 0;
 };

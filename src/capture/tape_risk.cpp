@@ -70,7 +70,7 @@ std::optional<Tape::Around> Tape::noteRisk(const Call& call, const aten::Inferen
 void Tape::refuseEffects(const Call& call, const std::optional<Around>& before) {
   if (!around_ || !before || isOf(call, "aten::") || isOf(call, "saker::")) return;
   if (around_(/*any=*/true).effects == before->effects) return;
-  spoil("its kernel changes Python objects; let it change tensors only", call.op.schema().name());
+  spoil(Why::KernelChangesObjects, call.op.schema().name());
 }
 
 c10::SmallVector<Tape::Memory*, 2> Tape::memoriesWritten(const Call& call, const aten::Inference::Entry* entry) {

@@ -193,16 +193,16 @@ static bool isAnsweredByPython(const Call& call) {
 
 bool Tape::callWhole(const Call& call, DirectUse use) {
   if (spoiled_ || isAnsweredByPython(call)) return false;
-  const std::string why = "its kernel uses the memory of tensors itself", name = qualified(call.op);
+  const std::string name = qualified(call.op);
   if (use == DirectUse::Sizes) {
     const c10::IValue& decides = call.values[1];
-    if (!decides.isTensor() || !isLiteral(decides.toTensor())) spoil("its result or its size depends on data", name);
+    if (!decides.isTensor() || !isLiteral(decides.toTensor())) spoil(Why::DependsOnData, name);
     return false;
   }
   if (call.keys.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) {
-    spoil(why + ", inside of torch.func", name);
+    spoil(Why::KernelInTransform, name);
   } else if (!(call.keys & c10::autocast_dispatch_keyset).empty()) {
-    spoil(why + ", under autocast", name);
+    spoil(Why::KernelUnderAutocast, name);
   }
   if (spoiled_ || !isRecorded(call, nullptr)) return false;
   std::vector<c10::StorageImpl*> given;
@@ -219,7 +219,7 @@ bool Tape::callWhole(const Call& call, DirectUse use) {
   eachTensor(std::span(*call.stack).subspan(below), [&](const at::Tensor& tensor) {
     bool shares = tensor.has_storage() &&
                   std::find(given.begin(), given.end(), tensor.storage().unsafeGetStorageImpl()) != given.end();
-    if (shares && !isUserWrite(call)) spoil("a result is an argument, or a view of one", name);
+    if (shares && !isUserWrite(call)) spoil(Why::ResultIsArgument, name);
   });
   return true;
 }

@@ -74,6 +74,14 @@ std::string Ambient::difference(const Ambient& other) const {
   return "deterministic or precision flags";
 }
 
+Why Ambient::whoSeesOperators() const {
+  if (functorch) return Why::AroundTransform;
+  if (dispatchModes > 0) return Why::AroundMode;
+  if (savedTensorHooks) return Why::AroundSavedHooks;
+  if (anomaly) return Why::AroundAnomaly;
+  return dualNumbers ? Why::AroundDual : Why::AroundTracing;
+}
+
 Flags::Flags() {
   at::Context& context = at::globalContext();
   deterministic_ = context.deterministicAlgorithms();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "capture/reasons.h"
 #include "host/ref.h"
 
 namespace saker::frontend {
@@ -30,6 +31,7 @@ struct Ambient {
   bool seesOperators() const {
     return functorch || dispatchModes > 0 || savedTensorHooks || anomaly || dualNumbers || jitTracing;
   }
+  Why whoSeesOperators() const;
 };
 
 // Flags of PyTorch's that a call may change while it runs, to put back where it fails.

@@ -54,7 +54,7 @@ PyObject* runInside(PyObject* function, PyObject* args, PyObject* kwargs) {
 }
 
 // Finding out where the program is runs Python.
-void spoil(Recorder& recorder, const char* why) {
+void spoil(Recorder& recorder, Why why) {
   const KeptError kept;
   recorder.tape().spoil(why);
 }
@@ -64,14 +64,14 @@ bool isTrue(PyObject* kwargs, const char* name, bool otherwise) {
   return given ? given == Py_True : otherwise;
 }
 
-// nullptr: it can be recorded.
-const char* refusal(PyObject* args, PyObject* kwargs) {
+// Nothing: it can be recorded.
+std::optional<Why> refusal(PyObject* args, PyObject* kwargs) {
   PyObject* reentrant = kwargs ? PyDict_GetItemString(kwargs, "use_reentrant") : nullptr;
-  if (PyTuple_GET_SIZE(args) < 1) return "calls torch.utils.checkpoint without a function";
-  if (reentrant != Py_False) return "checkpoints with use_reentrant=True, whose backward pass is a call of its own";
-  if (!isTrue(kwargs, "preserve_rng_state", true)) return "checkpoints without keeping the state of the generators";
-  if (PyDict_GetItemString(kwargs, "context_fn")) return "checkpoints with a context of its own";
-  return isTrue(kwargs, "debug", false) ? "checkpoints with debug=True" : nullptr;
+  if (PyTuple_GET_SIZE(args) < 1) return Why::CheckpointWithoutFunction;
+  if (reentrant != Py_False) return Why::CheckpointReentrant;
+  if (!isTrue(kwargs, "preserve_rng_state", true)) return Why::CheckpointWithoutState;
+  if (PyDict_GetItemString(kwargs, "context_fn")) return Why::CheckpointContext;
+  return isTrue(kwargs, "debug", false) ? std::optional(Why::CheckpointDebug) : std::nullopt;
 }
 
 PyObject* wrapped() {
@@ -109,10 +109,10 @@ PyObject* checkpoint(PyObject* partial, PyObject* givenArgs, PyObject* givenKwar
   if (!merge(partial, args, kwargs)) return nullptr;
   Recorder* recorder = std::exchange(recorderOfThread, nullptr);
   if (!recorder || recorder->stopped()) return PyObject_Call(outerFunction(), args.get(), kwargs.get());
-  const char* why = refusal(args.get(), kwargs.get());
-  if (tracing::currentTape() != &recorder->tape()) why = "checkpoints a function whose sizes may change";
+  std::optional<Why> why = refusal(args.get(), kwargs.get());
+  if (tracing::currentTape() != &recorder->tape()) why = Why::AttemptCheckpoints;
   if (why) {
-    recorder->stop(why);
+    recorder->stop(*why);
     if (PyErr_Occurred()) return nullptr;
     watch::stop();
     return PyObject_Call(outerFunction(), args.get(), kwargs.get());
@@ -136,9 +136,9 @@ PyObject* checkpoint(PyObject* partial, PyObject* givenArgs, PyObject* givenKwar
   if (recorder->stopped()) {
     tracing::leaveTape();
   } else if (!result) {
-    spoil(*recorder, "a checkpointed function failed");
+    spoil(*recorder, Why::CheckpointFailed);
   } else if (recorder->changedSince(mark)) {
-    spoil(*recorder, "a checkpointed function changes something, and would again in a backward pass");
+    spoil(*recorder, Why::CheckpointChanges);
   }
   return result.release();
 }

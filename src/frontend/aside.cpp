@@ -78,7 +78,7 @@ class Aside::Watcher final : public watch::Observer {
   void importedFrom(PyObject*, PyObject*, PyObject*) override {}
   bool raises(PyObject*, PyObject*) override { return true; }
   bool catches(PyObject*, PyObject*) override { return true; }
-  void unseen(const char*) override {}
+  void unseen(watch::Unseen) override {}
 
  private:
   bool note(PyObject* object) {

@@ -75,7 +75,10 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
   Stance stands = stance();
   if (stands == Stance::ForceEager) return plain(args, nargsf, names);
   Ambient now = Ambient::now();
-  if (now.seesOperators()) return plain(args, nargsf, names);
+  if (now.seesOperators()) {
+    noteAround(now.whoSeesOperators());
+    return plain(args, nargsf, names);
+  }
   CallArguments call{args, static_cast<size_t>(PyVectorcall_NARGS(nargsf)), names};
   // The memory is used again, unless a call inside of the call has it.
   std::vector<PyObject*> found = std::exchange(found_, {});
@@ -104,7 +107,7 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
       Guards& guards;
       ~LetGo() { guards.letGo(); }
     } letGo{version->guards};
-    if (!version->eager.empty()) return plain(args, nargsf, names);
+    if (version->eager) return plain(args, nargsf, names);
     ++counts().replays;
     if (logs(Topic::Replays)) log(Topic::Replays, Operations::name(function_.get()));
     if (options_.verify && !version->verified && !locked && canVerify(*version, function_.get())) {
@@ -133,7 +136,7 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
 
 void Compiled::noteFloats(const CallArguments& call) {
   for (const std::shared_ptr<Version>& version : versions_) {
-    if (!version->eager.empty()) continue;
+    if (version->eager) continue;
     for (const ChangedNumber& each : changedFloats(version->guards, call)) {
       if (!comparedFloats_.contains(each.place)) floats_.insert(each.place);
     }
@@ -148,10 +151,10 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   std::vector<ChangedNumber> counters;
   for (size_t i = 0; sizes.empty() && counters.empty() && i < versions_.size(); ++i) {
     sizes = changedSizes(*versions_[i], call);
-    if (versions_[i]->eager.empty()) counters = changedCounters(versions_[i]->guards, call);
+    if (!versions_[i]->eager) counters = changedCounters(versions_[i]->guards, call);
   }
   if (sizes.empty() && counters.empty()) return nullptr;
-  std::string why;
+  std::optional<Stop> why;
   Progress progress(Operations::name(function_.get()));
   std::shared_ptr<Version> version;
   for (bool again = true; again;) {  // an attempt changes nothing, and can be made once more
@@ -220,11 +223,19 @@ PyObject* Compiled::replay(Version& version, const std::vector<PyObject*>& found
   return plain(call.values, call.positional, call.names);
 }
 
+void Compiled::noteAround(Why why) {
+  if (!toldAround_.insert(why).second) return;
+  Report report;
+  report.outcome = "eager";
+  report.why = why;
+  note(report, Version());
+}
+
 // Sizes have changed that depend on data. They will again: recording them is of no use.
 void Compiled::noteSizes(Version& version) {
   Report report;
   report.outcome = "eager";
-  report.why = version.eager = "the size of a result depends on data, and was another one than recorded";
+  report.why = version.eager = Why::SizeChanged;
   version.draws.clear();  // the program draws itself
   version.writes = version.dynamic = false;
   ++counts().breaks;
@@ -281,39 +292,35 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   report.frames = recorder.frames();
   report.watching = progress.seconds();
   if (!recorder.stopped() && tape.spoiled()) recorder.stop(*tape.spoiled(), /*quiet=*/true);
-  std::string why;
+  std::optional<Stop> why;
   if (recorder.stopped()) {
-    why = recorder.stopped()->why;
+    why = recorder.stopped();
     ++counts().breaks;
   } else if (!result) {
-    why = "it raised an exception";
+    why = Why::Raised;
   } else if (!(Ambient::now() == before) && !recorder.leavesGradMode(before)) {
-    why = "it leaves with another " + Ambient::now().difference(before) + " than it was called with";
+    why = Stop(Why::LeavesAmbient, Ambient::now().difference(before));
   } else if (recorder.holdsLocks()) {
-    why = "it leaves a lock taken";
+    why = Why::LeavesLock;
   } else if (!recorder.balanced()) {
-    why = "it leaves a context variable changed";
-  } else if (why = recorder.seal(); why.empty()) {
+    why = Why::LeavesContextVariable;
+  } else if (why = recorder.seal(); !why) {
     progress.phase("compiling");
     why = finishSafely(*version, recorder, tape, result, report);
     report.compiling = progress.seconds() - report.watching;
     Progress::tick();
   }
-  report.outcome = why.empty() ? "captured" : "eager";
+  report.outcome = !why ? "captured" : "eager";
+  if (why && why->file.empty() && tape.spoiledAt()) {
+    why->file = tape.spoiledAt()->file;
+    why->line = tape.spoiledAt()->line;
+  }
   report.why = why;
-  if (recorder.stopped()) {
-    report.file = recorder.stopped()->file;
-    report.line = recorder.stopped()->line;
-  }
-  if (report.file.empty() && !why.empty() && tape.spoiledAt()) {
-    report.file = tape.spoiledAt()->file;
-    report.line = tape.spoiledAt()->line;
-  }
   report.guards = recorder.guards().size();
   report.effects = recorder.effects().size();
   report.operators = tape.operators();
   version->eager = why;
-  if (!why.empty()) {  // the program takes its locks and draws its numbers itself
+  if (why) {  // the program takes its locks and draws its numbers itself
     version->locks.clear();
     version->draws.clear();
     version->writes = version->dynamic = false;
@@ -321,21 +328,20 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   version->guards = recorder.takeGuards();
   note(report, *version);
   if (!result) return nullptr;  // a later call may not raise
-  if (!why.empty() && floats && recorder.metScalars() && !report.internal) {
+  if (why && floats && recorder.metScalars() && !report.internal) {
     comparedFloats_.merge(floats_);  // they decide something: from now on they are compared
     floats_.clear();
     return result;
   }
   // Most calls do not fail: the next one is recorded.
-  if (!why.empty() && tape.failed() && failedRecordings_++ < kMostFailures) return result;
+  if (why && tape.failed() && failedRecordings_++ < kMostFailures) return result;
   if (recorder.stopped() && question.mayHelp()) {
     tellsCompiling_ = true;
     return result;
   }
-  if (!why.empty() && options_.fullgraph && !report.internal) {
+  if (why && options_.fullgraph && !report.internal) {
     Py_DECREF(result);
-    Stop stop = recorder.stopped() ? *recorder.stopped() : Stop{why, "", 0};
-    raiseStop(stop);
+    raiseStop(*why);
     return nullptr;
   }
   if (recorder.stopped() && recorder.metScalars()) {
@@ -349,10 +355,10 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
 }
 
 // Whatever goes wrong in compiling, the call has its result. The back end is the user's: its errors are raised.
-std::string Compiled::finishSafely(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result,
-                                   Report& report) {
+std::optional<Stop> Compiled::finishSafely(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result,
+                                           Report& report) {
   try {
-    std::string why = finish(version, recorder, tape, result);
+    std::optional<Stop> why = finish(version, recorder, tape, result);
     if (PyErr_Occurred()) PyErr_Clear();
     return why;
   } catch (const std::exception& error) {
@@ -365,11 +371,11 @@ std::string Compiled::finishSafely(Version& version, Recorder& recorder, tracing
     version.executor = nullptr;
     version.late = nullptr;
     tellInternalFailure(error.what(), Operations::name(function_.get()));
-    return std::string("an internal failure: ") + error.what();
+    return Stop(Why::Internal, error.what());
   }
 }
 
-std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result) {
+std::optional<Stop> Compiled::finish(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result) {
   failIfAsked();
   Cookbook book(recorder, [&](const at::Tensor& tensor) { return tape.made(tensor); });
   std::optional<uint32_t> returned = book.write(result);
@@ -378,7 +384,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   if (!version.addEffects(recorder, book)) return book.refusal();
   version.draws = recorder.draws();
   if (!version.draws.empty() && Aside::current() && Aside::current()->drew()) {
-    return "it draws random numbers, and so does a torch.autograd.Function that it calls";
+    return Why::DrawsTwice;
   }
   version.handles = recorder.handleCount();
   size_t operators = tape.operators();
@@ -388,12 +394,12 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   for (const tracing::Tape::Input& input : tape.inputs()) {
     if (input.literal) continue;
     uint32_t place = recorder.placeOfTensor(input.tensor);
-    if (place == kInside) return "a tensor was used that the function did not get from anywhere";
+    if (place == kInside) return Why::UnknownTensor;
     version.inputs.push_back(place);
     inputs.push_back(input.tensor);
   }
   version.recipes = std::move(book.recipes);
-  if (operators == 0 && book.outputs.empty()) return "";
+  if (operators == 0 && book.outputs.empty()) return std::nullopt;
   version.program = std::move(program);
   for (uint32_t writes : version.program->argumentWrites) version.writes |= writes != 0;
   for (const at::Tensor& written : tape.unseenWrites()) {
@@ -404,20 +410,18 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
       version.unseen.emplace_back(i, version.program->argumentWrites[i]);
     }
     // A back end counts all writes. For an input that is put right after the run.
-    if (!isInput && options_.backend) return "a write goes through .data of a tensor that is no input";
+    if (!isInput && options_.backend) return Why::HiddenWrite;
     version.writes = true;
   }
   HostCalls hosts = hostCallsOf(version.program->objects);
-  const std::string unsafe =
-      tape.risk().op +
-      " may fail, or give another size, because of data, and what was done before cannot be taken back";
+  const Stop unsafe(Why::MayFail, tape.risk().op);
   if (!version.takeRisk(tape.risk(), hosts.repeatable)) return unsafe;
   // Where such a call fails after a write, eager mode leaves an iterator in the middle.
   bool leaves = tape.risk().any && (version.firstDone || version.unknown);
   if (recorder.consumes() && leaves) return unsafe;
   version.sets = hosts.sets;
   version.alone = version.writes && !hosts.any;
-  if (hosts.any && !version.locks.empty()) return "it takes a lock, and calls code of the user that might take it too";
+  if (hosts.any && !version.locks.empty()) return Why::LockedUserCode;
   version.memory = sharedMemory(inputs);
   bool changed = false;
   std::vector<PyObject*> objects = recorder.objects();
@@ -443,7 +447,7 @@ std::string Compiled::finish(Version& version, Recorder& recorder, tracing::Tape
   }
   ++counts().graphs;
   counts().operators += operators;
-  return "";
+  return std::nullopt;
 }
 
 }  // namespace saker::frontend

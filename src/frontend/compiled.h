@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -16,6 +17,7 @@ namespace saker::frontend {
 // Counts since the start or the last reset.
 struct Counts {
   uint64_t frames = 0, graphs = 0, operators = 0, guards = 0, replays = 0, recompiles = 0, breaks = 0, fallbacks = 0;
+  std::array<uint64_t, kStopReasons> stops{};  // by Why: reports that tell this reason
 };
 Counts& counts();
 
@@ -30,12 +32,10 @@ struct Options {
 
 // What happened to one call that was recorded, for reports.
 struct Report {
-  std::string outcome;  // "captured", "eager", or "static": not with symbolic sizes
-  std::string why;      // it cannot be replayed; empty: it can
-  std::string changed;  // the guard that failed before; empty: the first call
-  std::string file;
-  int line = 0;
-  bool internal = false;  // the failure is Saker's own
+  std::string outcome;      // "captured", "eager", or "static": not with symbolic sizes
+  std::optional<Stop> why;  // it cannot be replayed; nothing: it can
+  std::string changed;      // the guard that failed before; empty: the first call
+  bool internal = false;    // the failure is Saker's own
   size_t frames = 0, operators = 0, guards = 0, effects = 0;
   double watching = 0, compiling = 0;  // seconds; the first with running the operators
 };
@@ -68,12 +68,15 @@ class Compiled {
   // A version with symbolic sizes, where that can be; its result, or nullptr and no error set.
   PyObject* captureDynamic(const Ambient& before, const CallArguments& call);
   // Nothing, or why the call cannot be done again.
-  std::string finish(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result);
+  std::optional<Stop> finish(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result);
   bool warnLimit();
   PyObject* replay(Version& version, const std::vector<PyObject*>& found, const CallArguments& call,
                    Locked* locked = nullptr);
   void noteSizes(Version& version);
-  std::string finishSafely(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result, Report& report);
+  // Something around the call keeps it from being recorded: told once.
+  void noteAround(Why why);
+  std::optional<Stop> finishSafely(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result,
+                                   Report& report);
   void note(const Report& report, const Version& version);
 
   Ref function_;
@@ -83,6 +86,7 @@ class Compiled {
   std::string lastFailure_;
   std::vector<PyObject*> found_;  // room for what a check of guards finds
   bool warned_ = false;
+  std::set<Why> toldAround_;
   static constexpr int kMostFailures = 3;
   int failedRecordings_ = 0;     // ended by an operator that failed
   bool tellsCompiling_ = false;  // see CompilingQuestion

@@ -144,7 +144,7 @@ void fix(std::vector<StandIn>& arguments, const std::vector<at::Tensor>& given,
 // One attempt. Where the program saw symbols, these are taken from `arguments`.
 std::unique_ptr<Version> attempt(PyObject* function, const Ambient& before, const CallArguments& call,
                                  std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& counters,
-                                 std::string& why) {
+                                 std::optional<Stop>& why) {
   std::vector<at::Tensor> tensors;
   std::vector<size_t> numbers;  // by argument: of its tensor. One tensor may be found in several places
   std::vector<tracing::DynamicSize> sizes;
@@ -187,7 +187,7 @@ std::unique_ptr<Version> attempt(PyObject* function, const Ambient& before, cons
         continue;
       }
       if (!doubles.put(values[argument.index], argument.path, given.get())) {
-        why = "an argument that holds a tensor of another size cannot be copied";
+        why = Why::CopyFailed;
         return nullptr;
       }
     }
@@ -201,14 +201,16 @@ std::unique_ptr<Version> attempt(PyObject* function, const Ambient& before, cons
     bool seen = !watch.seen().empty() || !watch.failure().empty();
     if (!result || leavesModes || recorder.abandoned() || refused || seen || !(Ambient::now() == before) ||
         !recorder.balanced()) {
-      why = recorder.abandoned() ? recorder.abandoned()->why : seen ? watch.failure() : pendingError();
+      why = recorder.abandoned() ? *recorder.abandoned()
+            : seen               ? Stop(Why::SymbolFailed, watch.failure())
+                                 : Stop(Why::AttemptRaised, pendingError());
       PyErr_Clear();
       fixSeen();
       return nullptr;
     }
     why = recorder.seal();
-    if (why.empty() && holdsDouble(recorder.guards(), doubles)) why = "which object an argument is decides something";
-    if (!why.empty()) return nullptr;
+    if (!why && holdsDouble(recorder.guards(), doubles)) why = Why::IdentityDecides;
+    if (why) return nullptr;
     auto made = [](const at::Tensor& tensor) { return tracing::traceTensor(*tensor.unsafeGetTensorImpl()) != nullptr; };
     Cookbook book(recorder, made);
     std::optional<uint32_t> returned = book.write(result.get());
@@ -221,19 +223,22 @@ std::unique_ptr<Version> attempt(PyObject* function, const Ambient& before, cons
       uint32_t number = recorder.placeOfNumber(standIn.get());
       version->inputs.push_back(number == kInside ? recorder.placeOf(standIn.get()) : number);
       if (version->inputs.back() != kInside) continue;
-      why = "it does not look at a tensor that has another size";
+      why = Why::SizeUnused;
       return nullptr;
     }
     std::vector<c10::IValue> outputs(book.outputs.begin(), book.outputs.end());
     std::shared_ptr<runtime::Program> program = capture.finish(outputs);
     if (program->userGradients) {
-      why = "gradients pass code of the user, which is to run in each backward";
+      why = Why::UserGradients;
       return nullptr;
     }
-    if (!closedToArguments(*program, recorder, *version)) return nullptr;
+    if (!closedToArguments(*program, recorder, *version)) {
+      why = Why::TensorsElsewhere;
+      return nullptr;
+    }
     for (uint32_t writes : program->argumentWrites) version->writes |= writes != 0;
     if (!version->takeRiskOf(*program)) {
-      why = "an operator may fail because of data, after a write";
+      why = Why::MayFailAfterWrite;
       return nullptr;
     }
     version->recipes = std::move(book.recipes);
@@ -243,7 +248,7 @@ std::unique_ptr<Version> attempt(PyObject* function, const Ambient& before, cons
     version->dynamic = true;
     return version;
   } catch (const std::exception& error) {
-    why = setPythonError() ? pendingError() : error.what();
+    why = Stop(Why::AttemptRaised, setPythonError() ? pendingError() : error.what());
     PyErr_Clear();
   }
   return nullptr;
@@ -253,7 +258,7 @@ std::unique_ptr<Version> attempt(PyObject* function, const Ambient& before, cons
 
 std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& before, const CallArguments& call,
                                         std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& counters,
-                                        std::string& why) {
+                                        std::optional<Stop>& why) {
   for (size_t i = 0; i < counters.size() && onlyThread(); ++i) {
     arguments.push_back(numberStandIn(kPlanted + i, {}, counters[i].value.get()));
   }
@@ -281,7 +286,7 @@ bool isMarked(PyObject* tensor, size_t dim, const char* mark) {
 }  // namespace
 
 std::vector<StandIn> changedSizes(const Version& version, const CallArguments& call) {
-  if (!version.eager.empty() || call.positional != version.guards.positional) return {};
+  if (version.eager || call.positional != version.guards.positional) return {};
   std::vector<StandIn> out;
   for (Guards::Argument& argument : version.guards.tensorArguments()) {
     PyObject* object = argument.index < valuesOf(call) ? follow(call.values[argument.index], argument.path) : nullptr;

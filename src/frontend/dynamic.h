@@ -18,7 +18,7 @@ namespace saker::frontend {
 // program while it is followed.
 std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& before, const CallArguments& call,
                                         std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& counters,
-                                        std::string& why);
+                                        std::optional<Stop>& why);
 
 // Which sizes of the call's tensors, and which numbers, have changed since a version was recorded that would otherwise
 // fit; those that were dynamic already stay so. Empty: it is not about sizes.

@@ -39,8 +39,8 @@ void eachSlot(PyTypeObject* type, Visit visit) {
 
 }  // namespace
 
-std::optional<uint32_t> Cookbook::refuse(std::string why) {
-  if (refusal_.empty()) refusal_ = std::move(why);
+std::optional<uint32_t> Cookbook::refuse(Stop why) {
+  if (!refusal_) refusal_ = std::move(why);
   return std::nullopt;
 }
 
@@ -92,7 +92,7 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   if (PyType_Check(object) && recorder_.madeClass(object)) {
     const NamedClass* named = recorder_.namedClass(object);
     if (named) return calledWith(object, named->function.get(), named->arguments, named->keywords);
-    return refuse("a class that the call made leaves it, which cannot be made again");
+    return refuse(Why::LeavesClass);
   }
   if (PyCFunction_Check(object) && PyCFunction_GET_SELF(object)) {
     PyObject* self = PyCFunction_GET_SELF(object);
@@ -100,8 +100,7 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
       static PyObject* const getAttribute = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
       Ref name = Ref::steal(PyObject_GetAttrString(object, "__name__"));
       Ref given = name ? Ref::steal(PyTuple_Pack(2, self, name.get())) : Ref();
-      return given ? calledWith(object, getAttribute, given, Ref::steal(PyDict_New()))
-                   : refuse("a method of a new object of C leaves the call, which cannot be made again");
+      return given ? calledWith(object, getAttribute, given, Ref::steal(PyDict_New())) : refuse(Why::LeavesMethod);
     }
   }
   if (isNamed(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}, {}});
@@ -111,14 +110,13 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
     bool plain = Py_TYPE(object) == tensorClass();
     bool made = recorder_.madeParameter(object);
     if (!plain && !made && PyObject_IsSubclass(reinterpret_cast<PyObject*>(Py_TYPE(object)), parameter) != 0) {
-      return refuse("a new parameter leaves the call, which cannot be made again");
+      return refuse(Why::LeavesParameter);
     }
     bool wrapper = isWrapperClass(Py_TYPE(object));  // what it is made of makes its class
     PyObject* dict = wrapper ? nullptr : instanceDict(object);
-    if (dict && PyDict_GET_SIZE(dict) > 0)
-      return refuse("a new tensor with attributes of Python leaves the call, which cannot be made again");
+    if (dict && PyDict_GET_SIZE(dict) > 0) return refuse(Why::LeavesMarkedTensor);
     const at::Tensor& tensor = tensorOf(object);
-    if (!made_(tensor)) return refuse("a tensor that no operator made leaves the call, which cannot be made again");
+    if (!made_(tensor)) return refuse(Why::LeavesUnknownTensor);
     auto number = static_cast<uint32_t>(outputs.size());
     outputs.push_back(tensor);
     Ref cls = plain || wrapper || made ? Ref() : Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object)));
@@ -132,7 +130,7 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
     return add(object, {Kind::Int, {}, number, {}, {}});
   }
   if (name == "SymFloat" || name == "SymBool") {
-    return refuse("a size that is a symbol leaves the call");
+    return refuse(Why::LeavesSymbol);
   }
   PyTypeObject* base = nativeBase(type);
   Ref cls = Ref::borrow(reinterpret_cast<PyObject*>(type));
@@ -141,14 +139,12 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
     named = write(cls.get());
     if (!named) return std::nullopt;
   } else if (recorder_.madeClass(cls.get())) {
-    return refuse("an object of a class that the call made leaves it, which cannot be made again");
+    return refuse(Why::LeavesInstance);
   }
   if (isDerivedValue(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}, {}});
   if (PyTuple_Check(object)) {
     PyObject* dict = base == type ? nullptr : instanceDict(object);
-    if (dict && PyDict_GET_SIZE(dict) > 0)
-      return refuse(std::string("a new ") + type->tp_name +
-                    " with attributes leaves the call, which cannot be made again");
+    if (dict && PyDict_GET_SIZE(dict) > 0) return refuse({Why::LeavesWithAttributes, type->tp_name});
     std::vector<uint32_t> parts;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
       std::optional<uint32_t> item = write(PyTuple_GET_ITEM(object, i));
@@ -214,7 +210,7 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
     }
     return add(object, {Kind::Slice, {}, 0, std::move(parts), {}});
   }
-  if (isSymbol(type)) return refuse("a size that is a symbol leaves the call");
+  if (isSymbol(type)) return refuse(Why::LeavesSymbol);
   if (std::string_view(type->tp_name) == "functools.partial") return partial(object);
   if (std::string_view(type->tp_name) == "types.SimpleNamespace") {
     PyObject* dict = instanceDict(object);
@@ -223,7 +219,7 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   if (PyExceptionInstance_Check(object)) return exception(object);
   if (base == &PyBaseObject_Type && isPythonClass(type)) return instance(object);
   if (Operations::table().isIterator(type)) return iterator(object);
-  return refuse(std::string("a new ") + type->tp_name + " leaves the call, which cannot be made again");
+  return refuse({Why::LeavesNew, type->tp_name});
 }
 
 bool Cookbook::attributesOf(uint32_t recipe, PyObject* object) {
@@ -247,7 +243,7 @@ std::optional<uint32_t> Cookbook::iterator(PyObject* object) {
   Ref reduced = Ref::steal(PyObject_CallMethod(object, "__reduce__", nullptr));
   if (!reduced || !PyTuple_Check(reduced.get()) || PyTuple_GET_SIZE(reduced.get()) < 2) {
     PyErr_Clear();
-    return refuse(std::string("a new ") + Py_TYPE(object)->tp_name + " leaves the call, which cannot be made again");
+    return refuse({Why::LeavesNew, Py_TYPE(object)->tp_name});
   }
   kept_.push_back(reduced);
   std::vector<uint32_t> parts;
@@ -268,7 +264,7 @@ std::optional<uint32_t> Cookbook::partial(PyObject* object) {
   PyObject* dict = instanceDict(object);
   if (!given || !function || !keywords || (dict && PyDict_GET_SIZE(dict) > 0)) {
     PyErr_Clear();
-    return refuse("a functools.partial with attributes leaves the call, which cannot be made again");
+    return refuse(Why::LeavesPartial);
   }
   Ref all = Ref::steal(PyTuple_New(PyTuple_GET_SIZE(given.get()) + 1));
   PyTuple_SET_ITEM(all.get(), 0, Py_NewRef(function.get()));
@@ -294,8 +290,8 @@ std::optional<uint32_t> Cookbook::calledWith(PyObject* object, PyObject* callabl
 std::optional<uint32_t> Cookbook::exception(PyObject* object) {
   auto* made = reinterpret_cast<PyBaseExceptionObject*>(object);
   bool plain = nativeBase(Py_TYPE(object))->tp_basicsize == static_cast<Py_ssize_t>(sizeof(PyBaseExceptionObject));
-  if (!plain) return refuse(std::string("a new ") + Py_TYPE(object)->tp_name + " leaves the call");
-  if (recorder_.handled()) return refuse("an exception that was made while the caller handles another leaves the call");
+  if (!plain) return refuse({Why::LeavesPlainNew, Py_TYPE(object)->tp_name});
+  if (recorder_.handled()) return refuse(Why::LeavesHandledException);
   std::optional<uint32_t> number =
       add(object, {Recipe::Kind::Exception, Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object))), 0, {}, {}});
   bool fine = part(*number, made->args) && part(*number, made->cause ? made->cause : Py_None) &&
@@ -321,7 +317,7 @@ std::optional<uint32_t> Cookbook::traceback(PyObject* object) {
                                          reinterpret_cast<PyTracebackObject*>(each)->tb_lasti, line.get()));
     if (!entry || PyList_Append(entries.get(), entry.get()) < 0) {
       PyErr_Clear();
-      return refuse("an exception whose frames cannot be told leaves the call");
+      return refuse(Why::LeavesException);
     }
   }
   return add(object, {Recipe::Kind::Traceback, entries, 0, {}, {}});

@@ -56,7 +56,7 @@ class Cookbook {
 
   // The number of a recipe; nothing where there is none, and refusal() says why.
   std::optional<uint32_t> write(PyObject* object);
-  const std::string& refusal() const { return refusal_; }
+  const std::optional<Stop>& refusal() const { return refusal_; }
 
   std::vector<Recipe> recipes;
   std::vector<at::Tensor> outputs;
@@ -72,14 +72,14 @@ class Cookbook {
   std::optional<uint32_t> exception(PyObject* object);
   std::optional<uint32_t> traceback(PyObject* object);
   bool attributesOf(uint32_t recipe, PyObject* object);
-  std::optional<uint32_t> refuse(std::string why);
+  std::optional<uint32_t> refuse(Stop why);
 
   const Recorder& recorder_;
   Made made_;
   std::unordered_map<PyObject*, uint32_t> known_;
   std::unordered_map<const c10::TensorImpl*, uint32_t> tensors_;
   std::vector<Ref> kept_;
-  std::string refusal_;
+  std::optional<Stop> refusal_;
 };
 
 // Makes the objects of a cookbook: once each, so that what was one object is one.

@@ -126,9 +126,8 @@ Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments&
   }
 }
 
-Stop Recorder::stopAt(std::string why) const {
+Stop Recorder::stopAt(Stop at) const {
   const KeptError kept;
-  Stop at{std::move(why), "", 0};
   std::vector<watch::Place> places = watch::places();
   for (const watch::Place& place : places) {
     at.file = textOf(place.code->co_filename);
@@ -139,12 +138,12 @@ Stop Recorder::stopAt(std::string why) const {
   if (isLibrary(inner) && inner != at.file) {
     bool torch = inner.starts_with(folderOfTorch());
     std::string shown = torch ? "torch/" + inner.substr(folderOfTorch().size()) : inner.substr(inner.rfind('/') + 1);
-    at.why += " (in " + shown + ":" + std::to_string(places[0].line) + ")";
+    at.library = shown + ":" + std::to_string(places[0].line);
   }
   return at;
 }
 
-bool Recorder::stop(std::string why, bool quiet) {
+bool Recorder::stop(Stop why, bool quiet) {
   if (speculative_) {
     if (!abandoned_) abandoned_ = stopAt(std::move(why));
     ++refusals_;
@@ -160,16 +159,30 @@ bool Recorder::stop(std::string why, bool quiet) {
   return false;
 }
 
+void Recorder::unseen(watch::Unseen why) {
+  switch (why) {
+    case watch::Unseen::DeepStack:
+      stop(Why::StackDeep);
+      break;
+    case watch::Unseen::Traced:
+      stop(Why::Traced);
+      break;
+    case watch::Unseen::Instruction:
+      stop(Why::UnknownInstruction);
+      break;
+  }
+}
+
 // Something on the tape may have made it useless: go on without watching.
 void Recorder::check() {
-  if (std::exchange(hosted_, std::nullopt)) tape_.spoil("a call of numpy failed");
-  if (std::exchange(hooking_, std::nullopt)) tape_.spoil("setting a hook on the backward of a module or tensor failed");
-  if (std::exchange(caching_, std::nullopt)) tape_.spoil("a function under functools.lru_cache raised");
-  if (std::exchange(drawing_, std::nullopt)) tape_.spoil("drawing a random number failed");
-  if (std::exchange(expects_, false)) tape_.spoil("an operator on a number that is data failed");
+  if (std::exchange(hosted_, std::nullopt)) tape_.spoil(Why::ArrayCallFailed);
+  if (std::exchange(hooking_, std::nullopt)) tape_.spoil(Why::HookFailed);
+  if (std::exchange(caching_, std::nullopt)) tape_.spoil(Why::CachedRaised);
+  if (std::exchange(drawing_, std::nullopt)) tape_.spoil(Why::DrawFailed);
+  if (std::exchange(expects_, false)) tape_.spoil(Why::DataOperatorFailed);
   if (speculative_ && !abandoned_) {
     const SymbolWatch* watch = SymbolWatch::current();
-    if (watch && !watch->failure().empty()) stop(watch->failure(), /*quiet=*/true);
+    if (watch && !watch->failure().empty()) stop({Why::SymbolFailed, watch->failure()}, /*quiet=*/true);
   }
   if (stopped_ || abandoned_ || !tape_.spoiled()) return;
   stop(*tape_.spoiled(), /*quiet=*/true);
@@ -181,8 +194,8 @@ void raiseStop(const Stop& stop) {
   Ref module = Ref::steal(PyImport_ImportModule("saker.errors"));
   Ref type = module ? Ref::steal(PyObject_GetAttrString(module.get(), "CaptureError")) : Ref();
   if (!type) return;
-  std::string text = "the function cannot be captured whole: " + std::string(stop.why.starts_with("it ") ? "" : "it ") +
-                     stop.why + "; move this out of the function, or compile without fullgraph=True";
+  std::string text = "the function cannot be captured whole: " + stop.sentence() + "; " + stop.reason().hint +
+                     ", or compile without fullgraph=True";
   Ref error = Ref::steal(
       stop.file.empty()
           ? PyObject_CallFunction(type.get(), "sssOi", "Unsupported", text.c_str(), "", Py_None, 0)
@@ -216,10 +229,8 @@ static bool changedAside(PyObject* object) {
   return aside && aside->changed(object);
 }
 
-static const char* const kChangedAside = "it reads what the forward of a torch.autograd.Function has changed before";
-
 void Recorder::checkIs(Op op, uint32_t place, PyObject* object, int64_t number) {
-  if (changedAside(objects_[place])) tape_.spoil(kChangedAside);
+  if (changedAside(objects_[place])) tape_.spoil(Why::ReadsChangedAside);
   guards_.instructions.push_back({op, place, kInside, number, Ref::borrow(object)});
 }
 
@@ -243,7 +254,7 @@ void Recorder::noteFixed(PyObject* object) {
 void Recorder::describe(uint32_t place, PyObject* object) {
   if (isTensor(object)) {
     const at::Tensor& tensor = tensorOf(object);
-    if (tensor.is_nested()) return tape_.spoil("a nested tensor is met");  // it has no sizes to compare
+    if (tensor.is_nested()) return tape_.spoil(Why::Nested);  // it has no sizes to compare
     auto standIn = standIns_.find(object);
     guards_.tensors.emplace_back(standIn == standIns_.end() ? tensor : standIn->second->real);
     if (standIn != standIns_.end()) guards_.tensors.back().dynamic = standIn->second->dims;
@@ -256,7 +267,7 @@ void Recorder::describe(uint32_t place, PyObject* object) {
 }
 
 uint32_t Recorder::read(Op op, uint32_t parent, PyObject* key, int64_t number, PyObject* object) {
-  if (parent < objects_.size() && changedAside(objects_[parent])) tape_.spoil(kChangedAside);
+  if (parent < objects_.size() && changedAside(objects_[parent])) tape_.spoil(Why::ReadsChangedAside);
   uint64_t hash =
       mix(mix(mix(parent, static_cast<uint64_t>(op)), reinterpret_cast<uint64_t>(key)), static_cast<uint64_t>(number));
   auto [found, isNew] = reads_.try_emplace(hash, 0);
@@ -278,7 +289,7 @@ uint32_t Recorder::read(Op op, uint32_t parent, PyObject* key, int64_t number, P
   if (FloatInputs* inputs = FloatInputs::current(); inputs && PyFloat_CheckExact(object)) {
     if (const Array* data = arrayOf(object)) {
       uint32_t first = placeOfTensor(data->tensor);
-      if (first == kInside) tape_.spoil("a float that it computes is found outside");
+      if (first == kInside) tape_.spoil(Why::FloatFoundOutside);
       if (first != kInside) checkIs(Op::Same, place, nullptr, first);
       return place;
     }
@@ -330,7 +341,7 @@ bool Recorder::writtenAlong(PyTypeObject* type, PyObject* name) const {
 PyObject* Recorder::lookUp(PyTypeObject* type, PyObject* name) {
   PyObject* found = _PyType_Lookup(type, name);
   if (FloatInputs* inputs = FloatInputs::current(); inputs && found && PyFloat_CheckExact(found)) {
-    arrayOf(found) ? tape_.spoil("a float is an input and an attribute of a class") : inputs->constant(found);
+    arrayOf(found) ? tape_.spoil(Why::FloatOfClass) : inputs->constant(found);
   }
   if (writesClasses_ && writtenAlong(type, name)) return found;
   uint64_t hash = mix(reinterpret_cast<uint64_t>(type), reinterpret_cast<uint64_t>(name));
@@ -407,11 +418,11 @@ bool Recorder::identifies(PyObject* left, PyObject* right) {
   if (speculative_ && shows(doors::seenByIdentity(left, right), "`is` tells which object it is")) return false;
   if (single(left) || single(right)) return true;
   if (arrayOf(left) || arrayOf(right)) {
-    if (isAtom(left) && isAtom(right)) return stop("tells a number that is data apart by `is`");
+    if (isAtom(left) && isAtom(right)) return stop(Why::IsOfData);
   }
   if (isAtom(left) && isAtom(right)) {
     if (isDtype(left) || !sameValue(left, right)) return true;
-    if (left != right) return stop("tells equal numbers or strings apart by `is`");
+    if (left != right) return stop(Why::IsOfEqual);
     identified_.insert(left);
     return true;
   }
@@ -442,12 +453,12 @@ bool Recorder::dropFailed() {
 }
 
 // Objects that were changed are other ones than all those that were only read.
-std::string Recorder::seal() {
-  if (!dropFailed()) return "a change of an outside object failed";
-  if (std::string why = leaveIterators(); !why.empty()) return why;
-  if (hosted_) return "a call of numpy failed";
-  if (hooking_) return "setting a hook on the backward of a module or tensor failed";
-  if (std::string why = guardHooks(); !why.empty()) return why;
+std::optional<Stop> Recorder::seal() {
+  if (!dropFailed()) return Why::ChangeFailed;
+  if (std::optional<Stop> why = leaveIterators()) return why;
+  if (hosted_) return Why::ArrayCallFailed;
+  if (hooking_) return Why::HookFailed;
+  if (std::optional<Stop> why = guardHooks()) return why;
   for (uint32_t place = 0; !identified_.empty() && place < objects_.size(); ++place) {
     if (identified_.contains(objects_[place])) checkIs(Op::Is, place, objects_[place]);
   }
@@ -457,7 +468,7 @@ std::string Recorder::seal() {
   };
   for (const auto& [object, copy] : before_) note(object);
   for (const auto& [owner, name] : written_) note(owner);
-  if (changed.empty()) return "";
+  if (changed.empty()) return std::nullopt;
   std::vector<bool> isFixed(guards_.places);
   for (const Instruction& at : guards_.instructions) {
     if (at.op == Op::Fixed) isFixed[at.place] = true;
@@ -470,7 +481,7 @@ std::string Recorder::seal() {
       checkIs(Op::Different, place, nullptr, written);
     }
   }
-  return "";
+  return std::nullopt;
 }
 
 bool Recorder::meetsMode(PyObject* mode) {
@@ -515,7 +526,7 @@ bool Recorder::enters(PyObject* function, PyCodeObject* code) {
         PyObject* value = PyTuple_GET_ITEM(tuple, i);
         if (PyTuple_Check(value)) self(self, value);
         if (!PyFloat_CheckExact(value)) continue;
-        arrayOf(value) ? tape_.spoil("a float is an input and a constant") : inputs->constant(value);
+        arrayOf(value) ? tape_.spoil(Why::FloatConstant) : inputs->constant(value);
       }
     };
     note(note, code->co_consts);
@@ -597,8 +608,8 @@ bool Recorder::readsCell(PyObject* cell, PyObject* value) {
 
 bool Recorder::writesCell(PyObject* cell, PyObject* value) {
   if (placeOf(cell) == kInside) return true;
-  if (!value) return stop("deletes a variable of an enclosing function");
-  if (speculative_) return stop("writes to a variable of an enclosing function");
+  if (!value) return stop(Why::DeletesCell);
+  if (speculative_) return stop(Why::WritesCell);
   written_.emplace(cell, nullptr);
   effects_.push_back({{}, {Ref::borrow(cell), Ref::borrow(value)}, {}});
   return true;
@@ -645,7 +656,7 @@ void Recorder::undo() {
 bool Recorder::effect(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
   bool ofDouble = doubles_ && !args.empty() && doubles_->isDouble(args[0]);
   if (speculative_ && !ofDouble && !undoes(callable, args)) {
-    return stop("changes " + (args.empty() ? "something" : "a " + std::string(Py_TYPE(args[0])->tp_name)) + " outside");
+    return stop({Why::ChangesSomething, args.empty() ? "something" : "a " + std::string(Py_TYPE(args[0])->tp_name)});
   }
   Effect made;
   made.callable = Ref::borrow(callable);
@@ -667,9 +678,9 @@ bool Recorder::raises(PyObject* exception, PyObject* cause) {
     if (each && PyType_Check(each)) guardSpecials(reinterpret_cast<PyTypeObject*>(each));
   }
   if (exception && PyExceptionInstance_Check(exception) && placeOf(exception) != kInside) {
-    return stop("raises an exception that was made before the call");
+    return stop(Why::RaisesEarlier);
   }
-  if (!exception && handled_) return stop("raises what its caller handles");
+  if (!exception && handled_) return stop(Why::RaisesHandled);
   return true;
 }
 
@@ -690,8 +701,8 @@ static bool namesSymbol(PyObject* exception) {
 
 // What abandons a recording is nothing that the program knows of.
 bool Recorder::catches(PyObject* exception, PyObject* classes) {
-  if (abandoned_) return stop(abandoned_->why);
-  if (speculative_ && namesSymbol(exception)) return stop("catches an error about a size that changes");
+  if (abandoned_) return stop(*abandoned_);
+  if (speculative_ && namesSymbol(exception)) return stop(Why::CatchesSize);
   if (exception && PyExceptionInstance_Check(exception)) guardOrder(Py_TYPE(exception));
   return !classes || realize(classes, true);
 }

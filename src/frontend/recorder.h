@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "capture/reasons.h"
 #include "capture/tape.h"
 #include "frontend/ambient.h"
 #include "frontend/doubles.h"
@@ -36,13 +37,6 @@ struct Effect {
   bool early = false;  // before the operators: it changes how they see a tensor
   bool inner = false;  // it changes what the call made: where the call fails, nobody sees it
   bool hook = false;   // it puts a hook where an operator has registered a stand-in
-};
-
-// Why watching ended before the call did.
-struct Stop {
-  std::string why;
-  std::string file;
-  int line = 0;
 };
 
 // An argument, or something in one, that is given as a stand-in of symbolic sizes, and what it stands for. A number
@@ -156,7 +150,7 @@ class Recorder final : public watch::Observer {
   // The call is over, and has changed the grad mode, and nothing else around it: that is done again.
   bool leavesGradMode(const Ambient& before);
   // The call is over: guards that only the whole of it tells. Nothing, or why it cannot be done again.
-  std::string seal();
+  std::optional<Stop> seal();
   // How far the call has come, and what may not have happened in a part of it that is done again elsewhere.
   struct Mark {
     size_t effects, draws, flags, operators, hooks;
@@ -165,7 +159,7 @@ class Recorder final : public watch::Observer {
   bool changedSince(const Mark& mark) const;
   tracing::Tape& tape() { return tape_; }
   // No event comes any more; why, if it is for a reason. With stand-ins, events go on to come, and are refused.
-  bool stop(std::string why, bool quiet = false);
+  bool stop(Stop why, bool quiet = false);
 
   watch::Skip skips(PyCodeObject* code, PyCodeObject* passed) override;
   bool enters(PyObject* function, PyCodeObject* code) override;
@@ -224,9 +218,9 @@ class Recorder final : public watch::Observer {
   void importedFrom(PyObject*, PyObject*, PyObject*) override {}
   bool raises(PyObject* exceptionOrNull, PyObject* causeOrNull) override;
   bool catches(PyObject* exception, PyObject* classes) override;
-  void unseen(const char* why) override { stop(why); }
+  void unseen(watch::Unseen why) override;
   void refused() override {
-    if (abandoned_) stop(abandoned_->why);
+    if (abandoned_) stop(*abandoned_);
   }
   bool abandons() override { return refusals_ > kMostRefusals; }
 
@@ -314,7 +308,7 @@ class Recorder final : public watch::Observer {
   bool slotIsKnown(PyObject* object, const char* const* names);
   bool operand(PyObject* object, bool deep);
   void check();
-  Stop stopAt(std::string why) const;
+  Stop stopAt(Stop why) const;
 
   // --- what C code reads of objects, besides what containers hold ---
   // Operators and builtin functions look special methods up on the type: each that there may be, or its absence.
@@ -366,7 +360,7 @@ class Recorder final : public watch::Observer {
   std::optional<bool> meets(watch::Binary op, PyObject* left, PyObject* right);
   bool expects(const Array& data);
   void took() {
-    if (std::exchange(expects_, false) && !tape_.took()) tape_.spoil("an operator uses a number that is data");
+    if (std::exchange(expects_, false) && !tape_.took()) tape_.spoil(Why::UsesData);
   }
 
   // --- parameters and named tuples that the call makes ---
@@ -383,7 +377,7 @@ class Recorder final : public watch::Observer {
   bool consumesGenerator(PyObject* generator, uint32_t place);
   bool consumesBuiltin(PyObject* iterator, uint32_t place);
   // The call is over: how it leaves them is done again. Nothing, or why that cannot be.
-  std::string leaveIterators();
+  std::optional<Stop> leaveIterators();
 
   // The storage of a tensor, and how many bytes it has. No answer: it is another call.
   std::optional<bool> callsStorage(PyObject* callable, const std::vector<PyObject*>& args);
@@ -435,7 +429,7 @@ class Recorder final : public watch::Observer {
   void setHooks(PyObject* result);
   void registered(PyObject* handle);
   // Where the call takes gradients itself: the tensors it was given have no hooks. Nothing, or why it cannot be done.
-  std::string guardHooks();
+  std::optional<Stop> guardHooks();
   std::optional<HostPart> pinned(PyObject* object);
   HostPart tensorsOf(PyObject* values, std::vector<at::Tensor>& tensors);
 
@@ -549,6 +543,9 @@ bool isEmission(PyObject* callable);
 Ref askAgain(const Asked& asked, const std::vector<PyObject*>& found);
 // Equal numbers and texts, the same classes and functions, or lists and tuples of such.
 bool sameAnswer(PyObject* left, PyObject* right);
+
+// Of a call of C code that the table of operations does not know.
+Stop unknownCall(PyObject* callable);
 
 // Sets the error that a call which must be captured whole ends with.
 void raiseStop(const Stop& stop);

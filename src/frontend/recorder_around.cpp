@@ -33,10 +33,10 @@ bool holdsOnlyValues(PyObject* function) {
 }  // namespace
 
 bool Recorder::setsFlag(PyObject* callable, const Values& given, PyObject* names) {
-  if (speculative_) return stop("sets a flag of PyTorch's");
+  if (speculative_) return stop(Why::AttemptSetsFlag);
   Values args = withoutSelf(callable, given);
   if (!std::all_of(args.begin(), args.end(), isAtom)) {
-    return stop("calls " + Operations::name(callable) + " with an object");
+    return stop({Why::CallsWithObject, Operations::name(callable)});
   }
   setFlags_.insert(around::flagOf(callable));
   ++flagSets_;
@@ -47,12 +47,12 @@ bool Recorder::setsFlag(PyObject* callable, const Values& given, PyObject* names
 
 // The hooks are called again by PyTorch, whenever the operators run.
 bool Recorder::packsSaved(const Values& hooks) {
-  if (speculative_) return stop("sets hooks on saved tensors");
+  if (speculative_) return stop(Why::AttemptSetsSavedHooks);
   auto call = c10::make_intrusive<HostCall>();
   for (PyObject* hook : hooks) {
     bool made = PyFunction_Check(hook) && madeHere(hook);
     if (made ? !holdsOnlyValues(hook) : placeOf(hook) == kInside && !PyFunction_Check(hook)) {
-      return stop("sets hooks on saved tensors that hold objects of the call");
+      return stop(Why::SavedHooksOfCall);
     }
     pin(hook);
     call->arguments.push_back({HostPart::Kind::Constant, Ref::borrow(hook), 0, {}});
@@ -97,7 +97,7 @@ bool Recorder::localAttribute(PyObject* local, PyObject* name) {
   uint32_t place = placeOf(local);
   if (place == kInside) return true;
   PyObject* dict = dictOfThread(local);
-  if (!dict || lookUp(Py_TYPE(local), name)) return stop("reads an attribute of a threading.local that its class has");
+  if (!dict || lookUp(Py_TYPE(local), name)) return stop(Why::ReadsLocalOfClass);
   uint32_t held = read(Op::DictOf, place, nullptr, 0, dict);
   if (written(dict, name)) return true;
   if (PyObject* value = PyDict_GetItemWithError(dict, name)) {
@@ -114,7 +114,7 @@ bool Recorder::localWrite(PyObject* local, PyObject* name, PyObject* value) {
   uint32_t place = placeOf(local);
   if (place == kInside) return true;
   PyObject* dict = dictOfThread(local);
-  if (!dict || lookUp(Py_TYPE(local), name)) return stop("sets an attribute of a threading.local that its class has");
+  if (!dict || lookUp(Py_TYPE(local), name)) return stop(Why::SetsLocalOfClass);
   if (!value && !PyDict_GetItemWithError(dict, name)) return true;  // the program will be told
   read(Op::DictOf, place, nullptr, 0, dict);
   if (!beforeWrite(dict)) return false;

@@ -76,7 +76,7 @@ bool Recorder::holdsArrays(PyObject* object, int depth) const {
 
 bool Recorder::findsByData(PyObject* key) {
   if (arrays_.empty() || !holdsArrays(key)) return false;
-  stop("finds something by a number that is data");
+  stop(Why::FindsByData);
   return true;
 }
 
@@ -126,7 +126,7 @@ std::optional<HostPart> Recorder::hostPart(PyObject* object, std::vector<at::Ten
       pin(object);
       return HostPart{Kind::Constant, Ref::borrow(object), 0, {}};
     }
-    stop(std::string("gives a ") + Py_TYPE(object)->tp_name + " to a call that is made as it is");
+    stop({Why::GivesAsIs, Py_TYPE(object)->tp_name});
     return std::nullopt;
   }
   uint32_t place = placeOf(object);
@@ -141,7 +141,7 @@ std::optional<HostPart> Recorder::hostPart(PyObject* object, std::vector<at::Ten
 }
 
 bool Recorder::hosts(PyObject* callable, const Values& args, PyObject* names, bool asIs) {
-  if (speculative_) return stop("computes with numpy");
+  if (speculative_) return stop(Why::AttemptNumpy);
   auto call = c10::make_intrusive<HostCall>();
   call->callable = Ref::borrow(callable);
   call->names = Ref::borrow(names);
@@ -193,7 +193,7 @@ std::optional<bool> Recorder::callsNumpy(PyObject* callable, const Values& given
                  behaviour == Behaviour::OfClass || behaviour == Behaviour::Callable;
     if (PyFunction_Check(callable) || looks || PyType_Check(callable)) return std::nullopt;
     if (!PyCFunction_Check(callable) && !Py_IS_TYPE(callable, &PyMethodDescr_Type)) return std::nullopt;
-    return stop("gives an array of numpy's to " + Operations::name(callable));
+    return stop({Why::ArrayTo, Operations::name(callable)});
   }
   if (PyType_Check(callable) && !holds) {
     for (PyObject* arg : args) {
@@ -207,7 +207,7 @@ std::optional<bool> Recorder::callsNumpy(PyObject* callable, const Values& given
     Ref unbound = name ? Ref::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(self)), name.get())) : Ref();
     if (!unbound) {
       PyErr_Clear();
-      return stop("calls " + Operations::name(callable) + ", which is not known");
+      return stop(unknownCall(callable));
     }
     if (!hosts(unbound.get(), args, names)) return false;
   } else if (!hosts(callable, args, names)) {
@@ -230,7 +230,7 @@ void Recorder::hosted(PyObject* result) {
                  return true;
                });
   if (!known) {
-    tape_.spoil("numpy gives a " + std::string(Py_TYPE(result)->tp_name) + ", which depends on data");
+    tape_.spoil({Why::ArrayGives, Py_TYPE(result)->tp_name});
     return check();
   }
   std::vector<at::Tensor> tensors = done.call->given;
@@ -258,7 +258,7 @@ std::optional<bool> Recorder::arrayAttribute(PyObject* owner, PyObject* name) {
   PyObject* found = _PyType_Lookup(Py_TYPE(owner), name);
   if (found && Py_IS_TYPE(found, &PyMethodDescr_Type)) return true;
   const char* text = PyUnicode_AsUTF8(name);
-  return stop(std::string("reads ") + (text ? text : "?") + " of an array of numpy's");
+  return stop({Why::ArrayAttribute, (text ? text : "?")});
 }
 
 std::optional<bool> Recorder::meets(watch::Binary op, PyObject* left, PyObject* right) {
@@ -282,14 +282,14 @@ bool Recorder::expects(const Array& data) {
 std::optional<bool> Recorder::arrayOperator(watch::Binary op, bool inplace, PyObject* left, PyObject* right) {
   if (!arrays_.contains(left) && !arrays_.contains(right)) return std::nullopt;
   if (std::optional<bool> known = inplace ? std::nullopt : meets(op, left, right)) return *known;
-  if (isTensor(left) || isTensor(right)) return stop("computes with a tensor and an array of numpy's");
+  if (isTensor(left) || isTensor(right)) return stop(Why::ArrayAndTensor);
   Ref function = Ref::steal(operatorOf(op, inplace));
   return hosts(function.get(), {left, right}, nullptr);
 }
 
 std::optional<bool> Recorder::arrayUnary(watch::Unary op, PyObject* operand) {
   if (!arrays_.contains(operand)) return std::nullopt;
-  if (op == watch::Unary::Truth || op == watch::Unary::Not) return stop("asks whether an array of numpy's is true");
+  if (op == watch::Unary::Truth || op == watch::Unary::Not) return stop(Why::ArrayTruth);
   const char* name = op == watch::Unary::Negative ? "neg" : op == watch::Unary::Positive ? "pos" : "invert";
   Ref function = Ref::steal(operatorNamed(name));
   return hosts(function.get(), {operand}, nullptr);
@@ -298,9 +298,9 @@ std::optional<bool> Recorder::arrayUnary(watch::Unary op, PyObject* operand) {
 std::optional<bool> Recorder::arrayComparison(int op, PyObject* left, PyObject* right) {
   if (!arrays_.contains(left) && !arrays_.contains(right)) return std::nullopt;
   for (PyObject* each : {left, right}) {
-    if (const Array* data = arrayOf(each); data && data->isFloat) return stop("compares a number that is data");
+    if (const Array* data = arrayOf(each); data && data->isFloat) return stop(Why::ComparesData);
   }
-  if (isTensor(left) || isTensor(right)) return stop("compares a tensor with an array of numpy's");
+  if (isTensor(left) || isTensor(right)) return stop(Why::ArrayAgainstTensor);
   static const char* const names[] = {"lt", "le", "eq", "ne", "gt", "ge"};
   Ref function = Ref::steal(operatorNamed(names[op]));
   return hosts(function.get(), {left, right}, nullptr);
@@ -308,7 +308,7 @@ std::optional<bool> Recorder::arrayComparison(int op, PyObject* left, PyObject* 
 
 std::optional<bool> Recorder::arrayItem(PyObject* array, PyObject* key, PyObject* value, bool writes) {
   if (!arrays_.contains(array)) {
-    if (writes ? value && holdsArrays(value) && isTensor(array) : false) return stop("writes an array into a tensor");
+    if (writes ? value && holdsArrays(value) && isTensor(array) : false) return stop(Why::ArrayIntoTensor);
     return std::nullopt;
   }
   Ref function = Ref::steal(operatorNamed(!writes ? "getitem" : value ? "setitem" : "delitem"));

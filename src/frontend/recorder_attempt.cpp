@@ -54,8 +54,8 @@ bool isPlainKey(PyObject* object) {
 // An object with a finalizer does something when it goes away; a class is known to its bases.
 bool Recorder::mayMake(PyTypeObject* type) {
   static PyObject* const finalizer = PyUnicode_InternFromString("__del__");
-  if (PyType_IsSubtype(type, &PyType_Type)) return stop("makes a class");
-  if (_PyType_Lookup(type, finalizer)) return stop(std::string("makes a ") + type->tp_name + ", which has a __del__");
+  if (PyType_IsSubtype(type, &PyType_Type)) return stop(Why::AttemptMakesClass);
+  if (_PyType_Lookup(type, finalizer)) return stop({Why::AttemptFinalizer, type->tp_name});
   return true;
 }
 
@@ -63,12 +63,12 @@ bool Recorder::mayCall(Behaviour behaviour, PyObject* callable, const std::vecto
   static const std::unordered_set<std::string> lasting = {"_enter_dual_level", "_exit_dual_level",
                                                           "set_autograd_compiler"};
   if (behaviour == Behaviour::Ambient && lasting.contains(nameOf(callable))) {
-    return stop("calls " + Operations::name(callable));
+    return stop({Why::AttemptCalls, Operations::name(callable)});
   }
   if (behaviour != Behaviour::Shallow) return true;
-  if (nameOf(callable) == "__build_class__") return stop("makes a class");
+  if (nameOf(callable) == "__build_class__") return stop(Why::AttemptMakesClass);
   bool makesClass = callable == reinterpret_cast<PyObject*>(&PyType_Type) && args.size() > 1;
-  return !makesClass || stop("makes a class");
+  return !makesClass || stop(Why::AttemptMakesClass);
 }
 
 // A cache that holds a result gives it; one that does not would keep what the attempt computes.
@@ -88,7 +88,7 @@ bool Recorder::mayAskCache(PyObject* cached, const std::vector<PyObject*>& args,
     known = PyDict_GetItemWithError(results, key.get()) != nullptr;
     PyErr_Clear();
   }
-  return known || stop("calls " + Operations::name(cached) + ", which would keep its result");
+  return known || stop({Why::AttemptFillsCache, Operations::name(cached)});
 }
 
 // A module that is loaded now is loaded for good, with all that it makes.
@@ -98,7 +98,7 @@ bool Recorder::mayImport(PyObject* name, PyObject* fromlist, PyObject* level) {
   if (level && PyLong_Check(level) && PyLong_AsLong(level) > 0) {
     PyObject* globals = PyEval_GetGlobals();
     PyObject* package = globals ? PyDict_GetItemString(globals, "__package__") : nullptr;
-    if (!package || !PyUnicode_Check(package)) return stop("imports a module by its place in a package");
+    if (!package || !PyUnicode_Check(package)) return stop(Why::AttemptImportsRelative);
     Ref dots = Ref::steal(PyUnicode_FromString(std::string(static_cast<size_t>(PyLong_AsLong(level)), '.').c_str()));
     Ref relative = Ref::steal(PyUnicode_Concat(dots.get(), name));
     watch::Pause pause;
@@ -107,13 +107,13 @@ bool Recorder::mayImport(PyObject* name, PyObject* fromlist, PyObject* level) {
     PyErr_Clear();
   }
   PyObject* module = full ? PyDict_GetItemWithError(modules, full.get()) : nullptr;
-  if (!module) return stop("imports a module that is not loaded yet");
+  if (!module) return stop(Why::AttemptImports);
   for (Py_ssize_t i = 0; fromlist && PyTuple_Check(fromlist) && i < PyTuple_GET_SIZE(fromlist); ++i) {
     PyObject* wanted = PyTuple_GET_ITEM(fromlist, i);
     PyObject* held = PyModule_Check(module) ? PyDict_GetItemWithError(PyModule_GetDict(module), wanted) : nullptr;
     Ref sub = Ref::steal(PyUnicode_FromFormat("%U.%U", full.get(), wanted));
     if (!held && !(sub && PyDict_GetItemWithError(modules, sub.get()))) {
-      return stop("imports a module that is not loaded yet");
+      return stop(Why::AttemptImports);
     }
   }
   return true;

@@ -52,7 +52,7 @@ bool Recorder::readsSpecial(PyObject* owner, PyObject* name) {
   PyObject* found = lookUp(Py_TYPE(owner), name);
   if (!found || PyFunction_Check(found)) return true;
   if (operations_.ofCall(found) != Behaviour::Unknown) return true;
-  return stop(std::string("uses a ") + Py_TYPE(owner)->tp_name + " in a with statement, which is not known");
+  return stop({Why::WithUnknown, Py_TYPE(owner)->tp_name});
 }
 
 bool Recorder::classAttribute(PyTypeObject* type, PyObject* name) {
@@ -61,7 +61,8 @@ bool Recorder::classAttribute(PyTypeObject* type, PyObject* name) {
   if (meta && isData(meta) && !PyFunction_Check(meta) && !Py_IS_TYPE(meta, &PyProperty_Type)) {
     bool c = Py_IS_TYPE(meta, &PyGetSetDescr_Type) || Py_IS_TYPE(meta, &PyMemberDescr_Type);
     static PyObject* const dictName = interned("__dict__");
-    if (c && operations_.ofDescriptor(meta) == Behaviour::Unknown) return stop("reads " + described(asObject, name));
+    if (c && operations_.ofDescriptor(meta) == Behaviour::Unknown)
+      return stop({Why::ReadsAttribute, described(asObject, name)});
     if (name == dictName && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !madeClass(asObject)) {
       fixed(type->tp_dict);
       return true;
@@ -78,7 +79,7 @@ bool Recorder::superAttribute(PyObject* object, PyObject* name) {
   Ref type = Ref::steal(PyObject_GenericGetAttr(object, selfClass));
   Ref from = Ref::steal(PyObject_GenericGetAttr(object, thisClass));
   PyErr_Clear();
-  if (!type || !from || !PyType_Check(type.get())) return stop("uses an unbound super()");
+  if (!type || !from || !PyType_Check(type.get())) return stop(Why::UnboundSuper);
   PyObject* order = reinterpret_cast<PyTypeObject*>(type.get())->tp_mro;
   bool behind = false;
   guardOrder(reinterpret_cast<PyTypeObject*>(type.get()));
@@ -89,7 +90,7 @@ bool Recorder::superAttribute(PyObject* object, PyObject* name) {
       if (PyObject* found = lookUp(reinterpret_cast<PyTypeObject*>(base), name)) {
         noteFixed(found);
         if (Py_IS_TYPE(found, &PyGetSetDescr_Type) && operations_.ofDescriptor(found) == Behaviour::Unknown) {
-          return stop("reads " + described(object, name));
+          return stop({Why::ReadsAttribute, described(object, name)});
         }
         return true;
       }
@@ -119,7 +120,8 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
     const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member;
     if (member->type != T_OBJECT_EX && member->type != T_OBJECT) {
       if (place == kInside) return true;
-      if (operations_.ofDescriptor(descriptor) == Behaviour::Unknown) return stop("reads " + described(owner, name));
+      if (operations_.ofDescriptor(descriptor) == Behaviour::Unknown)
+        return stop({Why::ReadsAttribute, described(owner, name)});
       static PyObject* const cause = interned("__cause__");  // setting it hides the context
       if (!written(owner, name) && !written(owner, cause)) checkGives(descriptor, owner, place);
       return true;
@@ -138,13 +140,13 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
       if (place == kInside) return true;
       PyObject* dict = instanceDict(owner);
       if (dict) read(Op::DictOf, place, nullptr, 0, dict);
-      return dict ? true : stop("reads " + described(owner, name));
+      return dict ? true : stop({Why::ReadsAttribute, described(owner, name)});
     }
     if (std::optional<bool> known = nodeAttribute(owner, name, descriptor, place)) return *known;
     static PyObject* const history = interned("grad_fn");
     if (name == history && isTensor(owner) && tensorOf(owner).is_leaf()) return true;  // it is None
     Behaviour behaviour = operations_.ofDescriptor(descriptor);
-    if (behaviour == Behaviour::Unknown) return stop("reads " + described(owner, name));
+    if (behaviour == Behaviour::Unknown) return stop({Why::ReadsAttribute, described(owner, name)});
     if (behaviour == Behaviour::Tensor && name == grad && place != kInside && isTensor(owner) &&
         !written(owner, name)) {
       const at::Tensor& gradient = tensorOf(owner).grad();
@@ -159,10 +161,10 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
     if (PyCell_Check(owner)) return readsCell(owner, PyCell_GET(owner));
     if (PyExceptionInstance_Check(owner)) {
       static PyObject* const context = interned("__context__");
-      if (place == kInside && name == context && handled()) return stop("asks what the caller was handling");
+      if (place == kInside && name == context && handled()) return stop(Why::AsksHandled);
       return place == kInside || exceptionPart(owner, name, place);
     }
-    if (place != kInside && PyGen_Check(owner)) return stop("asks about a generator that was made before the call");
+    if (place != kInside && PyGen_Check(owner)) return stop(Why::AsksGenerator);
     // What follows from which object it is: the code of a function, its globals.
     if (place != kInside && PyFunction_Check(owner)) {
       Ref value = Ref::steal(PyObject_GenericGetAttr(owner, name));
@@ -174,7 +176,7 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
   PyObject* getter = lookUp(kind, get);
   if (!getter || PyFunction_Check(getter)) return true;
   if (PyTuple_Check(owner)) return realize(owner, false);  // a field of a named tuple
-  return stop("reads " + described(owner, name) + " through a " + kind->tp_name);
+  return stop({Why::ReadsThrough, described(owner, name), kind->tp_name});
 }
 
 bool Recorder::attribute(PyObject* owner, PyObject* name, bool plain) {
@@ -184,7 +186,7 @@ bool Recorder::attribute(PyObject* owner, PyObject* name, bool plain) {
   static PyObject* const classOf = interned("__class__");
   // Which hook it removes is another thing in each call.
   if (handleOf(owner) && name != remove && name != classOf) {
-    return stop("reads " + described(owner, name) + ", the handle of a hook that it has registered");
+    return stop({Why::ReadsHandle, described(owner, name)});
   }
   PyTypeObject* type = Py_TYPE(owner);
   if (speculative_ && shows(doors::isSymbol(owner) ? owner : nullptr, "an attribute of it is read")) return false;
@@ -205,7 +207,8 @@ bool Recorder::attribute(PyObject* owner, PyObject* name, bool plain) {
     if (written(dict, name)) return true;
     uint32_t where = fixed(dict);
     if (name == dictName) return true;
-    if (name == annotations && !PyDict_GetItemWithError(dict, name)) return stop("reads " + described(owner, name));
+    if (name == annotations && !PyDict_GetItemWithError(dict, name))
+      return stop({Why::ReadsAttribute, described(owner, name)});
     if (PyObject* value = PyDict_GetItemWithError(dict, name)) {
       read(Op::Key, where, name, 0, value);
       return true;
@@ -233,7 +236,7 @@ bool Recorder::attribute(PyObject* owner, PyObject* name, bool plain) {
   } else if (type->tp_getattro != PyObject_GenericGetAttr && type->tp_getattro != nullptr) {
     if (place == kInside && isAtom(owner)) return true;
     if (place == kInside && operations_.isValueType(type)) return true;
-    return stop("reads " + described(owner, name));
+    return stop({Why::ReadsAttribute, described(owner, name)});
   }
   PyObject* descriptor = lookUp(type, name);
   if (descriptor && isData(descriptor)) return descriptorRead(owner, name, descriptor, place);
@@ -271,7 +274,7 @@ bool Recorder::attribute(PyObject* owner, PyObject* name, bool plain) {
     }
     if (PyTuple_Check(owner)) return realize(owner, false);                         // a field of a named tuple
     if (numpy::isCython(descriptor) && numpy::isFunction(descriptor)) return true;  // binds like a function
-    return stop("reads " + described(owner, name) + " through a " + kind->tp_name);
+    return stop({Why::ReadsThrough, described(owner, name), kind->tp_name});
   }
   noteFixed(descriptor);
   return true;
@@ -299,10 +302,10 @@ bool Recorder::setsRequiresGrad(PyObject* tensor, PyObject* flag) {
   const at::Tensor& real = tensorOf(tensor);
   if (flag == Py_True && real.requires_grad() && !real.is_leaf()) return true;  // it does
   if (!PyBool_Check(flag) || !real.is_leaf() || !(real.is_floating_point() || real.is_complex())) {
-    return stop("sets requires_grad");
+    return stop(Why::SetsRequiresGrad);
   }
   if (placeOf(tensor) == kInside) return makesLeaf(tensor, flag);
-  if (tape_.made(real)) return stop("sets requires_grad of a tensor that it has used before");
+  if (tape_.made(real)) return stop(Why::SetsRequiresGradOfUsed);
   if (!effect(set, {tensor, name, flag})) return false;
   effects_.back().early = true;
   return true;
@@ -311,8 +314,8 @@ bool Recorder::setsRequiresGrad(PyObject* tensor, PyObject* flag) {
 // A tensor that the call made: the replay tells autograd at the same place.
 bool Recorder::makesLeaf(PyObject* tensor, PyObject* flag) {
   static PyObject* const require = PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensorClass()), "requires_grad_");
-  if (speculative_) return stop("sets requires_grad of a tensor that it made");
-  if (!tape_.computed(tensorOf(tensor))) return stop("sets requires_grad of a tensor that no operator made");
+  if (speculative_) return stop(Why::SetsRequiresGradOfMade);
+  if (!tape_.computed(tensorOf(tensor))) return stop(Why::SetsRequiresGradOfUnknown);
   if (leaves_.insert(tensor).second) kept_.push_back(Ref::borrow(tensor));
   if (!hosts(require, {tensor, flag}, nullptr)) return false;
   hosted_->call->sets = hosted_->call->repeatable = true;
@@ -329,18 +332,18 @@ bool Recorder::classWrite(PyObject* type, PyObject* name, PyObject* value) {
   }
   if (!isPythonClass(reinterpret_cast<PyTypeObject*>(type))) return true;  // the program will be told
   PyObject* meta = lookUp(Py_TYPE(type), name);
-  if (!value || (meta && isData(meta))) return stop("changes a class");
+  if (!value || (meta && isData(meta))) return stop(Why::ChangesClass);
   fixed(type);
   written_.emplace(type, name);
   if (auto* dict = reinterpret_cast<PyTypeObject*>(type)->tp_dict; placeOf(dict) != kInside) {
-    return stop("changes a class whose __dict__ it has read");
+    return stop(Why::ChangesReadClass);
   }
   writesClasses_ = true;
   return effect(set, {type, name, value});
 }
 
 bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
-  if (handleOf(owner)) return stop("changes the handle of a hook that it has registered");
+  if (handleOf(owner)) return stop(Why::ChangesHandle);
   static PyObject* const plainSet =
       PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__setattr__");
   static PyObject* const plainDelete =
@@ -350,7 +353,7 @@ bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
   if (PyType_Check(owner)) return classWrite(owner, name, value);
   if (isThreadLocal(owner)) return localWrite(owner, name, value);
   if (PyModule_Check(owner)) {
-    if (!value) return stop("deletes an attribute of a module");
+    if (!value) return stop(Why::DeletesModuleAttribute);
     PyObject* dict = PyModule_GetDict(owner);
     fixed(dict);
     written_.emplace(dict, name);
@@ -371,14 +374,14 @@ bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
       Ref setter = Ref::steal(PyObject_GenericGetAttr(descriptor, setterName));
       if (!setter) PyErr_Clear();
       if (!setter || PyFunction_Check(setter.get()) || setter.get() == Py_None) return true;
-      return stop("sets " + described(owner, name));
+      return stop({Why::SetsAttribute, described(owner, name)});
     }
     static PyObject* const set = interned("__set__");
     PyObject* code = lookUp(kind, set);
     if (code && PyFunction_Check(code)) return true;
     bool slot = kind == &PyMemberDescr_Type && (type->tp_flags & Py_TPFLAGS_HEAPTYPE);
     bool own = madeHere(owner) || PyExceptionInstance_Check(owner);
-    if (!slot && !own) return stop("sets " + described(owner, name));
+    if (!slot && !own) return stop({Why::SetsAttribute, described(owner, name)});
   }
   if (isNamed(owner) && !madeHere(owner) && placeOf(owner) == kInside) fixed(owner);
   if (placeOf(owner) == kInside) return true;
@@ -394,7 +397,7 @@ bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
     Ref dict = Ref::steal(PyObject_GenericGetDict(owner, nullptr));
     if (!dict || !beforeWrite(dict.get())) {
       PyErr_Clear();
-      return stop("sets " + described(owner, name));
+      return stop({Why::SetsAttribute, described(owner, name)});
     }
     written_.emplace(dict.get(), name);
   }

@@ -82,11 +82,11 @@ bool Recorder::callsCached(PyObject* callable, const std::vector<PyObject*>& arg
     guardSpecials(Py_TYPE(arg));
     if (!isContainer(arg)) pin(arg);
     if (!isNamed(arg) && comparesInPython(arg)) {
-      return stop("calls a cached function with an argument that is compared by an __eq__ of Python");
+      return stop(Why::CachedKey);
     }
     found &= lasting(lasting, arg);
   }
-  if (!found) return stop("calls a function under functools.lru_cache with an object that it made");
+  if (!found) return stop(Why::CachedMade);
   caching_.emplace();
   caching_->callable = Ref::borrow(callable);
   caching_->names = Ref::borrow(names);
@@ -121,7 +121,7 @@ void Recorder::cached(PyObject* result) {
     effects_.push_back(std::move(again));
     return noteFixed(result);
   }
-  stop("calls a function under functools.lru_cache whose cache does not keep the result", /*quiet=*/true);
+  stop(Why::CachedNotKept, /*quiet=*/true);
 }
 
 }  // namespace saker::frontend

@@ -89,6 +89,16 @@ bool initialisesException(PyObject* callable) {
 
 }  // namespace
 
+// Methods of tensors that read data have a hint of their own.
+Stop unknownCall(PyObject* callable) {
+  std::string name = Operations::name(callable);
+  size_t dot = name.rfind('.');
+  bool ofTensor = dot != std::string::npos && name.rfind("Tensor", dot) != std::string::npos;
+  std::string_view method = std::string_view(name).substr(ofTensor ? dot + 1 : 0);
+  bool reads = method == "item" || method == "tolist" || method == "numpy" || method.starts_with("__");
+  return {ofTensor && reads ? Why::CallsForData : Why::CallsUnknown, name};
+}
+
 void Recorder::called(PyObject* callable, const watch::Arguments& arguments, PyObject* result) {
   if (hosted_) return hosted(result);
   if (hooking_) return setHooks(result);
@@ -171,7 +181,7 @@ bool Recorder::getsAttributes(PyObject* getter, PyObject* object) {
   PyObject* names = reduced && PyTuple_Check(reduced.get()) && PyTuple_GET_SIZE(reduced.get()) > 1
                         ? PyTuple_GET_ITEM(reduced.get(), 1)
                         : nullptr;
-  if (!names || !PyTuple_Check(names)) return stop("calls an operator.attrgetter that does not tell its names");
+  if (!names || !PyTuple_Check(names)) return stop(Why::AttrgetterUnknown);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
     Ref parts =
         Ref::steal(PyUnicode_Split(PyTuple_GET_ITEM(names, i), Ref::steal(PyUnicode_FromString(".")).get(), -1));
@@ -202,7 +212,7 @@ bool Recorder::callsMethod(PyObject* caller, PyObject* object) {
   Ref before = keywords ? Ref::steal(PyObject_GetAttrString(made, "args")) : Ref();
   PyErr_Clear();
   Ref all = before ? Ref::steal(PySequence_Concat(before.get(), kept)) : Ref::borrow(kept);
-  if (!all || PyTuple_GET_SIZE(all.get()) < 1) return stop("calls an operator.methodcaller that is not known");
+  if (!all || PyTuple_GET_SIZE(all.get()) < 1) return stop(Why::MethodcallerUnknown);
   kept_.push_back(interned(PyTuple_GET_ITEM(all.get(), 0)));
   PyObject* name = kept_.back().get();
   if (!attribute(object, name)) return false;
@@ -269,7 +279,7 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
   check();
   if (stopped_) return false;
   if (PyFunction_Check(callable)) {
-    if (initialises(callable, arguments) && speculative_) return stop("initialises a lazy module");
+    if (initialises(callable, arguments) && speculative_) return stop(Why::AttemptInitialises);
     if (speculative_ && isPartOf(callable, "import_module", "importlib/__init__.py") && arguments.positional > 0 &&
         !mayImport(arguments.values[0], nullptr, nullptr)) {
       return false;
@@ -325,7 +335,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
     Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
     PyErr_Clear();
     PyObject* error = self ? self.get() : args.empty() ? nullptr : args[0];
-    if (error && placeOf(error) != kInside) return stop("changes an exception that was made before the call");
+    if (error && placeOf(error) != kInside) return stop(Why::ChangesEarlierException);
     return true;
   }
   if (isTensorMethod(callable, "requires_grad_")) {
@@ -351,13 +361,13 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
       return callsSpread(args[0], args[2], args.size() > 3 && PyDict_Check(args[3]) ? args[3] : nullptr);
     }
     // A bound C method of an object that was made inside may be known by its type: iterators, generators.
-    if (nameOf(callable) == "set_eval_frame") return stop("calls a function that torch.compiler.disable keeps out");
-    return stop("calls " + Operations::name(callable) + ", which is not known");
+    if (nameOf(callable) == "set_eval_frame") return stop(Why::CallsDisabled);
+    return stop(unknownCall(callable));
   }
   PyTypeObject* type = Py_TYPE(callable);
   std::string_view typeName = type->tp_name;
   if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyClassMethodDescr_Type) {
-    return stop("calls " + Operations::name(callable) + ", which is not known");
+    return stop(unknownCall(callable));
   }
   if (typeName == "functools.partial") {
     static const char* const parts[] = {"func", "args", "keywords"};
@@ -415,7 +425,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
     all.names = arguments.names;
     if (code != callable && !Py_IS_TYPE(code, &PyWrapperDescr_Type)) return callsKnown(code, all);
   }
-  return stop(std::string("calls a ") + type->tp_name + ", which is not known");
+  return stop({Why::CallsUnknownObject, type->tp_name});
 }
 
 // X.__new__ of a type of C: all of them are one function of C.
@@ -423,7 +433,7 @@ bool Recorder::makes(PyTypeObject* owner, const Values& args) {
   bool known = owner == &PyBaseObject_Type || owner == &PyType_Type || operations_.isValueType(owner) ||
                operations_.isIterator(owner) || PyExceptionClass_Check(reinterpret_cast<PyObject*>(owner)) ||
                operations_.ofCall(reinterpret_cast<PyObject*>(owner)) != Behaviour::Unknown;
-  if (!known) return stop("makes a " + Operations::name(reinterpret_cast<PyObject*>(owner)) + ", which is not known");
+  if (!known) return stop({Why::MakesUnknown, Operations::name(reinterpret_cast<PyObject*>(owner))});
   if (speculative_) {
     bool ofClass = !args.empty() && PyType_Check(args[0]);
     if (ofClass && !mayMake(reinterpret_cast<PyTypeObject*>(args[0]))) return false;
@@ -441,7 +451,7 @@ bool Recorder::callsType(PyTypeObject* type, const Values& args, PyObject*) {
   static PyObject* const newName = PyUnicode_InternFromString("__new__");
   static PyObject* const initName = PyUnicode_InternFromString("__init__");
   std::string name = Operations::name(reinterpret_cast<PyObject*>(type));
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return stop("makes a " + name + ", which is not known");
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return stop({Why::MakesUnknown, name});
   if (speculative_ && !mayMake(type)) return false;
   PyObject* metaCall = lookUp(Py_TYPE(type), callName);
   if (metaCall && PyFunction_Check(metaCall)) return true;
@@ -452,9 +462,9 @@ bool Recorder::callsType(PyTypeObject* type, const Values& args, PyObject*) {
   PyTypeObject* base = nativeBase(type);
   bool known = base == &PyBaseObject_Type || PyExceptionClass_Check(reinterpret_cast<PyObject*>(type)) ||
                operations_.isValueType(base) || base == &PyProperty_Type || (base == functionClass() && args.empty());
-  if (!known && !makesInPython) return stop("makes a " + name + ", whose base in C is not known");
+  if (!known && !makesInPython) return stop({Why::MakesUnknownBase, name});
   bool initKnown = !init || initsInPython || operations_.ofCall(init) != Behaviour::Unknown;
-  if (!initKnown) return stop("makes a " + name + ", which is initialised by C code that is not known");
+  if (!initKnown) return stop({Why::MakesUnknownInit, name});
   if (base != &PyBaseObject_Type || (!makesInPython && !initsInPython)) {
     for (PyObject* arg : args) {
       if (!realize(arg, false)) return false;
@@ -485,7 +495,7 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
       return true;
     case Behaviour::OfError:
       if (!args.empty() && placeOf(args[0]) != kInside) {
-        return stop("changes an exception that was made before the call");
+        return stop(Why::ChangesEarlierException);
       }
       return true;
     case Behaviour::Text:
@@ -544,7 +554,7 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
     case Behaviour::Advances:
       if (!args.empty() && placeOf(args[0]) != kInside && !nameOf(callable).ends_with("next") &&
           nameOf(callable) != "__next__") {
-        return stop("sends something to a generator that was made before the call, or closes it");
+        return stop(Why::SendsToEarlier);
       }
       return args.empty() || advances(args[0]);
     case Behaviour::Host:
@@ -561,7 +571,7 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
       if (PyContextVar_Get(args[0], nullptr, &value) < 0) PyErr_Clear();
       Ref held = Ref::steal(value);
       if (contextSets_ > 0) return true;
-      if (!held) return stop("reads a context variable that is not set");
+      if (!held) return stop(Why::UnsetContextVariable);
       read(Op::ContextValue, fixed(args[0]), nullptr, 0, held.get());
       return true;
     }
@@ -571,13 +581,13 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
     case Behaviour::Unknown:
       break;
   }
-  return stop("calls " + Operations::name(callable) + ", which is not known");
+  return stop(unknownCall(callable));
 }
 
 // run_backward(outputs, gradients, keep_graph, create_graph, inputs, allow_unreachable, accumulate_grad)
 bool Recorder::takesGradients(const Values& args, PyObject* names) {
   bool into = argumentOf(args, names, args.size(), "accumulate_grad") != Py_False;
-  if (into || speculative_) return stop("computes gradients into .grad");
+  if (into || speculative_) return stop(Why::GradientsIntoGrad);
   tape_.allowGradients();
   takesGradients_ = true;
   return true;
@@ -610,8 +620,8 @@ bool Recorder::mutates(PyObject* callable, const Values& args, PyObject* names) 
     for (PyObject* arg : args) tellApart(arg);
   }
   if (!outside) return true;
-  if (moduleOf(callable) == "_operator") return stop("changes a container from outside by an operator");
-  if (!isContainer(args[0])) return stop("changes a " + std::string(Py_TYPE(args[0])->tp_name) + " from outside");
+  if (moduleOf(callable) == "_operator") return stop(Why::ChangesByOperator);
+  if (!isContainer(args[0])) return stop({Why::ChangesOutside, Py_TYPE(args[0])->tp_name});
   if (reading.contains(name) || spreading) {
     if (!realize(args[0], name == "sort" || name == "remove")) return false;
   }
@@ -630,7 +640,7 @@ bool Recorder::mutates(PyObject* callable, const Values& args, PyObject* names) 
   if (selfOf(callable) || Py_IS_TYPE(callable, &_PyMethodWrapper_Type)) {
     Ref key = Ref::steal(PyUnicode_InternFromString(name.c_str()));
     unbound = Ref::borrow(_PyType_Lookup(nativeBase(Py_TYPE(args[0])), key.get()));
-    if (!unbound) return stop("changes a container by " + name);
+    if (!unbound) return stop({Why::ChangesBy, name});
     method = unbound.get();
   }
   // What it looks into may change after it has.
@@ -648,7 +658,7 @@ bool Recorder::mutates(PyObject* callable, const Values& args, PyObject* names) 
       length = PyList_GET_SIZE(args[0]);
       continue;
     } else if (!(name == "sort" || PyFunction_Check(arg))) {
-      return stop("changes a container from outside by what an iterator gives");
+      return stop(Why::ChangesByIterator);
     } else {
       continue;
     }

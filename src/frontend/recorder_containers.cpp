@@ -114,8 +114,7 @@ bool Recorder::length(PyObject* object) {
   if (arrayOf(object)) return true;  // its sizes are guarded
   uint32_t place = placeOf(object);
   if (!isContainer(object)) {
-    return slotIsKnown(object, kLength) ? true
-                                        : stop(std::string("asks for the length of a ") + Py_TYPE(object)->tp_name);
+    return slotIsKnown(object, kLength) ? true : stop({Why::AsksLength, Py_TYPE(object)->tp_name});
   }
   if (place == kInside) return true;
   if (before_.contains(object)) return realize(object, false);
@@ -150,7 +149,7 @@ void Recorder::realizeElements(PyObject* object, uint32_t place) {
 
 bool Recorder::realize(PyObject* object, bool deep, int depth) {
   object = behindProxy(object);
-  if (arrayOf(object)) return stop("lets C code look into an array of numpy's");
+  if (arrayOf(object)) return stop(Why::ArrayInside);
   guardSpecials(Py_TYPE(object));
   if (depth > kDeepest || isAtom(object) || isNamed(object) || isTensor(object)) return true;
   if (!isContainer(object)) {
@@ -161,7 +160,7 @@ bool Recorder::realize(PyObject* object, bool deep, int depth) {
     if (operations_.isIterator(Py_TYPE(object)) || isIterator(object)) return true;
     if (std::string_view(Py_TYPE(object)->tp_name).starts_with("pybind11_builtins."))
       return true;  // part of a function
-    return stop(std::string("looks into a ") + Py_TYPE(object)->tp_name);
+    return stop({Why::LooksInto, Py_TYPE(object)->tp_name});
   }
   uint32_t place = placeOf(object);
   if (place != kInside && realized_.insert(object).second) {
@@ -189,12 +188,12 @@ bool Recorder::lookup(PyObject* container, PyObject* key) {
   uint32_t place = placeOf(container);
   if (isTensor(container)) return realize(key, true);
   if (!isContainer(container)) {
-    return slotIsKnown(container, kGetItem) ? true : stop(std::string("looks into a ") + Py_TYPE(container)->tp_name);
+    return slotIsKnown(container, kGetItem) ? true : stop({Why::LooksInto, Py_TYPE(container)->tp_name});
   }
   if (!isAtom(key) && !isNamed(key)) {
     bool hashes = PyDict_Check(container) || PyAnySet_Check(container);
     if (hashes && comparesInPython(key) && (place != kInside || placeOf(key) != kInside)) {
-      return stop("looks for a key that is compared by an __eq__ of Python");
+      return stop(Why::LooksForKey);
     }
     if (isContainer(key) && !realize(key, true)) return false;
     if (place != kInside && !isContainer(key) && !PySlice_Check(key)) {
@@ -222,7 +221,7 @@ bool Recorder::lookup(PyObject* container, PyObject* key) {
         if (found && !PyFunction_Check(found)) {
           static PyObject* const factory = PyUnicode_InternFromString("default_factory");
           if (isDefaultDict(container) && !attribute(container, factory, /*plain=*/true)) return false;
-          if (speculative_) return stop("a default value enters a dict from outside");
+          if (speculative_) return stop(Why::EntersDefault);
           entering_ = {container, key};
         }
       }
@@ -276,7 +275,7 @@ bool Recorder::beforeWrite(PyObject* container) {
   }
   if (!copy) {
     PyErr_Clear();
-    return stop(std::string("changes a ") + Py_TYPE(container)->tp_name);
+    return stop({Why::ChangesContainer, Py_TYPE(container)->tp_name});
   }
   before_.emplace(container, Ref::steal(copy));
   return true;
@@ -309,10 +308,10 @@ bool Recorder::readsItem(PyObject* container, PyObject* key) {
   if (std::optional<bool> known = arrayItem(container, key, nullptr, false)) return *known;
   if (findsByData(key)) return false;
   if (!isContainer(container)) {
-    if (!slotIsKnown(container, kGetItem)) return stop(std::string("looks into a ") + Py_TYPE(container)->tp_name);
+    if (!slotIsKnown(container, kGetItem)) return stop({Why::LooksInto, Py_TYPE(container)->tp_name});
     return isTensor(container) ? realize(key, true) : true;
   }
-  if (!slotIsKnown(container, kGetItem)) return stop(std::string("looks into a ") + Py_TYPE(container)->tp_name);
+  if (!slotIsKnown(container, kGetItem)) return stop({Why::LooksInto, Py_TYPE(container)->tp_name});
   static PyObject* const getItem = PyUnicode_InternFromString("__getitem__");
   PyObject* own = lookUp(Py_TYPE(container), getItem);
   if (own && PyFunction_Check(own)) return true;
@@ -326,7 +325,7 @@ bool Recorder::writesItem(PyObject* container, PyObject* key, PyObject* value) {
   if (std::optional<bool> known = arrayItem(container, key, value, true)) return *known;
   if (findsByData(key)) return false;
   if (isTensor(container)) return realize(key, true) && (!value || realize(value, true));
-  if (!slotIsKnown(container, kSetItem)) return stop(std::string("writes into a ") + Py_TYPE(container)->tp_name);
+  if (!slotIsKnown(container, kSetItem)) return stop({Why::WritesInto, Py_TYPE(container)->tp_name});
   static PyObject* const setName = PyUnicode_InternFromString("__setitem__");
   static PyObject* const deleteName = PyUnicode_InternFromString("__delitem__");
   PyObject* found = lookUp(Py_TYPE(container), value ? setName : deleteName);
@@ -339,9 +338,9 @@ bool Recorder::writesItem(PyObject* container, PyObject* key, PyObject* value) {
     if (!writable(container, key, value)) return true;  // the program will be told
     bool cut = !PyDict_Check(container) && !PyLong_Check(key);
     if (cut && value && !(PyList_CheckExact(value) || PyTuple_CheckExact(value))) {
-      return stop("writes something that is no list into a part of a list from outside");
+      return stop(Why::WritesSlice);
     }
-    if (cut && reinterpret_cast<PySliceObject*>(key)->step != Py_None) return stop("writes every other element");
+    if (cut && reinterpret_cast<PySliceObject*>(key)->step != Py_None) return stop(Why::WritesSteps);
   }
   calling_ = nullptr;
   return mutates(found, args, nullptr);
@@ -364,7 +363,7 @@ bool Recorder::iterates(PyObject* iterable) {
     }
     return true;
   }
-  return slotIsKnown(iterable, kIterate) ? true : stop(std::string("iterates over a ") + Py_TYPE(iterable)->tp_name);
+  return slotIsKnown(iterable, kIterate) ? true : stop({Why::IteratesOver, Py_TYPE(iterable)->tp_name});
 }
 
 bool Recorder::advances(PyObject* iterator) {
@@ -374,7 +373,7 @@ bool Recorder::advances(PyObject* iterator) {
     return consumes(iterator);
   }
   if (slotIsKnown(iterator, kNext)) return true;
-  return stop(std::string("iterates over a ") + type->tp_name);
+  return stop({Why::IteratesOver, type->tp_name});
 }
 
 bool Recorder::spreads(PyObject* iterable, PyObject* into) {
@@ -383,7 +382,7 @@ bool Recorder::spreads(PyObject* iterable, PyObject* into) {
   if (speculative_ && into && PyAnySet_Check(into) && shows(doors::symbolIn(iterable), "it enters a set")) {
     return false;
   }
-  if (into && placeOf(into) != kInside) return stop("changes a container from outside by an operator");
+  if (into && placeOf(into) != kInside) return stop(Why::ChangesByOperator);
   if (isContainer(iterable)) return realize(iterable, false);
   return iterates(iterable);
 }
@@ -410,9 +409,9 @@ bool Recorder::unary(watch::Unary op, PyObject* operand) {
       return true;
     }
     if (slotIsKnown(operand, kLength)) return true;
-    return stop(std::string("asks whether a ") + Py_TYPE(operand)->tp_name + " is true");
+    return stop({Why::TruthOf, Py_TYPE(operand)->tp_name});
   }
-  return slotIsKnown(operand, kArithmetic) ? true : stop(std::string("computes with a ") + Py_TYPE(operand)->tp_name);
+  return slotIsKnown(operand, kArithmetic) ? true : stop({Why::ComputesWith, Py_TYPE(operand)->tp_name});
 }
 
 bool Recorder::binary(watch::Binary op, bool inplace, PyObject* left, PyObject* right) {
@@ -422,12 +421,12 @@ bool Recorder::binary(watch::Binary op, bool inplace, PyObject* left, PyObject* 
   if (std::optional<bool> known = arrayOperator(op, inplace, left, right)) return *known;
   if (op == watch::Binary::Remainder && (PyUnicode_Check(left) || PyBytes_Check(left)) && !tells(right)) return false;
   for (PyObject* each : {left, right}) {
-    if (!slotIsKnown(each, kArithmetic)) return stop(std::string("computes with a ") + Py_TYPE(each)->tp_name);
+    if (!slotIsKnown(each, kArithmetic)) return stop({Why::ComputesWith, Py_TYPE(each)->tp_name});
     if (!operand(each, false)) return false;
   }
   if (!inplace || !isContainer(left) || PyTuple_Check(left) || placeOf(left) == kInside) return true;
   const char* method = methodOf(op, left, right);
-  if (!method) return stop("changes a container from outside by an operator");
+  if (!method) return stop(Why::ChangesByOperator);
   Ref unbound = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(left)), method));
   calling_ = nullptr;  // with these operands it does not fail
   return mutates(unbound.get(), {left, right}, nullptr);
@@ -439,7 +438,7 @@ bool Recorder::compares(int op, PyObject* left, PyObject* right) {
   if (speculative_ && shows(doors::seenByComparison(left, right), "it is compared with an object")) return false;
   if (std::optional<bool> known = arrayComparison(op, left, right)) return *known;
   for (PyObject* each : {left, right}) {
-    if (!slotIsKnown(each, kCompare)) return stop(std::string("compares a ") + Py_TYPE(each)->tp_name);
+    if (!slotIsKnown(each, kCompare)) return stop({Why::Compares, Py_TYPE(each)->tp_name});
     if (!operand(each, true)) return false;
     if (isContainer(each) || comparesByIdentity(each)) tellApart(each);
   }
@@ -452,7 +451,7 @@ bool Recorder::contains(PyObject* container, PyObject* item) {
   if (speculative_ && shows(doors::seenByContains(container, item), "a container is searched for it")) return false;
   container = behindProxy(container);
   if (isTensor(container)) return true;
-  if (!slotIsKnown(container, kContains)) return stop(std::string("searches a ") + Py_TYPE(container)->tp_name);
+  if (!slotIsKnown(container, kContains)) return stop({Why::Searches, Py_TYPE(container)->tp_name});
   static PyObject* const name = PyUnicode_InternFromString("__contains__");
   PyObject* own = lookUp(Py_TYPE(container), name);
   if (own && PyFunction_Check(own)) return true;
@@ -468,8 +467,8 @@ bool Recorder::formats(PyObject* value, int, PyObject*) {
   check();
   if (stopped_) return false;
   if (speculative_ && shows(doors::symbolIn(value), "it is formatted")) return false;
-  if (arrayOf(value)) return stop("formats an array of numpy's");
-  if (!slotIsKnown(value, kText)) return stop(std::string("formats a ") + Py_TYPE(value)->tp_name);
+  if (arrayOf(value)) return stop(Why::ArrayFormats);
+  if (!slotIsKnown(value, kText)) return stop({Why::Formats, Py_TYPE(value)->tp_name});
   return tells(value) && (PyExceptionInstance_Check(value) || realize(value, true));
 }
 

@@ -22,7 +22,7 @@ PyObject* helper(const char* name) { return watch::importedAttribute("saker._hoo
 
 std::optional<HostPart> Recorder::pinned(PyObject* object) {
   if (madeHere(object) || (placeOf(object) == kInside && !isNamed(object) && !isAtom(object))) {
-    stop("sets a hook that it makes of its own values");
+    stop(Why::HookOfOwnValues);
     return std::nullopt;
   }
   pin(object);
@@ -50,7 +50,7 @@ bool Recorder::registersHook(PyObject* function, const watch::Arguments& argumen
   if (!registers || arguments.positional < 1 || arguments.positional + named != 2) return false;
   PyObject *tensor = arguments.values[0], *hook = arguments.values[1];
   if (!isTensor(tensor)) return false;
-  if (speculative_) return stop("registers a hook on a tensor");
+  if (speculative_) return stop(Why::AttemptRegistersHook);
   bool constant = !madeHere(hook) && (isNamed(hook) || isAtom(hook));
   if (constant) pin(hook);
   Hooking hooking{{}, Ref::borrow(tensor), c10::make_intrusive<HostCall>(), {}, /*registers=*/true};
@@ -116,10 +116,9 @@ PyObject* hasHooks(PyObject*, PyObject* tensor) {
 
 }  // namespace
 
-std::string Recorder::guardHooks() {
-  if (!takesGradients_) return "";
-  const char* const why = "takes gradients with respect to a tensor that has hooks";
-  if (hooksOutside_) return why;
+std::optional<Stop> Recorder::guardHooks() {
+  if (!takesGradients_) return std::nullopt;
+  if (hooksOutside_) return Why::GradientsWithHooks;
   static PyMethodDef method{"has_hooks", hasHooks, METH_O, nullptr};
   static PyObject* const function = PyCFunction_New(&method, nullptr);
   for (const auto& [impl, place] : tensors_) {
@@ -127,17 +126,17 @@ std::string Recorder::guardHooks() {
     if (!isTensor(tensor) || !impl->requires_grad()) continue;
     Ref answer = Ref::steal(hasHooks(nullptr, tensor));
     PyErr_Clear();
-    if (answer.get() != Py_False) return why;
+    if (answer.get() != Py_False) return Why::GradientsWithHooks;
     asked_.push_back({Ref::borrow(function), Ref::steal(PyTuple_Pack(1, tensor)), answer, {place}});
   }
-  return "";
+  return std::nullopt;
 }
 
 bool Recorder::setsHooks(PyObject* function, const watch::Arguments& arguments) {
   bool enters = isPartOf(function, "setup_input_hook", "torch/utils/hooks.py");
   if (!enters && !isPartOf(function, "setup_output_hook", "torch/utils/hooks.py")) return false;
   if (arguments.positional != 2) return false;
-  if (speculative_) return stop("sets hooks on the backward of a module");
+  if (speculative_) return stop(Why::AttemptSetsHooks);
   PyObject* hook = arguments.values[0];
   Hooking hooking{Ref::borrow(hook), Ref::borrow(arguments.values[1]), c10::make_intrusive<HostCall>(), {}};
   HostCall& call = *hooking.call;

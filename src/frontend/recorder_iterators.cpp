@@ -12,7 +12,7 @@ bool Recorder::consumes(PyObject* iterator) {
   uint32_t place = placeOf(iterator);
   if (place == kInside || consuming_.contains(iterator)) return true;
   bool known = PyGen_CheckExact(iterator) || iterators::layoutOf(Py_TYPE(iterator));
-  if (speculative_ || !known) return stop("uses an iterator that was made before the call");
+  if (speculative_ || !known) return stop(Why::EarlierIterator);
   consuming_.insert(iterator);
   written_.emplace(iterator, nullptr);  // it is another one than all that are only read
   return PyGen_CheckExact(iterator) ? consumesGenerator(iterator, place) : consumesBuiltin(iterator, place);
@@ -20,7 +20,7 @@ bool Recorder::consumes(PyObject* iterator) {
 
 bool Recorder::consumesGenerator(PyObject* generator, uint32_t place) {
   SakerUnbegun found;
-  if (!saker_generator_unbegun(generator, &found)) return stop("uses a generator that had begun before the call");
+  if (!saker_generator_unbegun(generator, &found)) return stop(Why::BegunGenerator);
   Ref parts = Ref::steal(PyTuple_Pack(3, found.code, found.globals, found.builtins));
   checkIs(Op::Unbegun, place, parts.get());
   for (int i = 0; i < found.code->co_nlocalsplus; ++i) {
@@ -51,7 +51,7 @@ bool Recorder::consumesBuiltin(PyObject* iterator, uint32_t place) {
     if (!held || PyFunction_Check(held)) continue;
     // What calls C code for each element would not be told.
     if (Py_IS_TYPE(iterator, &PyMap_Type) && !PyTuple_Check(held)) {
-      return stop("uses a map() of C code that was made before the call");
+      return stop(Why::EarlierMap);
     }
     if (!isContainer(held)) {
       if (!consumes(held)) return false;
@@ -66,19 +66,19 @@ bool Recorder::consumesBuiltin(PyObject* iterator, uint32_t place) {
   return true;
 }
 
-std::string Recorder::leaveIterators() {
+std::optional<Stop> Recorder::leaveIterators() {
   for (const Consumed& each : consumed_) {
     PyObject* iterator = each.iterator.get();
     auto found = std::find_if(effects_.begin(), effects_.end(), [&](const Effect& effect) {
       return effect.callable.get() == iterators::leaveFunction() && effect.arguments[0].get() == iterator;
     });
-    if (found == effects_.end()) return "it uses an iterator that was made before the call";
+    if (found == effects_.end()) return Why::LeavesEarlierIterator;
     SakerUnbegun unbegun;
     if (PyGen_CheckExact(iterator)) {
       if (saker_generator_ended(iterator)) {
         found->arguments[1] = Ref::borrow(Py_True);
       } else if (!saker_generator_unbegun(iterator, &unbegun)) {
-        return "it leaves a generator that was made before the call in the middle";
+        return Why::LeavesEarlierGenerator;
       }
       continue;
     }
@@ -87,13 +87,13 @@ std::string Recorder::leaveIterators() {
     for (size_t i = 0; i < layout.objects.size(); ++i) {
       PyObject* now = iterators::heldAt(iterator, layout.objects[i]);
       if (now == each.held[i]) continue;
-      if (now) return "it uses an iterator that was made before the call";
+      if (now) return Why::LeavesEarlierIterator;
       cleared |= 1ul << i;
     }
     found->arguments[1] = iterators::positionOf(iterator);
     found->arguments[2] = Ref::steal(PyLong_FromUnsignedLong(cleared));
   }
-  return "";
+  return std::nullopt;
 }
 
 }  // namespace saker::frontend

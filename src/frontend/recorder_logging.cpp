@@ -168,22 +168,22 @@ bool Recorder::Handlers::allPlain(PyObject* logger, long level) {
 
 // Logger._log(level, message, arguments)
 bool Recorder::emits(PyObject* method, const watch::Arguments& arguments) {
-  if (speculative_) return stop("logs");
+  if (speculative_) return stop(Why::AttemptLogs);
   bool more = arguments.names && PyTuple_GET_SIZE(arguments.names) > 0;
-  if (arguments.positional != 3 || more) return stop("logs with exc_info, extra, stack_info or stacklevel");
+  if (arguments.positional != 3 || more) return stop(Why::LogsWith);
   PyObject *level = arguments.values[0], *message = arguments.values[1], *given = arguments.values[2];
   bool frozen = PyLong_CheckExact(level) && PyUnicode_CheckExact(message) && isFrozen(given);
-  if (!frozen || holdsArrays(given)) return stop("logs an object that is no number and no string");
-  if (!locks_.empty()) return stop("logs, and takes a lock, which whoever logs might take too");
+  if (!frozen || holdsArrays(given)) return stop(Why::LogsObject);
+  if (!locks_.empty()) return stop(Why::LogsUnderLock);
   if (!realize(given, true)) return false;
   PyObject* logger = PyMethod_GET_SELF(method);
   Handlers handlers(*this);
   if (!handlers.allPlain(logger, PyLong_AsLong(level))) {
-    return stop("logs to a handler that is not one of the logging module's own which write to files");
+    return stop(Why::LogsToHandler);
   }
   Ref module = Ref::steal(PyImport_ImportModule("logging"));
   Ref own = handlers.guarded(module.get(), "_srcfile");
-  if (!own || !PyUnicode_Check(own.get())) return stop("logs without telling who does");
+  if (!own || !PyUnicode_Check(own.get())) return stop(Why::LogsUnnamed);
   for (const watch::Place& place : watch::places()) {
     if (PyUnicode_Compare(place.code->co_filename, own.get()) == 0) continue;
     Ref line = Ref::steal(PyLong_FromLong(place.line));
@@ -191,7 +191,7 @@ bool Recorder::emits(PyObject* method, const watch::Arguments& arguments) {
     return effect(emitFunction(),
                   {logger, level, place.code->co_filename, line.get(), message, given, place.code->co_name});
   }
-  return stop("logs, and is called by the logging module itself");
+  return stop(Why::LogsInside);
 }
 
 }  // namespace saker::frontend

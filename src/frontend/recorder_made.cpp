@@ -67,14 +67,14 @@ std::optional<bool> Recorder::makesParameter(PyObject* callable, const std::vect
                lookUp(type, dispatch) == lookUp(plain, dispatch) && isTensor(args[1]) &&
                (Py_TYPE(args[1]) == plain || Py_TYPE(args[1]) == parameterType()) &&
                (args.size() < 3 || PyBool_Check(args[2]));
-  if (!known) return stop("makes a tensor of a class that is not known by torch.Tensor._make_subclass");
-  if (speculative_) return stop("makes a parameter");
+  if (!known) return stop(Why::SubclassUnknown);
+  if (speculative_) return stop(Why::AttemptMakesParameter);
   return true;
 }
 
 void Recorder::becomesParameter(PyObject* tensor) {
   const at::Tensor& real = tensorOf(tensor);
-  if (!tape_.computed(real)) return tape_.spoil("makes a parameter of a tensor that no operator made");
+  if (!tape_.computed(real)) return tape_.spoil(Why::ParameterOfUnknown);
   kept_.push_back(Ref::borrow(tensor));
   leaves_.insert(tensor);
   parameters_.insert(tensor);

@@ -48,7 +48,7 @@ std::optional<bool> Recorder::nodeAttribute(PyObject* owner, PyObject* name, PyO
   if (!nodeOf(owner) || place == kInside || written(owner, name)) return std::nullopt;
   if (isNamedAs(name, "saved_tensors")) {
     if (!speculative_ && savesPlainly(owner)) return true;
-    return stop("reads saved_tensors of a node that runs code of the user for it, or has none");
+    return stop(Why::ReadsSavedByUser);
   }
   if (!isNamedAs(name, "needs_input_grad")) return std::nullopt;
   Ref value = Ref::steal(PyObject_GenericGetAttr(owner, name));
@@ -61,7 +61,7 @@ void Recorder::readSaved(PyObject* node, PyObject* saved) {
   uint32_t place = placeOf(node);
   if (!nodeOf(node) || place == kInside || !PyTuple_CheckExact(saved)) return;
   if (PyTuple_GET_SIZE(saved) == 0) {
-    stop("reads saved_tensors of a node that has saved nothing");
+    stop(Why::ReadsSavedNothing);
     return;
   }
   // They are new objects each time that they are read, so that each time has a key of its own.

@@ -40,13 +40,13 @@ bool Recorder::prints(PyObject* callable, std::vector<PyObject*> args, PyObject*
   for (size_t i = 0; i < args.size(); ++i) {
     if (!realize(args[i], true)) return false;
     if (isAtom(args[i])) continue;
-    if (i >= positional || !isPlain(args[i])) return stop("prints an object that is no number and no string");
+    if (i >= positional || !isPlain(args[i])) return stop(Why::PrintsObject);
     if (!tells(args[i])) return false;
     kept_.push_back(Ref::steal(PyObject_Str(args[i])));
     args[i] = kept_.back().get();
     if (!args[i]) return false;
   }
-  if (!locks_.empty()) return stop("prints, and takes a lock, which whoever prints might take too");
+  if (!locks_.empty()) return stop(Why::PrintsUnderLock);
   return effect(callable, args, names);
 }
 
@@ -54,15 +54,15 @@ bool Recorder::prints(PyObject* callable, std::vector<PyObject*> args, PyObject*
 // its end; where another thread has one, the call runs eagerly.
 bool Recorder::locks(PyObject* lock, const std::string& method) {
   if (placeOf(lock) == kInside) return true;
-  if (speculative_) return stop("takes a lock");
+  if (speculative_) return stop(Why::AttemptLocks);
   bool takes = method == "acquire" || method == "__enter__";
-  if ((held_[lock] += takes ? 1 : -1) < 0) return stop("releases a lock that it has not taken");
+  if ((held_[lock] += takes ? 1 : -1) < 0) return stop(Why::ReleasesLock);
   pin(lock);
   if (std::any_of(effects_.begin(), effects_.end(), [](const Effect& each) {
         return each.callable &&
                (Operations::table().ofCall(each.callable.get()) == Behaviour::Host || isEmission(each.callable.get()));
       })) {
-    return stop("prints or logs, and takes a lock, which whoever prints might take too");
+    return stop(Why::TellsUnderLock);
   }
   bool known = std::any_of(locks_.begin(), locks_.end(), [&](const Ref& each) { return each.get() == lock; });
   if (!known) locks_.push_back(Ref::borrow(lock));

@@ -33,9 +33,9 @@ std::optional<bool> Recorder::makesGenerator(PyTypeObject* type, const std::vect
   static PyObject* const newName = PyUnicode_InternFromString("__new__");
   PyObject* make = lookUp(type, newName);
   if (Py_TYPE(type) != &PyType_Type || !make || !PyCFunction_Check(make)) return std::nullopt;
-  if (speculative_) return stop("makes a generator of random numbers");
+  if (speculative_) return stop(Why::AttemptMakesGenerator);
   for (PyObject* arg : args) {
-    if (!isConstant(arg)) return stop("makes a generator of random numbers from another object than a number");
+    if (!isConstant(arg)) return stop(Why::MakesGeneratorFrom);
   }
   making_.push_back(held(args, 0));
   making_.back().insert(making_.back().begin(), Ref::borrow(reinterpret_cast<PyObject*>(type)));
@@ -72,10 +72,10 @@ std::optional<bool> Recorder::callsRandom(PyObject* callable, const std::vector<
     PyErr_Clear();
     return std::nullopt;
   }
-  if (speculative_) return stop("draws random numbers");
+  if (speculative_) return stop(Why::AttemptDraws);
   std::vector<Ref> given = held(args, bound ? 0 : 1);
   for (const Ref& each : given) {
-    if (!isConstant(each.get()) || !realize(each.get(), true)) return stop("gives a generator an unknown object");
+    if (!isConstant(each.get()) || !realize(each.get(), true)) return stop(Why::GeneratorArgument);
   }
   drawing_ = Draw{method, generatorPlace(self), std::move(given), {}, kInside};
   return true;
@@ -106,8 +106,8 @@ bool Recorder::changesSeed(PyObject* function, const watch::Arguments& arguments
                   : isNamed("set_rng_state") ? SeedCall::SetState
                                              : SeedCall::None;
   if (call == SeedCall::None) return false;
-  if (at::globalContext().hasCUDA()) return stop("seeds the generators of all devices");
-  if (speculative_) return stop("changes the state of a generator");
+  if (at::globalContext().hasCUDA()) return stop(Why::SeedsDevices);
+  if (speculative_) return stop(Why::AttemptSeeds);
   if (call == SeedCall::SetState && (arguments.positional != 1 || !isTensor(arguments.values[0]))) return false;
   if (call == SeedCall::SetState) seed_ = Ref::borrow(arguments.values[0]);
   seedCall_ = call;

@@ -196,7 +196,7 @@ bool Recorder::tells(PyObject* object, int depth) {
     static PyObject* const args = interned("args");
     uint32_t place = placeOf(object);
     bool plain = nativeBase(Py_TYPE(object))->tp_basicsize == static_cast<Py_ssize_t>(sizeof(PyBaseExceptionObject));
-    if (place != kInside && !plain) return stop(std::string("makes a text of a ") + Py_TYPE(object)->tp_name);
+    if (place != kInside && !plain) return stop({Why::MakesText, Py_TYPE(object)->tp_name});
     if (place != kInside && !exceptionPart(object, args, place)) return false;
     PyObject* given = reinterpret_cast<PyBaseExceptionObject*>(object)->args;
     return tells(reinterpret_cast<PyObject*>(Py_TYPE(object)), depth + 1) && (!given || tells(given, depth + 1));
@@ -236,7 +236,7 @@ bool Recorder::exceptionPart(PyObject* exception, PyObject* name, uint32_t place
                                {interned("__traceback__"), offsetof(PyBaseExceptionObject, traceback)}};
   const Part* part =
       std::find_if(std::begin(parts), std::end(parts), [&](const Part& each) { return each.name == name; });
-  if (part == std::end(parts)) return stop("reads a part of an exception that was made before the call");
+  if (part == std::end(parts)) return stop(Why::ReadsExceptionPart);
   if (written(exception, name)) return true;
   PyObject* value = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(exception) + part->offset);
   if (value) {
@@ -264,7 +264,7 @@ bool Recorder::classPart(PyTypeObject* type, PyObject* name, PyObject* descripto
   }
   if (name == doc) {
     PyObject* held = PyDict_GetItemWithError(type->tp_dict, doc);
-    if (held && Py_TYPE(held)->tp_descr_get) return stop("reads the __doc__ of a class, which is computed");
+    if (held && Py_TYPE(held)->tp_descr_get) return stop(Why::ReadsComputedDoc);
   }
   uint32_t place = fixed(object);
   Ref value = descriptorValue(descriptor, object);
@@ -282,7 +282,7 @@ bool Recorder::classPart(PyTypeObject* type, PyObject* name, PyObject* descripto
     return true;
   }
   if (value && !isAtom(value.get())) {
-    return stop("reads " + textAttribute(name, "__str__") + " of a class, which is made anew each time");
+    return stop({Why::ReadsMadeAnew, textAttribute(name, "__str__")});
   }
   checkGives(descriptor, object, place);
   return true;
@@ -292,7 +292,7 @@ bool Recorder::classPart(PyTypeObject* type, PyObject* name, PyObject* descripto
 bool Recorder::asksForException(PyObject* callable) {
   PyObject* now = handledNow();
   if (now != handled_.get()) return true;  // one of the call's own
-  if (now) return stop("asks " + Operations::name(callable) + " for the exception that its caller handles");
+  if (now) return stop({Why::AsksForHandled, Operations::name(callable)});
   return true;  // whether there is one is guarded
 }
 
@@ -307,7 +307,7 @@ bool Recorder::asks(PyObject* callable, const Values& given) {
   if (self && !args.empty() && args[0] == self) {
     if (isTensor(self)) {
       function = unbound(callable, self);
-      if (!function) return stop("calls " + Operations::name(callable) + ", which is not known");
+      if (!function) return stop(unknownCall(callable));
     } else {
       args.erase(args.begin());  // functions of pybind11 are bound to what it knows of them
     }
@@ -319,7 +319,7 @@ bool Recorder::asks(PyObject* callable, const Values& given) {
     places.push_back(constant ? kInside : placeOf(args[i]));
     if (!constant && places.back() == kInside) {
       if (args.size() == 1) return true;  // how the call made it is recorded
-      return stop("calls " + Operations::name(callable) + " with an object that it made");
+      return stop({Why::CallsWithMade, Operations::name(callable)});
     }
     PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(constant ? args[i] : Py_None));
   }
@@ -329,7 +329,7 @@ bool Recorder::asks(PyObject* callable, const Values& given) {
   Asked asked{function, tuple, {}, places};
   asked.answer = askAgain(asked, objects_);
   if (!asked.answer) return true;  // the program will be told
-  if (!isAnswer(asked.answer.get())) return stop("asks " + Operations::name(callable) + ", which gives an object");
+  if (!isAnswer(asked.answer.get())) return stop({Why::AsksForObject, Operations::name(callable)});
   asked_.push_back(std::move(asked));
   return true;
 }

@@ -43,13 +43,13 @@ std::optional<bool> Recorder::callsStorage(PyObject* callable, const std::vector
   if (!takes && !counts) return std::nullopt;
   PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : args.empty() ? nullptr : args[0];
   if (!self) return true;  // the program will be told
-  if (placeOf(self) == kInside) return stop("reads the storage of a tensor that it made");
+  if (placeOf(self) == kInside) return stop(Why::ReadsStorageOfMade);
   if (counts) return asks(count, {self});
-  if (!isTensor(self) || !tensorOf(self).has_storage()) return stop("reads the storage of a tensor");
+  if (!isTensor(self) || !tensorOf(self).has_storage()) return stop(Why::ReadsStorage);
   Ref held = Ref::steal(storageOf(self, nullptr));
   read(Op::Computed, placeOf(self), storageAttribute(), 0, held.get());
   // A call that gave the tensor another storage since it was first asked.
-  if (placeOf(held.get()) == kInside) return stop("reads the storage of a tensor that it has changed");
+  if (placeOf(held.get()) == kInside) return stop(Why::ReadsStorageOfChanged);
   return true;
 }
 

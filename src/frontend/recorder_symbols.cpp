@@ -9,7 +9,7 @@ namespace saker::frontend {
 bool Recorder::shows(PyObject* symbol, const char* how) {
   if (!symbol) return false;
   if (SymbolWatch* watch = SymbolWatch::current()) watch->saw(symbol);
-  stop(std::string("looks at a size that changes: ") + how);
+  stop({Why::SeesSize, how});
   return true;
 }
 
@@ -19,7 +19,7 @@ bool Recorder::showsInCall(Behaviour behaviour, PyObject* callable, const std::v
   }
   if (behaviour != Behaviour::Pure && behaviour != Behaviour::Mutates) return false;
   PyObject* unseen = doors::callsUnseen(args);
-  if (unseen) stop("gives " + Operations::name(unseen) + " to code of C, which may look at a size that changes");
+  if (unseen) stop({Why::GivesToC, Operations::name(unseen)});
   return unseen != nullptr;
 }
 

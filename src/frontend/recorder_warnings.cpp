@@ -38,12 +38,12 @@ bool Recorder::guardFilters() {
   Ref filters = module ? Ref::steal(PyObject_GetAttr(module.get(), filtersName)) : Ref();
   if (!filters || !PyList_Check(filters.get()) || !attribute(module.get(), filtersName)) {
     PyErr_Clear();
-    return stop("warns, with filters that are not known");
+    return stop(Why::WarnsFiltered);
   }
   if (!realize(filters.get(), false)) return false;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(filters.get()); ++i) {
     PyObject* filter = PyList_GET_ITEM(filters.get(), i);
-    if (!PyTuple_Check(filter) || !realize(filter, false)) return stop("warns, with filters that are not known");
+    if (!PyTuple_Check(filter) || !realize(filter, false)) return stop(Why::WarnsFiltered);
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(filter); ++k) pin(PyTuple_GET_ITEM(filter, k));  // compiled patterns
   }
   return true;
@@ -56,7 +56,7 @@ bool Recorder::warns(PyObject* callable, const std::vector<PyObject*>& args, PyO
   PyObject* level = argumentOf(args, names, 2, "stacklevel");
   bool more = argumentOf(args, names, 3, "source") || argumentOf(args, names, 4, "skip_file_prefixes");
   if (!message || !PyUnicode_CheckExact(message) || more || (level && !PyLong_CheckExact(level))) {
-    return stop("warns by another object than a string");
+    return stop(Why::WarnsObject);
   }
   if (!guardFilters()) return false;
   hiding_ = calling_;  // how it is shown is Python code
@@ -69,7 +69,7 @@ bool Recorder::warns(PyObject* callable, const std::vector<PyObject*>& args, PyO
     do frame = frameBehind(frame);
     while (frame && !plain && isImporting(frame) && frame.get() != caller_.get());
   }
-  if (!frame) return stop("warns about a frame that is not there");
+  if (!frame) return stop(Why::WarnsNoFrame);
   if (frame.get() == caller_.get()) {
     // Somebody who called the function: a replay has the same frames behind it.
     Ref left = Ref::steal(PyLong_FromSsize_t(steps));
@@ -88,7 +88,7 @@ bool Recorder::warns(PyObject* callable, const std::vector<PyObject*>& args, PyO
   fixed(registry.get());
   static constinit watch::Once<PyObject*> found;
   PyObject* explicitly = found.get([] { return watch::importedAttribute("_warnings", "warn_explicit"); });
-  if (!explicitly) return stop("warns");
+  if (!explicitly) return stop(Why::Warns);
   return effect(explicitly, {message, kind.get(), file.get(), line.get(), module.get(), registry.get()});
 }
 

@@ -40,7 +40,7 @@ bool Recorder::doesEffectsFirst() {
 std::optional<bool> Recorder::wraps(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
   if (appliesFunction(callable)) {
     if (!doesEffectsFirst()) {
-      return stop("calls a torch.autograd.Function, whose code could see what it has changed or printed before");
+      return stop(Why::WrapperAfterEffects);
     }
     if (!hosts(callable, args, names, /*asIs=*/true)) return false;
     hosted_->call->wraps = true;
@@ -49,7 +49,7 @@ std::optional<bool> Recorder::wraps(PyObject* callable, const std::vector<PyObje
     return true;
   }
   if (!PyType_Check(callable) || !isWrapperClass(reinterpret_cast<PyTypeObject*>(callable))) return std::nullopt;
-  if (!watchWrappers()) return stop("makes a tensor of others under a mode");
+  if (!watchWrappers()) return stop(Why::WrapperUnderMode);
   if (!hosts(callable, args, names)) return false;
   hosted_->call->wraps = hosted_->call->repeatable = true;
   hiding_ = calling_;
@@ -72,7 +72,7 @@ std::optional<bool> Recorder::wrappedAttribute(PyObject* owner, PyObject* name) 
 // Its class may look at all of it.
 void Recorder::foundWrapper(uint32_t place, PyObject* object) {
   if (speculative_ || !watchWrappers()) {
-    tape_.spoil("a tensor that is made of others is met");
+    tape_.spoil(Why::WrapperFound);
     return;
   }
   PyObject* dict = instanceDict(object);

@@ -25,13 +25,16 @@ void Compiled::note(const Report& report, const Version& version) {
   constexpr size_t kKept = 64;
   if (reports_.size() == kKept) reports_.erase(reports_.begin());
   reports_.push_back(report);
+  if (report.why) ++counts().stops[static_cast<size_t>(report.why->why)];
   std::string name = Operations::name(function_.get());
   if (report.outcome == "eager" && logs(Topic::Breaks)) {
-    std::string where = report.file.empty() ? "" : report.file + ":" + std::to_string(report.line) + ": ";
-    log(Topic::Breaks, where + name + " runs eagerly: " + report.why);
+    const Stop& why = *report.why;
+    std::string where = why.file.empty() ? "" : why.file + ":" + std::to_string(why.line) + ": ";
+    log(Topic::Breaks, where + name + " runs eagerly: " + why.text() + " [" + why.reason().name + "]");
   }
   if (report.outcome == "static" && logs(Topic::Recompiles)) {
-    log(Topic::Recompiles, name + " cannot be captured with symbolic sizes: " + report.why);
+    log(Topic::Recompiles, name + " cannot be captured with symbolic sizes: " +
+                               (report.why ? report.why->text() : "no sizes are left that may change"));
   }
   if (report.outcome != "static" && !report.changed.empty() && logs(Topic::Recompiles)) {
     log(Topic::Recompiles, name + " was recorded again; this did not hold: " + report.changed);
@@ -44,7 +47,7 @@ void Compiled::note(const Report& report, const Version& version) {
                              milliseconds(report.watching) + " running and recording, " +
                              milliseconds(report.compiling) + " compiling");
   }
-  if (!report.why.empty()) return;
+  if (report.why) return;
   if (logs(Topic::Guards)) {
     for (const std::string& text : version.guards.texts()) log(Topic::Guards, text);
   }

@@ -14,7 +14,7 @@
 #include "host/kept_error.h"
 #include "host/objects.h"
 #include "runtime/failure.h"
-#include "runtime/executable.h"
+#include "runtime/prepared.h"
 
 namespace saker::frontend {
 
@@ -193,7 +193,7 @@ bool Version::sizesFit(const std::vector<at::Tensor>& tensors) const {
   for (const runtime::Source& source : program->sources) {
     bound.push_back(source.kind == runtime::Source::Kind::Argument ? tensors[source.argument] : source.tensor);
   }
-  return runtime::Sizes(program->executable().sizes()).fit(bound);
+  return runtime::Sizes(program->prepared().get(runtime::Executable::Views::Called).sizes()).fit(bound);
 }
 
 bool Version::redo(const DoneAgain& effect, Kitchen& kitchen) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "aot/compiled.h"
+#include "capture/reasons.h"
 #include "frontend/ambient.h"
 #include "frontend/recipe.h"
 
@@ -30,7 +31,7 @@ class Version {
   Ambient ambient{};
   Guards guards;
   // Set: the call runs eagerly, for this reason.
-  std::string eager;
+  std::optional<Stop> eager;
 
   std::shared_ptr<runtime::Program> program;
   std::vector<uint32_t> inputs;                     // places of the program's arguments

@@ -32,7 +32,7 @@ py::list versionsOf(const py::object& object) {
   py::list out;
   for (const std::shared_ptr<Version>& version : unwrap(object).versions()) {
     py::dict each;
-    each["eager"] = version->eager;
+    each["eager"] = version->eager ? version->eager->text() : "";
     each["guards"] = version->guards.texts();
     each["effects"] = version->effects.size();
     each["program"] = version->program;
@@ -46,9 +46,12 @@ py::list reportsOf(const py::object& object) {
   for (const Report& report : unwrap(object).reports()) {
     py::dict each;
     each["outcome"] = report.outcome;
-    each["why"] = report.why;
-    each["file"] = report.file;
-    each["line"] = report.line;
+    each["why"] = report.why ? report.why->text() : "";
+    each["reason"] = report.why ? report.why->reason().name : "";
+    each["kind"] = report.why ? kindName(report.why->reason().kind) : "";
+    each["hint"] = report.why ? report.why->reason().hint : "";
+    each["file"] = report.why ? report.why->file : "";
+    each["line"] = report.why ? report.why->line : 0;
     each["changed"] = report.changed;
     each["internal"] = report.internal;
     each["frames"] = report.frames;
@@ -103,6 +106,18 @@ void bindCompile(py::module_& module) {
     out["recompiles"] = all.recompiles;
     out["breaks"] = all.breaks;
     out["fallbacks"] = all.fallbacks;
+    py::dict stops;
+    for (const StopReason& row : stopReasons()) {
+      uint64_t count = all.stops[static_cast<size_t>(row.why)];
+      if (count != 0) stops[row.name.c_str()] = count;
+    }
+    out["stops"] = stops;
+    return out;
+  });
+  module.def("stop_reasons", [] {
+    py::list out;
+    for (const StopReason& row : stopReasons())
+      out.append(py::make_tuple(row.name, kindName(row.kind), row.text, row.hint));
     return out;
   });
   module.def("reset_frontend_counts", [] { counts() = {}; });

@@ -119,7 +119,7 @@ class Counter final : public watch::Observer {
   void importedFrom(PyObject*, PyObject*, PyObject*) override { tell(ImportedFrom); }
   bool raises(PyObject*, PyObject*) override { return ask(Raises); }
   bool catches(PyObject*, PyObject*) override { return ask(Catches); }
-  void unseen(const char*) override { tell(Unseen); }
+  void unseen(saker::watch::Unseen) override { tell(Unseen); }
 
  private:
   bool ask(Event event) {

@@ -19,8 +19,7 @@ Hook& hook() {
   return state;
 }
 
-PyObject* unseen(Session& session, const char* why, PyThreadState* thread, struct _PyInterpreterFrame* raw,
-                 bool throwing) {
+PyObject* unseen(Session& session, Unseen why, PyThreadState* thread, struct _PyInterpreterFrame* raw, bool throwing) {
   session.observer->unseen(why);
   const bool raises = throwing || PyErr_Occurred() != nullptr;  // the observer's exception, in place of the frame
   const Unwatched unwatched;
@@ -38,11 +37,10 @@ PyObject* onFrame(PyThreadState* thread, struct _PyInterpreterFrame* raw, int th
   const int kind = session->stopped ? SAKER_IDLE : saker_raw_kind(thread, raw);
   if (kind == SAKER_WATCHED) {
     const char here = 0;
-    if (&here < session->stackLimit)
-      return unseen(*session, "it goes so deep that the C stack is nearly used up", thread, raw, throwing);
+    if (&here < session->stackLimit) return unseen(*session, Unseen::DeepStack, thread, raw, throwing);
     return execute(*session, thread, raw, throwing != 0);
   }
-  if (kind == SAKER_TRACED) return unseen(*session, "it runs while tracing or monitoring is on", thread, raw, throwing);
+  if (kind == SAKER_TRACED) return unseen(*session, Unseen::Traced, thread, raw, throwing);
   if (kind == SAKER_FINALIZER) {  // not the program's
     const Unwatched unwatched;
     return saker_frame_pass(thread, raw, throwing, nextHook());

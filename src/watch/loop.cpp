@@ -290,8 +290,7 @@ PyObject* handOver(Machine& m, Flow why) {
     session.innermost = m.outer;
     return saker_frame_hand_over(&m.frame, m.sp, m.at->index - m.at->proper);
   }
-  m.observer().unseen(why == Flow::Unknown ? "it has an instruction that the loop does not know"
-                                           : "it runs while tracing or monitoring is on");
+  m.observer().unseen(why == Flow::Unknown ? Unseen::Instruction : Unseen::Traced);
   if (PyErr_Occurred() != nullptr) {
     saker_frame_raised(&m.frame, m.index());
     m.drain(m.frame.bottom);

@@ -48,6 +48,13 @@ enum class Skip : uint8_t {
   All,    // it and all that it calls runs there
 };
 
+// Why no further event comes, though the observer has not stopped watching.
+enum class Unseen : uint8_t {
+  DeepStack,    // the C stack is nearly used up
+  Traced,       // a frame is traced or monitored
+  Instruction,  // the loop does not know an instruction
+};
+
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -167,7 +174,7 @@ class Observer {
 
   // The loop cannot execute an instruction and hands the frame over to CPython, or it cannot watch at all (tracing,
   // monitoring, the stack is nearly used up): what happens below is not seen.
-  virtual void unseen(const char* why) = 0;
+  virtual void unseen(Unseen why) = 0;
 
   // An event was refused. An observer that must not let the program go on without it sets an exception, here as in
   // unseen: it is raised in place of the instruction.

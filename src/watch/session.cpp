@@ -53,7 +53,7 @@ class Deaf final : public Observer {
   void importedFrom(PyObject*, PyObject*, PyObject*) override {}
   bool raises(PyObject*, PyObject*) override { return false; }
   bool catches(PyObject*, PyObject*) override { return false; }
-  void unseen(const char*) override {}
+  void unseen(Unseen) override {}
 };
 
 Observer& deaf() {
