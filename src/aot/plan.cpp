@@ -9,7 +9,7 @@
 #include "aot/version_checks.h"
 #include "aot/zero_tangents.h"
 #include "autograd/imitated.h"
-#include "ops/view_inverse.h"
+#include "ops/effects.h"
 #include "passes/pass.h"
 
 namespace saker::aot {
@@ -22,9 +22,7 @@ void noteOffsets(const ir::Graph& graph, std::vector<bool>& exact) {
     if (node->operandCount() == 0 || node->resultCount() == 0) continue;
     if (ops::sharing(*node, 0) != ops::Sharing::Storage) continue;
     const ir::Value* base = node->operand(0);
-    while (base->def() && ops::sharing(*base->def(), base->index()) != ops::Sharing::None) {
-      base = base->def()->operand(0);
-    }
+    while (const ir::Value* before = ops::sharedArgument(base)) base = before;
     if (base->isParameter() && base->index() < exact.size()) exact[base->index()] = true;
   }
 }
