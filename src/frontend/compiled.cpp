@@ -17,6 +17,7 @@
 #include "frontend/log.h"
 #include "frontend/risk.h"
 #include "frontend/stance.h"
+#include "frontend/subjects/subjects.h"
 #include "frontend/verify.h"
 #include "frontend/wrapped.h"
 #include "host/errors.h"
@@ -268,7 +269,8 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   // With floats as inputs it may stop because of these alone: no error, but a call that is not recorded.
   Recorder recorder(tape, function_.get(), call, /*raising=*/options_.fullgraph && !floats, {}, scalarsAreData_);
   tape.setAround([&](bool any) {
-    return tracing::Tape::Around{noticesErrors(any), recorder.effects().size(), recorder.draws().size()};
+    return tracing::Tape::Around{noticesErrors(any), recorder.effects().size(),
+                                 recorder.subjects().random.draws().size()};
   });
   CompilingQuestion question(tellsCompiling_);
   Aside aside;
@@ -288,9 +290,9 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     ++counts().breaks;
   } else if (!result) {
     why = Why::Raised;
-  } else if (!(Ambient::now() == before) && !recorder.leavesGradMode(before)) {
+  } else if (!(Ambient::now() == before) && !recorder.subjects().flags.leavesGradMode(before)) {
     why = Stop(Why::LeavesAmbient, Ambient::now().difference(before));
-  } else if (recorder.holdsLocks()) {
+  } else if (recorder.subjects().world.holdsLocks()) {
     why = Why::LeavesLock;
   } else if (!recorder.balanced()) {
     why = Why::LeavesContextVariable;
@@ -372,11 +374,11 @@ std::optional<Stop> Compiled::finish(Version& version, Recorder& recorder, traci
   if (!returned) return book.refusal();
   version.result = *returned;
   if (!version.addEffects(recorder, book)) return book.refusal();
-  version.draws = recorder.draws();
+  version.draws = recorder.subjects().random.draws();
   if (!version.draws.empty() && Aside::current() && Aside::current()->drew()) {
     return Why::DrawsTwice;
   }
-  version.handles = recorder.handleCount();
+  version.handles = recorder.subjects().hooks.handleCount();
   size_t operators = tape.operators();
   std::vector<at::Tensor> inputs;
   std::unique_ptr<runtime::Program> program = tape.finish(book.outputs);
@@ -408,13 +410,13 @@ std::optional<Stop> Compiled::finish(Version& version, Recorder& recorder, traci
   if (!version.takeRisk(tape.risk(), hosts.repeatable)) return unsafe;
   // Where such a call fails after a write, eager mode leaves an iterator in the middle.
   bool leaves = tape.risk().any && (version.firstDone || version.unknown);
-  if (recorder.consumes() && leaves) return unsafe;
+  if (recorder.subjects().iterators.any() && leaves) return unsafe;
   version.sets = hosts.sets;
   version.alone = version.writes && !hosts.any;
   if (hosts.any && !version.locks.empty()) return Why::LockedUserCode;
   version.memory = sharedMemory(inputs);
   bool changed = false;
-  std::vector<PyObject*> objects = recorder.objects();
+  std::vector<PyObject*> objects = recorder.provenance().objects();
   for (const Instruction& at : recorder.guards().instructions) {
     if (at.op != Op::Tensor) continue;
     const at::Tensor& tensor = tensorOf(objects[at.place]);

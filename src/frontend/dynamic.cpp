@@ -6,6 +6,7 @@
 #include "capture/capture.h"
 #include "capture/trace_tensor.h"
 #include "frontend/execute.h"
+#include "frontend/subjects/subjects.h"
 #include "frontend/surroundings.h"
 #include "host/errors.h"
 #include "host/kept_error.h"
@@ -196,7 +197,7 @@ std::unique_ptr<Version> attempt(PyObject* function, const Ambient& before, cons
     std::vector<Ref> modes = functionModes();
     Recorder recorder(unused, function, given, /*raising=*/true, arguments, /*scalarsAreData=*/false, &doubles);
     Ref result = Ref::steal(watch::run(recorder, function, values.data(), call.positional, call.names));
-    bool leavesModes = recorder.leftModes().has_value();
+    bool leavesModes = recorder.subjects().flags.leftModes().has_value();
     if (leavesModes) setFunctionModes(modes);
     bool seen = !watch.seen().empty() || !watch.failure().empty();
     if (!result || leavesModes || recorder.abandoned() || refused || seen || !(Ambient::now() == before) ||

@@ -10,7 +10,6 @@
 #include "frontend/dict_changes.h"
 #include "frontend/guards.h"
 #include "frontend/kinds.h"
-#include "frontend/recorder.h"
 
 #include "host/objects.h"
 namespace saker::frontend {

@@ -8,6 +8,7 @@
 #include "frontend/hook_handles.h"
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
+#include "frontend/subjects/subjects.h"
 #include "frontend/wrapped.h"
 #include "host/objects.h"
 #include "watch/once.h"
@@ -64,10 +65,10 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   auto found = known_.find(object);
   if (found != known_.end()) return found->second;
   using Kind = Recipe::Kind;
-  if (std::optional<uint32_t> handle = recorder_.handleOf(object)) {
+  if (std::optional<uint32_t> handle = recorder_.subjects().hooks.handleOf(object)) {
     return add(object, {Kind::Handle, {}, *handle, {}, {}});
   }
-  const Array* array = recorder_.arrayOf(object);
+  const Array* array = recorder_.subjects().arrays.arrayOf(object);
   if (uint32_t place = recorder_.placeOf(object); array && place != kInside) {
     return add(object, {Kind::Place, {}, place, {}, {}});
   }
@@ -81,7 +82,7 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   if (uint32_t number = recorder_.placeOfNumber(object); number != kInside) {
     return add(object, {Kind::Place, {}, number, {}, {}});
   }
-  if (uint32_t generator = recorder_.placeOfGenerator(object); generator != kInside) {
+  if (uint32_t generator = recorder_.subjects().random.placeOfGenerator(object); generator != kInside) {
     std::optional<uint32_t> number = add(object, {Kind::Generator, {}, generator, {}, {}});
     return attributesOf(*number, object) ? number : std::nullopt;
   }
@@ -89,8 +90,8 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   uint32_t place = recorder_.placeOf(object);
   if (place != kInside) return add(object, {Kind::Place, {}, place, {}, {}});
   if (PyFunction_Check(object) && recorder_.madeHere(object)) return function(object);
-  if (PyType_Check(object) && recorder_.madeClass(object)) {
-    const NamedClass* named = recorder_.namedClass(object);
+  if (PyType_Check(object) && recorder_.subjects().made.madeClass(object)) {
+    const NamedClass* named = recorder_.subjects().made.namedClass(object);
     if (named) return calledWith(object, named->function.get(), named->arguments, named->keywords);
     return refuse(Why::LeavesClass);
   }
@@ -108,7 +109,7 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
     static constinit watch::Once<PyObject*> found;
     PyObject* parameter = found.get([] { return watch::importedAttribute("torch.nn", "Parameter"); });
     bool plain = Py_TYPE(object) == tensorClass();
-    bool made = recorder_.madeParameter(object);
+    bool made = recorder_.subjects().made.madeParameter(object);
     if (!plain && !made && PyObject_IsSubclass(reinterpret_cast<PyObject*>(Py_TYPE(object)), parameter) != 0) {
       return refuse(Why::LeavesParameter);
     }
@@ -135,10 +136,10 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   PyTypeObject* base = nativeBase(type);
   Ref cls = Ref::borrow(reinterpret_cast<PyObject*>(type));
   std::optional<uint32_t> named;
-  if (PyTuple_Check(object) && recorder_.namedClass(cls.get())) {
+  if (PyTuple_Check(object) && recorder_.subjects().made.namedClass(cls.get())) {
     named = write(cls.get());
     if (!named) return std::nullopt;
-  } else if (recorder_.madeClass(cls.get())) {
+  } else if (recorder_.subjects().made.madeClass(cls.get())) {
     return refuse(Why::LeavesInstance);
   }
   if (isDerivedValue(object)) return add(object, {Kind::Constant, Ref::borrow(object), 0, {}, {}});

@@ -2,6 +2,9 @@
 
 #include <torch/csrc/utils/pybind.h>
 
+#include "frontend/host_call.h"
+#include "frontend/kinds.h"
+
 namespace saker::frontend {
 
 namespace py = pybind11;

@@ -9,6 +9,7 @@
 #include "frontend/host_call.h"
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
+#include "frontend/subjects/subjects.h"
 #include "host/errors.h"
 #include "host/gil.h"
 #include "host/kept_error.h"
@@ -88,9 +89,9 @@ bool Version::addEffects(const Recorder& recorder, Cookbook& book) {
     }
     effects.push_back(std::move(again));
   }
-  asked = recorder.asked();
-  locks = recorder.lockedOutside();
-  std::optional<std::vector<Ref>> left = recorder.leftModes();
+  asked = recorder.subjects().flags.asked();
+  locks = recorder.subjects().world.locks();
+  std::optional<std::vector<Ref>> left = recorder.subjects().flags.leftModes();
   if (!left) return true;
   modes.emplace();
   for (const Ref& mode : *left) {
