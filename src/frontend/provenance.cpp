@@ -102,7 +102,7 @@ void Provenance::separate(const std::vector<PyObject*>& objects) {
   for (uint32_t written : changed) {
     for (uint32_t place = 0; place < objects_.size(); ++place) {
       PyObject* object = objects_[place];
-      if (object == objects_[written] || Py_TYPE(object) != Py_TYPE(objects_[written])) continue;
+      if (!object || object == objects_[written] || Py_TYPE(object) != Py_TYPE(objects_[written])) continue;
       if (placeOf(object) != place || (isFixed[place] && isFixed[written])) continue;
       check(Op::Different, place, nullptr, written);
     }

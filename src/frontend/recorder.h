@@ -61,6 +61,8 @@ class Recorder final : public watch::Observer {
   // Were there arguments that are numbers of numpy's, as data?
   bool metScalars() const { return metScalars_; }
   bool balanced() const { return contextSets_ == 0; }
+  // The recording starts in a live frame: what is in its slots is found there again. nullptr: nothing is bound.
+  void meetFrame(std::span<PyObject* const> names, std::span<PyObject* const> locals, std::span<PyObject* const> stack);
   // The call is over: guards that only the whole of it tells. Nothing, or why it cannot be done again.
   std::optional<Stop> seal();
   // How far the call has come, and what may not have happened in a part of it that is done again elsewhere.
