@@ -331,8 +331,7 @@ class Builder:
             return False
         if self.program["functional"]:
             return described["op"] != "aten::copy_"
-        modes = self.program["grad_modes"]
-        return described["id"] >= len(modes) or modes[described["id"]]
+        return described["grad"]
 
     def _switch_grad(self, on: bool) -> None:
         if on == self.grad:

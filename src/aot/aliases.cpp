@@ -63,7 +63,7 @@ void Aliases::addCaller(size_t number, const at::Tensor& standIn, ir::Value* bef
   std::reverse(changes.begin(), changes.end());
   for (const ir::Node* node : changes) {
     object.values.push_back(node->result());
-    Step step{Step::Kind::Geometry, node, number, number, trace_.gradModes()[node->id()]};
+    Step step{Step::Kind::Geometry, node, number, number, !node->attributes().noGrad};
     made_.push_back({step, node->id(), true});
   }
   callersOf_[storageOf(standIn)].push_back(&object);
@@ -251,7 +251,7 @@ size_t Aliases::makeStep(const ir::Node* node, size_t result, size_t source) {
   for (const Made& made : made_) {
     if (made.step.node == node && made.step.source == source) return view ? made.step.target + result : source;
   }
-  Step step{Step::Kind::View, node, source, kMade + maker_.size(), trace_.gradModes()[node->id()]};
+  Step step{Step::Kind::View, node, source, kMade + maker_.size(), !node->attributes().noGrad};
   if (!view) {
     step.kind = Step::Kind::Geometry;
     step.target = source;

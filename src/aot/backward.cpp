@@ -13,7 +13,7 @@
 #include "aot/twice.h"
 #include "aten/enums.h"
 #include "aten/trace_key.h"
-#include "runtime/interpreter.h"
+#include "runtime/geometry.h"
 
 namespace saker::aot {
 

@@ -1,7 +1,7 @@
 #include "aot/check.h"
 
 #include "aten/enums.h"
-#include "runtime/interpreter.h"
+#include "runtime/geometry.h"
 
 namespace saker::aot {
 

@@ -21,7 +21,7 @@
 #include "aten/autograd_node.h"
 #include "aten/on_copies.h"
 #include "aten/trace_key.h"
-#include "runtime/interpreter.h"
+#include "runtime/geometry.h"
 
 namespace saker::aot {
 

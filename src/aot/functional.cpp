@@ -4,7 +4,6 @@
 
 #include "aot/sharing.h"
 #include "aten/on_copies.h"
-#include "autograd/checkpoint.h"
 #include "ir/clone.h"
 #include "ops/functional_form.h"
 #include "ops/operator.h"
@@ -102,8 +101,7 @@ class Functional {
 
   void noteRandom() {
     for (const ir::Node* node = joint_.recording->graph->top()->first(); node; node = node->next()) {
-      if (aten::isOnCopies(node->op()->qualified) &&
-          autograd::checkpointOf(*node).kind != autograd::Checkpoint::Kind::None) {
+      if (aten::isOnCopies(node->op()->qualified) && node->attributes().isCheckpointed()) {
         throw NotAheadOfTime("a checkpoint runs an operator of the user's that writes a second time");
       }
       joint_.random |= node->id() < joint_.forwardNodes && ops::of(node) && ops::of(node)->isRandom();

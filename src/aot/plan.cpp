@@ -159,7 +159,7 @@ void Plan::findStages() {
 }
 
 Executable Plan::interpreted(const ir::Graph& graph, Executable* freely) const {
-  auto code = std::make_shared<runtime::Code>(graph, joint.program->objects);
+  auto code = std::make_shared<runtime::Executable>(graph, joint.program->objects);
   if (freely && code->mayRunFreely()) {
     *freely = [code](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
       return code->run(std::move(inputs), numbers, /*freely=*/true);

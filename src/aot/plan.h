@@ -13,7 +13,7 @@
 #include "aot/joint.h"
 #include "aot/replay.h"
 #include "autograd/partition.h"
-#include "runtime/code.h"
+#include "runtime/executable.h"
 
 namespace saker::aot {
 

@@ -23,7 +23,7 @@ class ViewArguments final : public aten::CallEnvironment {
     return *known;
   }
   c10::IValue opaque(const ir::OpaqueRef& reference) override { return objects_.at(reference.number); }
-  const sym::Assignment& symbols() override { return symbols_; }
+  c10::IValue expression(const sym::Node* node) override { return aten::evaluate(node, symbols_); }
 
  private:
   const at::Tensor& base_;

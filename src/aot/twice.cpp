@@ -14,7 +14,7 @@
 #include <unordered_set>
 
 #include "aot/sharing.h"
-#include "runtime/interpreter.h"
+#include "runtime/geometry.h"
 
 namespace saker::aot {
 
@@ -22,9 +22,6 @@ namespace {
 
 using torch::autograd::Edge;
 using torch::autograd::variable_list;
-
-// Stands where the recording's backward begins.
-struct ForwardIsDone {};
 
 // Results at which a stage ends, by their values in the recording: others are computed from the caller's tensor.
 class Grafts {
@@ -88,25 +85,17 @@ class Grafts {
   std::unordered_map<const ir::Value*, Graft> grafts_;
 };
 
-class ForwardRun final : public runtime::Interpreter {
+class Grafting final : public runtime::Conduct {
  public:
-  ForwardRun(const Plan& plan, sym::Assignment symbols, Grafts& grafts)
-      : Interpreter(*plan.joint.recording->graph, std::move(symbols)), plan_(plan), grafts_(grafts) {}
-  c10::IValue opaque(const ir::OpaqueRef& reference) override {
-    return plan_.joint.recording->objects.at(reference.number);
-  }
+  explicit Grafting(Grafts& grafts) : grafts_(grafts) {}
 
- protected:
-  void call(const ir::Node& node, const c10::OperatorHandle& handle, torch::jit::Stack& stack) override {
-    if (node.id() >= plan_.joint.forwardNodes) throw ForwardIsDone{};
-    const std::vector<bool>& modes = plan_.joint.recording->gradModes;
-    c10::AutoGradMode mode(node.id() >= modes.size() || modes[node.id()]);
-    handle.callBoxed(&stack);
-    grafts_.apply(node, stack);
+  void call(const runtime::Instruction& at, torch::jit::Stack& stack) override {
+    c10::AutoGradMode mode(!at.node->attributes().noGrad);
+    at.handle->callBoxed(&stack);
+    grafts_.apply(*at.node, stack);
   }
 
  private:
-  const Plan& plan_;
   Grafts& grafts_;
 };
 
@@ -150,19 +139,13 @@ std::vector<at::Tensor> runRecording(const Plan& plan, const Joint::Stage& stage
                                      const std::vector<at::Tensor>& primals, Grafts& grafts) {
   c10::impl::ExcludeDispatchKeyGuard withoutAutocast(c10::autocast_dispatch_keyset);  // casts are in the recording
   const Joint& joint = plan.joint;
-  const ir::Graph& graph = *joint.recording->graph;
-  sym::Assignment symbols = runtime::bindSymbols(*joint.program->graph, primals);
-  ForwardRun run(plan, std::move(symbols), grafts);
-  for (size_t i = 0; i < primals.size(); ++i) run.set(graph.top()->parameters()[joint.recordedPlace[i]], primals[i]);
-  try {
-    run.run();
-  } catch (const ForwardIsDone&) {
-  }
+  Grafting grafting(grafts);
+  runtime::Run run(joint.recording->executable(), &grafting);
+  run.sizes().assume(runtime::bindSymbols(*joint.program->graph, primals));
+  for (size_t i = 0; i < primals.size(); ++i) run.set(joint.recordedPlace[i], primals[i]);
+  run.run(/*before=*/joint.forwardNodes);
   std::vector<at::Tensor> results;
-  for (size_t tangent : stage.tangents) {
-    const ir::Arg& result = graph.top()->terminator()->arg(joint.tangentOf[tangent]);
-    results.push_back(run.returned(result).toTensor());
-  }
+  for (size_t tangent : stage.tangents) results.push_back(run.returned(joint.tangentOf[tangent]).toTensor());
   return results;
 }
 

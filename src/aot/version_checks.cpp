@@ -13,7 +13,7 @@
 #include "aot/sharing.h"
 #include "aten/autograd_node.h"
 #include "aten/enums.h"
-#include "runtime/interpreter.h"
+#include "runtime/geometry.h"
 
 namespace saker::aot {
 

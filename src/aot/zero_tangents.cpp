@@ -73,7 +73,7 @@ class ZeroPropagation {
     std::vector<ir::Arg> sizes, strides;
     for (sym::Int size : type.sizes()) sizes.push_back(ir::Arg::symInt(size));
     for (sym::Int stride : type.strides()) strides.push_back(ir::Arg::symInt(stride));
-    ops::Builder build(graph_, position->region(), position, position->location());
+    ops::Builder build(graph_, position->region(), position, position->origin());
     ir::Value* memory =
         build.call("aten::empty_strided", {ir::Arg::list(sizes), ir::Arg::list(strides), ir::Arg::dtype(type.dtype),
                                            ir::Arg::none(), ir::Arg::device(type.device), ir::Arg::none()});

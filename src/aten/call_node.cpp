@@ -48,15 +48,18 @@ at::Tensor wrappedNumber(const Arg& number) {
   return tensor;
 }
 
-namespace {
-
-template <typename T>
-T valueOrThrow(std::optional<T> value, const sym::Node* node) {
-  if (!value) throw std::runtime_error("the expression " + sym::toString(node) + " has no value here");
-  return *value;
+void failWithoutValue(const sym::Node* node) {
+  throw std::runtime_error("the expression " + sym::toString(node) + " has no value here");
 }
 
-}  // namespace
+c10::IValue evaluate(const sym::Node* node, const sym::Assignment& symbols) {
+  auto given = [&](auto value) -> c10::IValue {
+    if (!value) failWithoutValue(node);
+    return *value;
+  };
+  if (node->isInt()) return given(sym::evaluateInt(node, symbols));
+  return node->isBool() ? given(sym::evaluateBool(node, symbols)) : given(sym::evaluateFloat(node, symbols));
+}
 
 c10::IValue constantArgument(const Arg& arg, CallEnvironment& environment) {
   switch (arg.kind()) {
@@ -84,11 +87,9 @@ c10::IValue constantArgument(const Arg& arg, CallEnvironment& environment) {
     case Arg::Kind::MemoryFormat:
       return static_cast<int64_t>(arg.toMemoryFormat());
     case Arg::Kind::SymInt:
-      return valueOrThrow(sym::evaluateInt(arg.toSym(), environment.symbols()), arg.toSym());
     case Arg::Kind::SymBool:
-      return valueOrThrow(sym::evaluateBool(arg.toSym(), environment.symbols()), arg.toSym());
     case Arg::Kind::SymFloat:
-      return valueOrThrow(sym::evaluateFloat(arg.toSym(), environment.symbols()), arg.toSym());
+      return environment.expression(arg.toSym());
     case Arg::Kind::Opaque:
       return environment.opaque(*arg.toOpaque());
     case Arg::Kind::Value:
@@ -97,8 +98,7 @@ c10::IValue constantArgument(const Arg& arg, CallEnvironment& environment) {
     case Arg::Kind::List:
       break;
   }
-  SAKER_CHECK(false, "a list is converted by its element type");
-  return {};
+  throw std::runtime_error("a list stands where one value is taken");
 }
 
 namespace {
@@ -163,6 +163,10 @@ c10::IValue convert(const Arg& arg, const c10::Type& type, CallEnvironment& envi
 }
 
 }  // namespace
+
+c10::IValue argument(const Arg& arg, const c10::Type& type, CallEnvironment& environment) {
+  return convert(arg, type, environment);
+}
 
 void pushArguments(const ir::Node& node, const c10::FunctionSchema& schema, CallEnvironment& environment,
                    torch::jit::Stack& stack) {

@@ -21,8 +21,12 @@ class CallEnvironment {
   virtual const at::Tensor& tensor(const ir::Value* value) = 0;
   virtual c10::IValue number(const ir::Value* value) = 0;  // a value that is no tensor
   virtual c10::IValue opaque(const ir::OpaqueRef& reference) = 0;
-  virtual const sym::Assignment& symbols() = 0;
+  virtual c10::IValue expression(const sym::Node* node) = 0;  // its value
 };
+
+// The value of an expression. Throws std::runtime_error where it has none.
+c10::IValue evaluate(const sym::Node* node, const sym::Assignment& symbols);
+[[noreturn]] void failWithoutValue(const sym::Node* node);
 
 // The dispatcher's operator of this name ("aten::add.Tensor"), if PyTorch has it.
 std::optional<c10::OperatorHandle> findOperator(const std::string& qualified);
@@ -39,6 +43,9 @@ class Handles {
 // Pushes the node's arguments in the order of the dispatcher's schema.
 void pushArguments(const ir::Node& node, const c10::FunctionSchema& schema, CallEnvironment& environment,
                    torch::jit::Stack& stack);
+
+// One argument, as a parameter of this type takes it.
+c10::IValue argument(const ir::Arg& arg, const c10::Type& type, CallEnvironment& environment);
 
 // A number, string, device or other constant in an argument, as PyTorch has it.
 c10::IValue constantArgument(const ir::Arg& arg, CallEnvironment& environment);

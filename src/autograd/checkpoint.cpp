@@ -9,20 +9,9 @@ constexpr const char* kReadState = "saker::rng_state";
 
 }  // namespace
 
-Checkpoint checkpointOf(const ir::Node& node) {
-  const ir::Location* outermost = node.location();
-  while (outermost && outermost->caller) outermost = outermost->caller;
-  if (!outermost || outermost->file != kCheckpointFile) return {};
-  using Kind = Checkpoint::Kind;
-  Kind kind = outermost->function == "save"     ? Kind::Save
-              : outermost->function == "redraw" ? Kind::Redraw
-                                                : Kind::Recompute;
-  return {kind, outermost->line};
-}
-
 bool hasCheckpoints(const ir::Graph& graph) {
   for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
-    if (checkpointOf(*node).kind != Checkpoint::Kind::None) return true;
+    if (node->attributes().isCheckpointed()) return true;
   }
   return false;
 }
@@ -32,7 +21,7 @@ void readStates(ir::Graph& graph) {
   for (ir::Node* node = graph.top()->first(); node; node = node->next()) {
     const ops::Operator* op = ops::of(node);
     if (!op || !op->isRandom() || op == read || op->writes || !node->resultCount()) continue;
-    if (checkpointOf(*node).kind != Checkpoint::Kind::Recompute) continue;
+    if (node->attributes().checkpoint != ir::Attributes::Checkpoint::Recompute) continue;
     ops::Inferred inferred = ops::infer(*read, graph.context(), {});
     ir::Node* state = graph.create(read, {}, inferred.results);
     graph.insertBefore(graph.top(), node, state);
@@ -52,14 +41,13 @@ std::vector<bool> findLeaving(const JointGraph& joint) {
   for (const ir::Value* result : joint.forwardResults()) returned[result->id()] = true;
   for (size_t place = size; place-- > 0;) {
     const ir::Node* node = joint.nodes()[place];
-    Checkpoint asked = checkpointOf(*node);
+    ir::Attributes asked = node->attributes();
     if (!joint.inForward(place) || !asked.recomputes()) continue;
     for (size_t i = 0; i < node->resultCount(); ++i) {
       if (returned[node->result(i)->id()]) leaves[place] = true;
       joint.eachUser(node->result(i), [&](size_t user) {
         if (user == size || !joint.inForward(user)) return;
-        Checkpoint other = checkpointOf(*joint.nodes()[user]);
-        bool outside = other.kind == Checkpoint::Kind::None || other.region != asked.region;
+        bool outside = joint.nodes()[user]->attributes().region != asked.region;
         // A view that leaves takes along what it is a view of.
         if (outside || (joint.isView(user) && leaves[user])) leaves[place] = true;
       });
@@ -73,7 +61,7 @@ std::vector<bool> findUnsavable(const JointGraph& joint, const std::vector<Ban>&
   for (size_t place = 0; place < joint.nodes().size(); ++place) {
     if (joint.inBackward(place) || bans[place] != Ban::None) continue;
     const ir::Node* node = joint.nodes()[place];
-    bool again = checkpointOf(*node).recomputes();
+    bool again = node->attributes().recomputes();
     // What the backward makes of such values belongs to it.
     if (!joint.inForward(place)) {
       joint.eachInput(node, [&](const ir::Value* input) { again |= unsavable[input->id()]; });

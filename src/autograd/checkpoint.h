@@ -1,31 +1,12 @@
 // What a program asks of the cut (torch.utils.checkpoint): these nodes are to be computed again in the backward, those
-// are to be saved. It stands in the location of a node, as its outermost caller, so that it survives every pass and can
-// be written in text: `loc("model.py":3 in "f" from "<checkpoint>":1 in "recompute")`.
+// are to be saved. It stands in the attributes of a node (`[recompute: 1]` in text).
 #pragma once
-
-#include <string_view>
 
 #include "autograd/joint_graph.h"
 #include "autograd/recompute.h"
 
 namespace saker::autograd {
 
-inline constexpr std::string_view kCheckpointFile = "<checkpoint>";
-
-struct Checkpoint {
-  enum class Kind : uint8_t {
-    None,
-    Recompute,
-    Redraw,  // recompute, and draw other random numbers
-    Save,
-  };
-  Kind kind = Kind::None;
-  int region = 0;
-
-  bool recomputes() const { return kind == Kind::Recompute || kind == Kind::Redraw; }
-};
-
-Checkpoint checkpointOf(const ir::Node& node);
 bool hasCheckpoints(const ir::Graph& graph);
 
 // Random operators that are computed again must draw the same again: the state of the generator is read right before

@@ -221,7 +221,7 @@ class Exposure::Search {
       // What a view sees counts where that is read.
       if (node->resultCount() && joint_.knownMemory(node->result()) == joint_.knownMemory(value)) return;
       // A checkpoint reads what it was given when it is computed again, in eager mode too.
-      if (joint_.inForward(user) && checkpointOf(*node).recomputes()) return;
+      if (joint_.inForward(user) && node->attributes().recomputes()) return;
       reads.emplace_back(value->id(), user);
     });
   }

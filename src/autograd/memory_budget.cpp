@@ -22,7 +22,7 @@ class Budget {
     plainCosts();
     std::vector<bool> banned(bans_.size());
     for (size_t place = 0; place < bans_.size(); ++place) {
-      bool asked = checkpointOf(*joint_.nodes()[place]).recomputes() && bans_[place] == Ban::None;
+      bool asked = joint_.nodes()[place]->attributes().recomputes() && bans_[place] == Ban::None;
       banned[place] = joint_.inForward(place) && !asked && !joint_.isView(place);
     }
     return cut(banned);

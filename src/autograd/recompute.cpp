@@ -35,8 +35,8 @@ bool fuses(const ir::Node* node) {
 Ban classBan(const JointGraph& joint, size_t place) {
   const ir::Node* node = joint.nodes()[place];
   const ops::Operator* op = ops::of(node);
-  Checkpoint asked = checkpointOf(*node);
-  if (asked.kind == Checkpoint::Kind::Save) return Ban::Never;
+  ir::Attributes asked = node->attributes();
+  if (asked.checkpoint == ir::Attributes::Checkpoint::Save) return Ban::Never;
   // Random operators are among those that stay; they may be asked to draw the same again.
   bool drawsAgain = op && asked.recomputes() && op->isRandom() && !op->writes && !op->has(ops::kEffect);
   if (!op || (joint.isPinned(place) && !drawsAgain) || !node->regions().empty()) return Ban::Never;
@@ -65,7 +65,7 @@ class BanFinder {
       view_[place] = joint.isView(place);
       // What only the backward needs is computed once, wherever it is.
       if (joint.inForward(place)) bans_[place] = classBan(joint, place);
-      asked_.push_back(checkpointOf(*joint.nodes()[place]).recomputes());
+      asked_.push_back(joint.nodes()[place]->attributes().recomputes());
     }
     std::vector<bool> leaving = findLeaving(joint);
     for (size_t place = 0; place < size_; ++place) {

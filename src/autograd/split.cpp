@@ -85,7 +85,7 @@ class Half {
     types.reserve(from.resultCount());
     for (size_t i = 0; i < from.resultCount(); ++i) types.push_back(from.result(i)->type());
     if (hasOtherInputs(from)) inferAgain(from, {args, from.args().size()}, types);
-    Node* made = graph_->create(from.op(), {args, from.args().size()}, types, 0, from.location());
+    Node* made = graph_->create(from.op(), {args, from.args().size()}, types, 0, from.origin());
     graph_->append(to, made);
     for (size_t i = 0; i < from.resultCount(); ++i) {
       values_[from.result(i)->id()] = made->result(i);

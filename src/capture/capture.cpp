@@ -247,7 +247,9 @@ void Capture::wrapGroup(const std::vector<size_t>& group, std::span<const at::Te
     ir::Arg args[] = {ir::Arg::value(flat), ir::Arg::list(sizes), ir::Arg::list(strides),
                       ir::Arg::symInt(type->offset)};
     const ir::Type* results[] = {type};
-    ir::Node* view = graph.append(graph.top(), trace_->context()->op("aten::as_strided"), args, results);
+    ir::Attributes modes{.noGrad = true};
+    ir::Node* view =
+        graph.append(graph.top(), trace_->context()->op("aten::as_strided"), args, results, {nullptr, modes});
     wrapped_[index] = trace_->makeTensor(view->result(), &storage);
   }
 }
@@ -427,13 +429,11 @@ std::unique_ptr<runtime::Program> Capture::finish(std::span<const c10::IValue> o
   noteUserWrites();
   trace_->graph().appendReturn(trace_->graph().top(), returned);
   program.objects = trace_->kept();
-  program.gradModes = trace_->gradModes();
-  program.ownVersions = trace_->ownVersions();
   program.graph = trace_->takeGraph();
   // Arguments that share memory are views of one that the caller does not have.
   bool flat = std::any_of(program.sources.begin(), program.sources.end(),
                           [](const runtime::Source& source) { return source.kind == runtime::Source::Kind::Flat; });
-  if (!flat) program.shown = runtime::shownNodes(*program.graph);
+  if (!flat) program.showsGradients = runtime::markShown(*program.graph);
   std::unique_ptr<runtime::Program> done = std::move(program_);
   leave();
   return done;

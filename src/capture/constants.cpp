@@ -50,7 +50,7 @@ class Evaluation final : public aten::CallEnvironment {
   const at::Tensor& tensor(const ir::Value* value) override { return values_.at(value); }
   c10::IValue number(const ir::Value*) override { throw std::runtime_error("a number of another node"); }
   c10::IValue opaque(const ir::OpaqueRef& reference) override { return trace_.kept()[reference.number]; }
-  const sym::Assignment& symbols() override { return symbols_; }
+  c10::IValue expression(const sym::Node* node) override { return aten::evaluate(node, symbols_); }
 
  private:
   // Who shares memory, and which memory depends on more than constants.

@@ -3,40 +3,28 @@
 #include <c10/util/Exception.h>
 
 #include "capture/trace.h"
-#include "runtime/interpreter.h"
+#include "runtime/executable.h"
 
 namespace saker::tracing {
 
 namespace {
 
 // Fills each storage of the trace as its contents are produced.
-class FlushRun final : public runtime::Interpreter {
+class Filling final : public runtime::Conduct {
  public:
-  FlushRun(const ir::Graph& graph, Trace& trace, const std::vector<Filled>& storages)
-      : Interpreter(graph, sym::exampleAssignment(trace.context()->symbols())),
-        trace_(trace),
-        storages_(graph.valueLimit()) {
+  Filling(const ir::Graph& graph, Trace& trace, const std::vector<Filled>& storages)
+      : trace_(trace), storages_(graph.valueLimit()) {
     for (const Filled& filled : storages) storages_[filled.value] = &filled;
-    for (const Input& input : trace.inputs()) {
-      const ir::TensorType& type = *input.value->tensor();
-      set(input.value, runtime::tensorOver(input.storage, type, runtime::geometryOf(type, symbols())));
-    }
   }
 
-  c10::IValue opaque(const ir::OpaqueRef& reference) override { return trace_.kept()[reference.number]; }
-
- protected:
-  void call(const ir::Node& node, const c10::OperatorHandle& handle, torch::jit::Stack& stack) override {
-    const std::vector<bool>& modes = trace_.gradModes();
-    bool grad = node.id() < modes.size() ? modes[node.id()] : c10::GradMode::is_enabled();
-    if (grad == c10::GradMode::is_enabled()) return handle.callBoxed(&stack);
+  void call(const runtime::Instruction& at, torch::jit::Stack& stack) override {
+    bool grad = !at.node->attributes().noGrad;
+    if (grad == c10::GradMode::is_enabled()) return at.handle->callBoxed(&stack);
     c10::AutoGradMode mode(grad);
-    handle.callBoxed(&stack);
+    at.handle->callBoxed(&stack);
   }
 
-  at::Tensor fresh(const ir::Value& value, at::Tensor real) override {
-    bool moved = false;
-    real = inToldLayout(value, std::move(real), moved);
+  at::Tensor fresh(const ir::Value& value, at::Tensor real, const runtime::Geometry& told, bool moved) override {
     trace_.stats().layoutMismatches += moved;
     c10::intrusive_ptr<c10::StorageImpl> kept;
     if (const Filled* filled = storages_[value.id()]) kept = filled->storage.lock();
@@ -45,8 +33,7 @@ class FlushRun final : public runtime::Interpreter {
     c10::Storage bytes = real.storage();
     real.reset();
     waiting->fill(bytes);
-    return runtime::tensorOver(c10::Storage(std::move(kept)), *value.tensor(),
-                               runtime::geometryOf(*value.tensor(), symbols()));
+    return runtime::tensorOver(c10::Storage(std::move(kept)), *value.tensor(), told);
   }
 
  private:
@@ -72,11 +59,21 @@ void Trace::flush() {
   RunForReal real;
   // What runs may record again (a kernel written in Python): into a trace that is empty.
   std::unique_ptr<ir::Graph> graph = takeGraph();
-  FlushRun run(*graph, *this, storages_);
+  std::optional<runtime::Executable> executable;
+  std::optional<runtime::Run> run;
   try {
-    run.run();
+    executable.emplace(*graph, kept());
+    Filling filling(*graph, *this, storages_);
+    run.emplace(*executable, &filling);
+    sym::Assignment symbols = sym::exampleAssignment(context()->symbols());
+    run->sizes().assume(symbols);
+    for (const Input& input : inputs()) {
+      const ir::TensorType& type = *input.value->tensor();
+      run->set(input.value, runtime::tensorOver(input.storage, type, runtime::geometryOf(type, symbols)));
+    }
+    run->run();
   } catch (c10::Error& error) {
-    std::string where = place(run.running() ? run.running()->location() : nullptr);
+    std::string where = place(run && run->running() ? run->running()->location() : nullptr);
     if (!where.empty()) error.add_context("This operator was recorded at " + where + ".");
     poisonPending(std::current_exception(), error.what_without_backtrace());
     reset(/*dropKeys=*/false);

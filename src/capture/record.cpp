@@ -318,7 +318,9 @@ class Recorder {
     const ir::Arg args[] = {ir::Arg::value(into), ir::Arg::value(contents), ir::Arg::boolean(false)};
     const ir::Type* types[] = {into->type()};
     ir::Node* node = insert(copy, args, types);
-    trace_.gradModes()[node->id()] = false;
+    ir::Attributes modes = node->attributes();
+    modes.noGrad = true;
+    trace_.graph().setAttributes(node, modes);
     trace_.noteWrite(tensor, write.counted);
   }
 
@@ -379,9 +381,8 @@ class Recorder {
     ++trace_.stats().recorded;
     const ir::Location* location = trace_.whereAmI();
     ir::Graph& graph = trace_.graph();
-    ir::Node* node = graph.append(graph.top(), def, args, types, location);
-    noteAutograd(*node, location);
-    return node;
+    ir::Attributes modes{.noGrad = !noteAutograd(location)};
+    return graph.append(graph.top(), def, args, types, {location, modes});
   }
 
   void append(const ir::OpDef* def, std::span<const ir::Arg> args, std::span<const ir::Type* const> types) {
@@ -400,14 +401,14 @@ class Recorder {
     pushResults(*node, op);
   }
 
-  void noteAutograd(const ir::Node& node, const ir::Location* location) {
+  // Is autograd on? Some kernels ask.
+  bool noteAutograd(const ir::Location* location) {
     bool grad = c10::GradMode::is_enabled();
     // The node that autograd has just made for this operator, if it made one.
     if (grad) trace_.noteSequence(at::sequence_number::peek() - 1, location);
     // An operator whose formula stands around it (torch.library) is differentiated by that, wherever it is run again.
     if (!grad && !entry_ && trace_.host().insideOwnGradient) grad = trace_.host().insideOwnGradient();
-    if (trace_.gradModes().size() <= node.id()) trace_.gradModes().resize(2 * node.id() + 64);
-    trace_.gradModes()[node.id()] = grad;
+    return grad;
   }
 
   void pushResults(const ir::Node& node, const ops::Operator* op) {

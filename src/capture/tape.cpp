@@ -203,10 +203,8 @@ void Tape::sharesData(const at::Tensor& alias, const at::Tensor& tensor) {
   const ir::TensorType* type = typeOf(alias);
   const ir::Arg args[] = {ir::Arg::value(valueOf(tensor))};
   const ir::Type* results[] = {type};
-  ir::Node* node = graph_->append(graph_->top(), ops::find("aten::detach"), args, results);
-  if (gradModes_.size() <= node->id()) gradModes_.resize(2 * node->id() + 64);
-  ownVersions_.resize(node->id() + 1);
-  ownVersions_[node->id()] = true;
+  ir::Attributes modes{.noGrad = true, .ownVersion = true};
+  ir::Node* node = graph_->append(graph_->top(), ops::find("aten::detach"), args, results, {nullptr, modes});
   know(alias, node->result());
   aliases_[alias.unsafeGetTensorImpl()] = tensor;
 }
@@ -464,8 +462,8 @@ void Tape::literal(const Call& call) {
   inputs_.push_back({value, constant.clone(), 0, true});
   const ir::Arg args[] = {ir::Arg::value(value), ir::Arg::none()};
   const ir::Type* results[] = {type};
-  ir::Node* node = graph_->append(graph_->top(), ops::find("aten::clone"), args, results);
-  if (gradModes_.size() <= node->id()) gradModes_.resize(2 * node->id() + 64);
+  ir::Attributes modes{.noGrad = true};
+  ir::Node* node = graph_->append(graph_->top(), ops::find("aten::clone"), args, results, {nullptr, modes});
   know(given, node->result());
 }
 
@@ -494,13 +492,9 @@ void Tape::note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call&
     }
   }
   if (spoiled_ || meta) return;
-  ir::Node* node = graph_->append(graph_->top(), def, args, types, location);
-  if (gradModes_.size() <= node->id()) gradModes_.resize(2 * node->id() + 64);
-  gradModes_[node->id()] = gradMode;
-  if (c10::InferenceMode::is_enabled() != wasInference_) {
-    if (inferenceModes_.size() <= node->id()) inferenceModes_.resize(2 * node->id() + 64);
-    inferenceModes_[node->id()] = true;
-  }
+  bool toggled = c10::InferenceMode::is_enabled() != wasInference_;
+  ir::Attributes modes{.noGrad = !gradMode, .inferenceToggled = toggled};
+  ir::Node* node = graph_->append(graph_->top(), def, args, types, {location, modes});
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].defined()) continue;
     auto found = known_.find(tensors[i].unsafeGetTensorImpl());
@@ -541,11 +535,8 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
   }
   graph_->appendReturn(graph_->top(), returned);
   program->objects = std::move(kept_);
-  program->gradModes = std::move(gradModes_);
-  program->inferenceModes = std::move(inferenceModes_);
   program->gradAround = hadGrad_;
-  program->ownVersions = std::move(ownVersions_);
-  program->shown = runtime::shownNodes(*graph_);
+  program->showsGradients = runtime::markShown(*graph_);
   program->graph = std::move(graph_);
   return program;
 }

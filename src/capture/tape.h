@@ -171,7 +171,6 @@ class Tape {
   std::vector<at::Tensor> unseen_;
   std::vector<c10::IValue> kept_;
   bool failed_ = false;
-  std::vector<bool> gradModes_, inferenceModes_, ownVersions_;
   bool wasInference_, hadGrad_;  // around the call
   struct Expected {
     at::Scalar number;

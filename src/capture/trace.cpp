@@ -177,7 +177,8 @@ ir::Value* Trace::viewOfStorage(const at::Tensor& tensor, ir::Value* root) {
   for (sym::Int stride : type->strides()) strides.push_back(ir::Arg::symInt(stride));
   ir::Arg args[] = {ir::Arg::value(root), ir::Arg::list(sizes), ir::Arg::list(strides), ir::Arg::symInt(type->offset)};
   const ir::Type* results[] = {type};
-  return graph_->append(graph_->top(), context_->op("aten::as_strided"), args, results)->result();
+  ir::Attributes modes{.noGrad = true};
+  return graph_->append(graph_->top(), context_->op("aten::as_strided"), args, results, {nullptr, modes})->result();
 }
 
 ir::Value* Trace::inputFor(const at::Tensor& tensor) {
@@ -208,11 +209,8 @@ ir::Value* Trace::detached(ir::Value* value, bool ownVersion) {
   static const ops::Operator* detach = ops::find("aten::detach");
   const ir::Arg args[] = {ir::Arg::value(value)};
   const ir::Type* results[] = {value->type()};
-  ir::Node* node = graph_->append(graph_->top(), detach, args, results, whereAmI());
-  if (gradModes_.size() <= node->id()) gradModes_.resize(2 * node->id() + 64);
-  if (ownVersions_.size() <= node->id()) ownVersions_.resize(node->id() + 1);
-  ownVersions_[node->id()] = ownVersion;
-  return node->result();
+  ir::Attributes modes{.noGrad = true, .ownVersion = ownVersion};
+  return graph_->append(graph_->top(), detach, args, results, {whereAmI(), modes})->result();
 }
 
 bool Trace::isPending(const at::Tensor& tensor) const {
@@ -304,8 +302,6 @@ void Trace::reset(bool dropKeys) {
   writtenMemory_.clear();
   inputMemory_.clear();
   kept_.clear();
-  gradModes_.clear();
-  ownVersions_.clear();
   sequences_.clear();
   lastLocation_ = nullptr;
   storages_.clear();

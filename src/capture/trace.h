@@ -124,10 +124,6 @@ class Trace : public std::enable_shared_from_this<Trace> {
   // The program has set the state of a generator (manual_seed, set_rng_state), which passes no operator.
   void noteGeneratorSet() { generatorSet_ = true; }
   bool generatorSet() const { return generatorSet_; }
-  // Per node, whether autograd was on when it was recorded: some kernels ask.
-  std::vector<bool>& gradModes() { return gradModes_; }
-  // Per node, whether it is a detach that stands for `.data`.
-  const std::vector<bool>& ownVersions() const { return ownVersions_; }
   Undo& undo() { return *undo_; }
   // Called with each tensor that an operator of a backward is given.
   void observeReads(std::function<void(const at::Tensor& read)> observer) { readObserver_ = std::move(observer); }
@@ -163,7 +159,6 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::unordered_map<const c10::StorageImpl*, bool> written_;
   std::vector<Filled> storages_;
   std::vector<c10::IValue> kept_;
-  std::vector<bool> gradModes_, ownVersions_;
   std::unordered_map<uint64_t, const ir::Location*> sequences_;
   const ir::Location* lastLocation_ = nullptr;
   bool generatorSet_ = false;

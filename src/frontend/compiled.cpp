@@ -37,6 +37,16 @@ Counts& counts() {
   return all;
 }
 
+namespace {
+
+bool changesInferenceMode(const runtime::Program& program) {
+  const ir::Node* node = program.graph->top()->first();
+  while (node && !node->attributes().inferenceToggled) node = node->next();
+  return node;
+}
+
+}  // namespace
+
 size_t& recompileLimit() {
   static size_t limit = 8;  // of the process: saker.set_recompile_limit()
   return limit;
@@ -417,7 +427,7 @@ std::optional<Stop> Compiled::finish(Segment& segment, Recorder& recorder, traci
   }
   // What runs the user's code whenever it is called is not to run ahead of time.
   bool ahead = options_.ahead && !hosts.any && !hosts.sets && hosts.repeatable && segment.draws.empty() &&
-               tape.unseenWrites().empty() && segment.program->inferenceModes.empty() && !segment.hazards.inOrder &&
+               tape.unseenWrites().empty() && !changesInferenceMode(*segment.program) && !segment.hazards.inOrder &&
                !mustBeFollowed(*segment.program, inputs);
   ExecutorOptions options{ahead, options_.backend, hosts.wraps, segment.hazards.mustUndo};
   segment.hazards.foreign = bool(options_.backend);

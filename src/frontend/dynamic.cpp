@@ -13,7 +13,7 @@
 #include "host/objects.h"
 #include "host/symbol_watch.h"
 #include "host/trace_host.h"
-#include "runtime/interpreter.h"
+#include "runtime/geometry.h"
 #include "watch/loop.h"
 
 namespace saker::frontend {

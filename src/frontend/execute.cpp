@@ -25,7 +25,7 @@ struct NoAutocast {
 
 std::vector<at::Tensor> runRecording(const runtime::Program& program, const std::vector<at::Tensor>& inputs) {
   std::vector<at::Tensor> out;
-  for (c10::IValue& value : runtime::run(program, inputs)) out.push_back(std::move(value).toTensor());
+  for (c10::IValue& value : runtime::run(program, inputs, /*guarded=*/true)) out.push_back(std::move(value).toTensor());
   return out;
 }
 

@@ -10,7 +10,7 @@
 #include "frontend/subjects/subjects.h"
 #include "host/gil.h"
 #include "host/objects.h"
-#include "runtime/interpreter.h"
+#include "runtime/executable.h"
 
 namespace saker::frontend {
 
@@ -105,23 +105,7 @@ bool Segment::sizesFit(const std::vector<at::Tensor>& tensors) const {
   for (const runtime::Source& source : program->sources) {
     bound.push_back(source.kind == runtime::Source::Kind::Argument ? tensors[source.argument] : source.tensor);
   }
-  try {
-    sym::Assignment symbols = runtime::bindSymbols(*program->graph, bound);
-    for (const sym::Guard& guard : program->context->symbols().guards()) {
-      std::optional<bool> holds = sym::evaluateBool(guard.condition, symbols);
-      if (!holds || !*holds) return false;
-    }
-    for (size_t i = 0; i < bound.size(); ++i) {
-      const ir::TensorType& type = *program->graph->top()->parameters()[i]->tensor();
-      if (!type.symbolic) continue;
-      runtime::Geometry told = runtime::geometryOf(type, symbols);
-      if (bound[i].sizes() != c10::IntArrayRef(told.sizes) || bound[i].strides() != c10::IntArrayRef(told.strides))
-        return false;
-    }
-  } catch (const std::exception&) {
-    return false;
-  }
-  return true;
+  return runtime::Sizes(program->executable().sizes()).fit(bound);
 }
 
 }  // namespace saker::frontend

@@ -36,7 +36,7 @@ class Cloner {
     std::vector<const Type*> types;
     types.reserve(from.resultCount());
     for (size_t i = 0; i < from.resultCount(); ++i) types.push_back(from.result(i)->type());
-    Node* made = to_->create(from.op(), {args, from.args().size()}, types, 0, from.location());
+    Node* made = to_->create(from.op(), {args, from.args().size()}, types, 0, from.origin());
     to_->append(to, made);
     for (size_t i = 0; i < from.resultCount(); ++i) {
       values_[from.result(i)->id()] = made->result(i);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -17,12 +18,17 @@
 
 namespace saker::ir {
 
+class Node;
+
 // An operator as the graph sees it. The operator table (src/ops) derives from this; operators it does not know are made
 // by the context, without a schema.
 struct OpDef {
   std::string qualified;           // "aten::add.Tensor"
   const Schema* schema = nullptr;  // nullptr: unknown to the table
   bool registered = false;         // an ops::Operator
+  // What is wrong with the bodies of a node of this operator, or nothing. nullptr: such nodes have none.
+  using Check = std::optional<std::string> (*)(const Node& node);
+  Check check = nullptr;
 };
 
 // Where a node comes from: a chain from the innermost user frame outwards.

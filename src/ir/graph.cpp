@@ -1,5 +1,7 @@
 #include "ir/graph.h"
 
+#include <bit>
+
 #include "ir/graph_change.h"
 
 namespace saker::ir {
@@ -49,11 +51,12 @@ Value* Graph::addParameter(Region* region, const Type* type, std::string_view na
 }
 
 Node* Graph::create(const OpDef* op, std::span<const Arg> args, std::span<const Type* const> results, size_t regions,
-                    const Location* location) {
+                    Origin origin) {
   SAKER_CHECK(op, "a node has an operator");
   Node* node = arena_.make<Node>();
   node->op_ = op;
-  node->location_ = location;
+  node->location_ = origin.location;
+  node->attributes_ = origin.attributes;
   node->id_ = static_cast<uint32_t>(nodes_.size());
   node->resultCount_ = static_cast<uint32_t>(results.size());
   node->results_ = arena_.makeArray<Value>(results.size());
@@ -174,8 +177,8 @@ void Graph::insertBefore(Region* region, Node* position, Node* node) {
 }
 
 Node* Graph::append(Region* region, const OpDef* op, std::span<const Arg> args, std::span<const Type* const> results,
-                    const Location* location) {
-  Node* node = create(op, args, results, 0, location);
+                    Origin origin) {
+  Node* node = create(op, args, results, 0, origin);
   append(region, node);
   return node;
 }
@@ -258,6 +261,12 @@ void Graph::setName(Value* value, std::string_view name) {
 void Graph::setLocation(Node* node, const Location* location) {
   record({.kind = Change::Kind::Location, .object = node, .first = node->location_});
   node->location_ = location;
+}
+
+void Graph::setAttributes(Node* node, Attributes attributes) {
+  if (attributes == node->attributes_) return;
+  record({.kind = Change::Kind::Attributes, .count = std::bit_cast<uint32_t>(node->attributes_), .object = node});
+  node->attributes_ = attributes;
 }
 
 void Graph::eraseBody(Region* region) {

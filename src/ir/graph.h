@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "ir/arg.h"
+#include "ir/attributes.h"
 #include "ir/context.h"
 #include "ir/type.h"
 #include "support/arena.h"
@@ -52,6 +53,14 @@ struct Use {
   }
 };
 
+// What a node that takes the place of another one, or is made for it, keeps of it.
+struct Origin {
+  const Location* location = nullptr;
+  Attributes attributes = {};
+
+  Origin(const Location* where = nullptr, Attributes known = {}) : location(where), attributes(known) {}
+};
+
 class Value {
  public:
   const Type* type() const { return type_; }
@@ -86,6 +95,8 @@ class Node {
   Node* next() const { return next_; }
   Node* prev() const { return prev_; }
   const Location* location() const { return location_; }
+  Attributes attributes() const { return attributes_; }
+  Origin origin() const { return {location_, attributes_}; }
   std::span<const Arg> args() const { return {args_, argCount_}; }
   const Arg& arg(size_t i) const { return args()[i]; }
   // The values among the arguments, those inside lists included, in order.
@@ -115,7 +126,9 @@ class Node {
   uint32_t useCount_ = 0;
   uint32_t resultCount_ = 0;
   uint32_t regionCount_ = 0;
+  Attributes attributes_;
 };
+static_assert(sizeof(Node) <= 96);
 
 inline Region* Value::region() const { return def_ ? def_->region() : region_; }
 
@@ -161,12 +174,12 @@ class Graph {
   // Building. Arguments may live anywhere: they are copied into the graph.
   Value* addParameter(Region* region, const Type* type, std::string_view name = {});
   Node* create(const OpDef* op, std::span<const Arg> args, std::span<const Type* const> results, size_t regions = 0,
-               const Location* location = nullptr);
+               Origin origin = {});
   Region* addRegion(Node* node);
   void append(Region* region, Node* node) { insertBefore(region, nullptr, node); }
   void insertBefore(Region* region, Node* position, Node* node);  // position nullptr: at the end
   Node* append(Region* region, const OpDef* op, std::span<const Arg> args, std::span<const Type* const> results,
-               const Location* location = nullptr);
+               Origin origin = {});
   Node* appendReturn(Region* region, std::span<const Arg> values, const Location* location = nullptr);
 
   // Changing.
@@ -174,6 +187,7 @@ class Graph {
   void setArgs(Node* node, std::span<const Arg> args);
   void setArg(Node* node, size_t index, const Arg& arg);
   void setLocation(Node* node, const Location* location);
+  void setAttributes(Node* node, Attributes attributes);
   void replaceAllUses(Value* from, Value* to);
   void setType(Value* value, const Type* type);
   void setName(Value* value, std::string_view name);

@@ -16,6 +16,7 @@ struct Graph::Change {
     Type,          // object: the value; first: its type
     Name,          // object: the value; first, count: its name
     Location,      // object: the node; first: its location
+    Attributes,    // object: the node; count: the bits of its attributes
     AddParameter,  // object: the region; first, count: its array of parameters and their capacity
     AddRegion,     // object: the node; first: its array of regions
     Erase,         // object: the node, out of its region and without uses

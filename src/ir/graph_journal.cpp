@@ -1,3 +1,5 @@
+#include <bit>
+
 #include "ir/graph_change.h"
 
 namespace saker::ir {
@@ -63,6 +65,9 @@ void Graph::undo(const Change& change) {
       break;
     case Change::Kind::Location:
       node->location_ = static_cast<const ir::Location*>(change.first);
+      break;
+    case Change::Kind::Attributes:
+      node->attributes_ = std::bit_cast<ir::Attributes>(change.count);
       break;
     case Change::Kind::AddParameter: {
       Region* region = static_cast<Region*>(change.object);

@@ -219,9 +219,10 @@ bool Parser::statement(Region* region, int depth) {
   size_t opAt = scan_.at();
   const OpDef* op = nullptr;
   Arguments given;
-  const Location* location = nullptr;
-  if (!operatorName(op) || !arguments(op, opAt, given) || !this->location(location)) return false;
-  Node* node = graph_->create(op, given.positional, types, 0, location);
+  Origin origin;
+  if (!operatorName(op) || !arguments(op, opAt, given)) return false;
+  if (!attributes(origin.attributes) || !location(origin.location)) return false;
+  Node* node = graph_->create(op, given.positional, types, 0, origin);
   graph_->append(region, node);
   nodePlaces_.push_back(start);
   if (scan_.peek('{') && !bodies(node, depth)) return false;
@@ -283,6 +284,41 @@ bool Parser::bodies(Node* node, int depth) {
     if (!parameters(region) || !body(region, depth + 1)) return false;
   } while (scan_.take(','));
   return scan_.expect('}');
+}
+
+bool Parser::attributes(Attributes& out) {
+  if (!scan_.take('[')) return true;
+  do {
+    scan_.skip();
+    size_t at = scan_.at();
+    std::string_view word = scan_.identifier();
+    Attributes before = out;
+    Attributes::Checkpoint checkpoint = Attributes::Checkpoint::None;
+#define X(member, text) \
+  if (word == text) out.member = true;
+    SAKER_NODE_FLAGS(X)
+#undef X
+#define X(enumerator, text) \
+  if (word == text) checkpoint = Attributes::Checkpoint::enumerator;
+    SAKER_CHECKPOINTS(X)
+#undef X
+    if (checkpoint != Attributes::Checkpoint::None) {
+      if (out.isCheckpointed()) return scan_.refuseAt(at, "a node is in one checkpoint region, not in two");
+      int64_t region = 0;
+      if (!scan_.expect(':')) return false;
+      scan_.skip();
+      size_t regionAt = scan_.at();
+      if (!scan_.integer(region, "the number of a checkpoint region")) return false;
+      if (region < 1 || region > int64_t{Attributes::kMaxRegion}) {
+        return scan_.failAt(regionAt, "the number of a checkpoint region, from 1 on");
+      }
+      out.checkpoint = checkpoint;
+      out.region = static_cast<uint16_t>(region);
+    } else if (out == before) {
+      return scan_.failAt(at, "an attribute of a node that is not there already");
+    }
+  } while (scan_.take(','));
+  return scan_.expect(']');
 }
 
 bool Parser::location(const Location*& out) {

@@ -57,6 +57,7 @@ class Parser {
   bool results(Names& names, Types& types);
   bool operatorName(const OpDef*& op);
   bool bodies(Node* node, int depth);
+  bool attributes(Attributes& out);
   bool location(const Location*& out);
   bool valueName(Name& out);
   bool define(const Name& name, Value* value);

@@ -162,6 +162,7 @@ class Printer {
       arguments(node);
       out_ += ')';
     }
+    if (node.attributes() != Attributes{}) attributes(node.attributes());
     if (options_.locations && node.location()) location(*node.location());
     regions(node, indent);
   }
@@ -284,6 +285,39 @@ class Printer {
         appendType(out_, arg.toType());
         break;
     }
+  }
+
+  void attributes(Attributes known) {
+    out_ += " [";
+    const char* separator = "";
+    auto add = [&](std::string_view name) {
+      out_ += separator;
+      out_ += name;
+      separator = ", ";
+    };
+#define X(member, text) \
+  if (known.member) add(text);
+    SAKER_NODE_FLAGS(X)
+#undef X
+    if (known.isCheckpointed()) {
+      add(textOf(known.checkpoint));
+      out_ += ": ";
+      appendInt(out_, int64_t{known.region});
+    }
+    out_ += ']';
+  }
+
+  static std::string_view textOf(Attributes::Checkpoint checkpoint) {
+    switch (checkpoint) {
+#define X(enumerator, text)                \
+  case Attributes::Checkpoint::enumerator: \
+    return text;
+      SAKER_CHECKPOINTS(X)
+#undef X
+      case Attributes::Checkpoint::None:
+        break;
+    }
+    return "";
   }
 
   void location(const Location& innermost) {

@@ -107,8 +107,10 @@ class Verifier {
     if (node.isReturn() && (node.resultCount() || !node.regions().empty())) {
       report("return has results or regions", &node);
     }
+    attributes(node);
     arguments(node);
     schema(node);
+    bodies(node);
     operands_ += node.operandCount();
     for (const Region* body : node.regions()) {
       if (!stopped()) region(*body, &node);
@@ -211,6 +213,22 @@ class Verifier {
       }
     }
     if (std::optional<std::string> mismatch = schemaMismatch(*schema, node)) report(*mismatch, &node);
+  }
+
+  void attributes(const Node& node) {
+    Attributes known = node.attributes();
+    if (node.isReturn() && known != Attributes{}) report("return has attributes", &node);
+    if (known.isCheckpointed() != (known.region != 0)) report("names a checkpoint region without being in one", &node);
+  }
+
+  // Operators that nobody knows may have any.
+  void bodies(const Node& node) {
+    if (!node.op()->schema || stopped()) return;
+    if (node.op()->check) {
+      if (std::optional<std::string> wrong = node.op()->check(node)) report(*wrong, &node);
+    } else if (!node.regions().empty()) {
+      report("has bodies, which the operator does not take", &node);
+    }
   }
 
   void type(const Type* type, const Node* node) {

@@ -16,7 +16,7 @@ const Operator& named(std::string_view name) {
 }  // namespace
 
 ir::Node* Builder::insert(const Operator& op, std::span<const ir::Arg> args, std::span<const ir::Type* const> results) {
-  ir::Node* node = graph_.create(&op, args, results, 0, location_);
+  ir::Node* node = graph_.create(&op, args, results, 0, origin_);
   graph_.insertBefore(region_, position_, node);
   return node;
 }

@@ -10,16 +10,13 @@
 
 namespace saker::ops {
 
-// Nodes go before `position`, or to the end of the region where that is nullptr.
+// Nodes get this origin, and go before `position`, or to the end of the region where that is nullptr.
 class Builder {
  public:
-  Builder(ir::Graph& graph, ir::Region* region, ir::Node* position, const ir::Location* location = nullptr)
-      : graph_(graph), region_(region), position_(position), location_(location) {}
+  Builder(ir::Graph& graph, ir::Region* region, ir::Node* position, ir::Origin origin = {})
+      : graph_(graph), region_(region), position_(position), origin_(origin) {}
 
   ir::Graph& graph() const { return graph_; }
-  const ir::Location* location() const { return location_; }
-  // The same place in the graph, for a node that comes from elsewhere in the program.
-  Builder at(const ir::Location* location) const { return Builder(graph_, region_, position_, location); }
 
   // The node, or nullptr where inference refuses (nothing is inserted then).
   ir::Node* tryCall(const Operator& op, std::span<const ir::Arg> args);
@@ -34,7 +31,7 @@ class Builder {
   ir::Graph& graph_;
   ir::Region* region_;
   ir::Node* position_;
-  const ir::Location* location_;
+  ir::Origin origin_;
 };
 
 }  // namespace saker::ops

@@ -20,6 +20,7 @@ using Rows = std::vector<Row>;
   X(addCats)                       \
   X(addColumns)                    \
   X(addComparisons)                \
+  X(addControlFlow)                \
   X(addConvolution)                \
   X(addCopy)                       \
   X(addCudaAttention)              \

@@ -23,7 +23,15 @@ std::string_view name(Cost cost) {
 bool Operator::isPure() const {
   if (!isRemovable() || has(kMayAlias) || has(kReadsState) || has(kNondeterministic) || has(kDynamicShape))
     return false;
-  return std::all_of(resultAlias.begin(), resultAlias.end(), [](int8_t alias) { return alias < 0; });
+  return !returnsAnyArgument();
+}
+
+bool Operator::returnsArgument(size_t i) const {
+  return std::find(resultAlias.begin(), resultAlias.end(), static_cast<int8_t>(i)) != resultAlias.end();
+}
+
+bool Operator::returnsAnyArgument() const {
+  return std::any_of(resultAlias.begin(), resultAlias.end(), [](int8_t alias) { return alias >= 0; });
 }
 
 namespace {
@@ -62,6 +70,8 @@ void fill(Operator& op, const Row& row) {
   op.infer = row.infer;
   op.cost = row.cost;
   op.traits = row.traits;
+  op.bodies = row.bodies;
+  op.check = row.check;
   SAKER_CHECK(op.parsed.arguments.size() <= 64, "an operator has more than 64 arguments");
   for (size_t i = 0; i < op.parsed.arguments.size(); ++i) {
     if (op.parsed.arguments[i].writes) op.writes |= uint64_t{1} << i;

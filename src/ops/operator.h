@@ -68,6 +68,8 @@ struct Row {
   uint32_t traits = kNone;
   // Arguments that are written although the schema does not say so.
   std::vector<std::string_view> hiddenWrites = {};
+  uint8_t bodies = 0;                // of branches and loops (control_flow.h)
+  ir::OpDef::Check check = nullptr;  // and what must hold of their bodies
 };
 
 struct Operator : ir::OpDef {
@@ -76,11 +78,17 @@ struct Operator : ir::OpDef {
   Cost cost = Cost::Library;
   uint32_t traits = kNone;
   Variant variant = Variant::Functional;
+  uint8_t bodies = 0;
   uint64_t writes = 0;              // bit i: argument i is written
   std::vector<int8_t> resultAlias;  // per schema return: the argument it is or is a view of, or -1
 
   bool has(Trait trait) const { return traits & trait; }
   bool isRandom() const { return has(kRandom); }
+  // May a call write this argument? Of a node, ask eachWritten() of effects.h.
+  bool writesArgument(size_t i) const { return i < 64 && (writes >> i & 1); }
+  // A result is this argument or a view of it.
+  bool returnsArgument(size_t i) const;
+  bool returnsAnyArgument() const;
   // No effect but its results: may be removed when unused.
   bool isRemovable() const { return writes == 0 && !has(kRandom) && !has(kEffect) && !has(kDataDependent); }
   // Same arguments, same results, nothing aliased or written: two may become one.

@@ -1,6 +1,6 @@
 // What an unused operator does may still be seen: where it may raise because of its data (an index out of range), eager
 // mode raises, so it stays. "dce-errors" drops these too, for a caller who knows that nothing raises, or does not care.
-#include "ops/operator.h"
+#include "ops/effects.h"
 #include "passes/pass.h"
 
 namespace saker::passes {
@@ -9,9 +9,9 @@ namespace {
 enum class Errors : bool { Keep, Drop };
 
 bool isDead(const ir::Node& node, Errors errors) {
-  const ops::Operator* op = ops::of(&node);
-  if (!op || !op->isRemovable() || node.hasUsedResults()) return false;
-  return errors == Errors::Drop || !op->has(ops::kFailsOnData);
+  if (node.hasUsedResults() || node.isReturn()) return false;
+  ops::Effects effects = ops::effectsOf(node);
+  return effects.removable() && (errors == Errors::Drop || !effects.has(ops::kFailsOnData));
 }
 
 // Backwards: a node comes after all its users, those in regions behind it included, so one walk finds everything.

@@ -57,7 +57,7 @@ class ConstantFolder {
   ir::Node* created(const ops::Operator* op, std::span<const ir::Arg> args, ir::Node* before) {
     if (!gives(*op, args, before->result())) return nullptr;
     const ir::Type* results[] = {before->result()->type()};
-    ir::Node* made = graph_.create(op, args, results, 0, before->location());
+    ir::Node* made = graph_.create(op, args, results, 0, before->origin());
     graph_.insertBefore(before->region(), before, made);
     return made;
   }

@@ -1,4 +1,4 @@
-#include "ops/operator.h"
+#include "ops/effects.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
 
@@ -20,8 +20,8 @@ const sym::Node* expressionOf(const ir::Value* value) {
       break;
   }
   if (value->isParameter()) return value->region()->owner() ? nullptr : expression;
-  const ops::Operator* op = ops::of(value->def());
-  return op && op->isRemovable() && !op->has(ops::kReadsState) ? expression : nullptr;
+  ops::Effects effects = ops::effectsOf(*value->def());
+  return effects.removable() && !effects.has(ops::kReadsState) ? expression : nullptr;
 }
 
 bool fold(ir::Arg& arg) {

@@ -158,7 +158,7 @@ class Functionalizer {
   void visitInStorage(Node* node) {
     Value* storage = memory_.storageOf(recorded_[0]);
     if (storage == recorded_[0] || memory_.rootOf(storage).live) return memory_.makeView(node, 0, storage);
-    ops::Builder build(graph_, node->region(), node, node->location());
+    ops::Builder build(graph_, node->region(), node, node->origin());
     Value* view = ops::repeatView(build, *node, 0, memory_.contents(storage, node));
     memory_.makeView(view->def(), 0, storage);
     replace(node, 0, view);
@@ -256,7 +256,7 @@ class Functionalizer {
     args[0] = Arg::value(memory_.contents(base, node));
     ops::Inferred inferred = ops::infer(op, graph_.context(), args);
     if (!inferred.ok() || !sameMemory(*ir::asTensor(inferred.results[0]), *node->result()->tensor())) return false;
-    ops::Builder build(graph_, node->region(), node, node->location());
+    ops::Builder build(graph_, node->region(), node, node->origin());
     Node* view = build.insert(op, args, inferred.results);
     memory_.makeView(view, 0, base);
     replace(node, 0, view->result());
@@ -279,7 +279,7 @@ class Functionalizer {
       if (!source->tensor()) throw NotFunctional{"the memory it would see is not that of a tensor"};
       if (!sameMemory(*source->tensor(), *node->result()->tensor()))
         throw NotFunctional{"the bits of the tensors differ"};
-      ops::Builder build(graph_, node->region(), node, node->location());
+      ops::Builder build(graph_, node->region(), node, node->origin());
       Value* view = build.tryCall("aten::alias", {Arg::value(memory_.contents(source, node))});
       if (!view) throw NotFunctional{"inference refuses the view that it becomes"};
       memory_.makeView(view->def(), 0, source);
@@ -312,7 +312,7 @@ class Functionalizer {
     SmallVec<Arg, 8> sizes, strides;
     for (sym::Int size : type.sizes()) sizes.push_back(Arg::symInt(size));
     for (sym::Int stride : type.strides()) strides.push_back(Arg::symInt(stride));
-    ops::Builder build(graph_, position->region(), position, position->location());
+    ops::Builder build(graph_, position->region(), position, position->origin());
     Value* made = build.tryCall("aten::empty_strided", {Arg::list(sizes), Arg::list(strides), Arg::dtype(type.dtype),
                                                         Arg::none(), Arg::device(type.device), Arg::none()});
     if (!made || !sameMemory(*made->tensor(), type)) throw NotFunctional{"its new memory cannot be made"};
@@ -420,8 +420,7 @@ class Functionalizer {
     bool fits = inferred.ok() && fitsTargets(op, inferred.results);
     Node* functional = nullptr;
     if (fits) {
-      functional =
-          ops::Builder(graph_, node->region(), node, node->location()).insert(*form.op, args, inferred.results);
+      functional = ops::Builder(graph_, node->region(), node, node->origin()).insert(*form.op, args, inferred.results);
     }
     scratch_.reset(mark);
     if (!fits) return false;
@@ -495,7 +494,7 @@ class Functionalizer {
     }
     if (!sameMemory(*updated->tensor(), *result->tensor())) {
       Value* made = uninitialized(position, *result->tensor());
-      ops::Builder build(graph_, position->region(), position, position->location());
+      ops::Builder build(graph_, position->region(), position, position->origin());
       updated = build.tryCall("aten::copy", {Arg::value(made), Arg::value(updated), Arg::boolean(false)});
       if (!updated || !sameMemory(*updated->tensor(), *result->tensor())) {
         throw NotFunctional{"its layout cannot be kept"};
@@ -583,12 +582,23 @@ std::string reasonAt(const Node* node, const std::string& reason) {
   return text;
 }
 
+// They are about the views and writes of a recording: of a functional program the caller sees neither.
+void dropRecordingMarks(ir::Graph& graph, ir::Region* region) {
+  for (Node* node = region->first(); node; node = node->next()) {
+    ir::Attributes known = node->attributes();
+    known.shown = known.ownVersion = false;
+    graph.setAttributes(node, known);
+    for (ir::Region* body : node->regions()) dropRecordingMarks(graph, body);
+  }
+}
+
 Failure runOn(ir::Graph& graph, bool unknownReadOnly) {
   ir::Graph::Checkpoint before = graph.checkpoint();
   sym::Context::Checkpoint known = graph.context().symbols().checkpoint();
   Functionalizer pass(graph, unknownReadOnly);
   Failure failure;
   try {
+    dropRecordingMarks(graph, graph.top());
     pass.run();
   } catch (const NotFunctional& found) {
     failure = reasonAt(pass.at(), found.reason);

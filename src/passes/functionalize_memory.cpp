@@ -113,7 +113,7 @@ Value* ProgramMemory::contents(Value* value, Node* position) {
     Value* at = chain_.back();
     chain_.pop_back();
     const Tensor tensor = tensorOf(at);
-    ops::Builder build(graph_, position->region(), position, tensor.view->location());
+    ops::Builder build(graph_, position->region(), position, tensor.view->origin());
     now = ops::repeatView(build, *tensor.view, tensor.index, now);
     Tensor& made = tensorOf(at);
     made.current = now;
@@ -132,13 +132,13 @@ bool ProgramMemory::canWrite(const Value* target) {
   }
 }
 
-void ProgramMemory::noteWrite(Root& root, const ir::Location* location) {
+void ProgramMemory::noteWrite(Root& root, const ir::Origin& origin) {
   if (root.frozen) throw NotFunctional{"memory is written that the results of a body may share"};
   if (!root.written && root.original->isParameter()) {
     writtenInputs_.push_back(static_cast<uint32_t>(&root - roots_.data()));
   }
   root.written = true;
-  root.lastWrite = location;
+  root.lastWrite = origin;
 }
 
 void ProgramMemory::noteBeyond(Value* target) {
@@ -151,8 +151,8 @@ void ProgramMemory::noteBeyond(Value* target) {
 }
 
 std::optional<ProgramMemory::Write> ProgramMemory::prepare(Value* target, Value* updated, Node* position) {
-  Write write{.seen = {}, .location = position->location()};
-  ops::Builder build(graph_, position->region(), position, write.location);
+  Write write{.seen = {}, .origin = position->origin()};
+  ops::Builder build(graph_, position->region(), position, write.origin);
   const ir::TensorType& type = *target->tensor();
   if (updated->tensor()->dtype != type.dtype && (isView(target) || type.flags.conj || type.flags.neg)) {
     updated = build.tryCall("aten::_to_copy", {Arg::value(updated), Arg::dtype(type.dtype), Arg(), Arg(), Arg(),
@@ -175,7 +175,7 @@ std::optional<ProgramMemory::Write> ProgramMemory::prepare(Value* target, Value*
 
 void ProgramMemory::commit(const Write& write) {
   Root& root = rootOf(write.seen.back().first);
-  noteWrite(root, write.location);
+  noteWrite(root, write.origin);
   noteBeyond(write.seen.front().first);
   root.contents = write.seen.back().second;
   root.live = false;
@@ -192,9 +192,9 @@ void ProgramMemory::commit(const Write& write) {
 void ProgramMemory::makePrivate(Value* target, Node* position) {
   Root& root = rootOf(target);
   noteBeyond(target);
-  noteWrite(root, position->location());
+  noteWrite(root, position->origin());
   if (root.live && !root.read && !root.contents->isParameter()) return;
-  ops::Builder build(graph_, position->region(), position, position->location());
+  ops::Builder build(graph_, position->region(), position, position->origin());
   Value* copy = cloneOf(build, root.contents);
   if (!copy) throw NotFunctional{"elements of a tensor that is written share addresses"};
   root.contents = copy;
@@ -204,8 +204,8 @@ void ProgramMemory::makePrivate(Value* target, Node* position) {
 }
 
 void ProgramMemory::writeBack(Node* position) {
-  auto copy = [&](Value* into, Value* from, const ir::Location* location) {
-    ops::Builder build(graph_, position->region(), position, location);
+  auto copy = [&](Value* into, Value* from, const ir::Origin& origin) {
+    ops::Builder build(graph_, position->region(), position, origin);
     if (!build.tryCall("aten::copy_", {Arg::value(into), Arg::value(from), Arg::boolean(false)})) {
       throw NotFunctional{"what was written cannot be copied into an input"};
     }

@@ -27,9 +27,9 @@ class ProgramMemory {
   struct Root {
     ir::Value* original;
     ir::Value* contents;
-    uint64_t age = 0;                         // counts the times that views became stale
-    const ir::Location* lastWrite = nullptr;  // where in the program
-    uint32_t mark = 0;                        // of whoever looks for a root among others
+    uint64_t age = 0;      // counts the times that views became stale
+    ir::Origin lastWrite = {};  // of the node that did it
+    uint32_t mark = 0;     // of whoever looks for a root among others
     bool written = false;
     bool live = true;     // all views of this age are views of `contents` itself
     bool read = false;    // `contents` has been used as a value
@@ -58,7 +58,7 @@ class ProgramMemory {
   // New contents by value, in two steps: what they make of each tensor up to the root, and from when on it counts.
   struct Write {
     std::vector<std::pair<ir::Value*, ir::Value*>> seen;  // recorded tensors, the root last, and their contents
-    const ir::Location* location = nullptr;
+    ir::Origin origin;
   };
   // Not where elements share addresses, or lie where no view on the way leads.
   bool canWrite(const ir::Value* target);
@@ -90,7 +90,7 @@ class ProgramMemory {
     if (tensors_.size() <= value->id()) tensors_.resize(graph_.valueLimit());
     return tensors_[value->id()];
   }
-  void noteWrite(Root& root, const ir::Location* location);
+  void noteWrite(Root& root, const ir::Origin& origin);
   void noteBeyond(ir::Value* target);
 
   ir::Graph& graph_;

@@ -21,7 +21,7 @@ class Checker {
 
   void visit(const ir::Region* region) {
     for (const ir::Node* node = region->first(); node; node = node->next()) {
-      if (const ops::Operator* op = ops::of(node); op && op->infer) check(*node, *op);
+      if (const ops::Operator* op = ops::of(node); op && op->infer && !op->bodies) check(*node, *op);
       for (const ir::Region* body : node->regions()) visit(body);
     }
   }

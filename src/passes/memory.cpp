@@ -1,5 +1,6 @@
 #include "passes/memory.h"
 
+#include "ops/control_flow.h"
 #include "ops/operator.h"
 
 namespace saker::passes {
@@ -108,8 +109,16 @@ bool Memory::visitKnown(const ir::Node* node) {
   return op.writes != 0;
 }
 
-// What goes into a body and what comes out of it: all of one class, since how they are bound is the operator's affair.
+// What goes into a body and what comes out of it: all of one class where the operator is not known.
 void Memory::uniteRegions(const ir::Node* node) {
+  if (ops::of(node)) {
+    ops::eachEdge(*node, [&](const ir::Arg& from, const ir::Value* to) {
+      eachValue(from, [&](const ir::Value* value) {
+        if (hasMemory(value) && hasMemory(to)) unite(value->id(), to->id());
+      });
+    });
+    return;
+  }
   uint32_t first = world_;
   bool found = false;
   auto add = [&](const ir::Value* value) {

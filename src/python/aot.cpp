@@ -6,8 +6,8 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/python_symnode.h>
 
+#include "aot/checkpoint_regions.h"
 #include "aot/compiled.h"
-#include "aot/regions.h"
 #include "host/foreign_results.h"
 #include "host/trace_host.h"
 #include "ir/clone.h"

@@ -211,6 +211,7 @@ py::dict describeGraph(const ir::Graph& graph) {
     entry["args"] = arguments(node->args());
     entry["results"] = results;
     entry["location"] = location(node->location());
+    entry["grad"] = !node->attributes().noGrad;
     entry["regions"] = node->regions().size();
     nodes.append(entry);
   }
@@ -231,17 +232,19 @@ py::dict describeProgram(const runtime::Program& program) {
     if (symbol.example) symbols[py::str(symbol.name)] = *symbol.example;
   }
   out["symbols"] = symbols;
-  py::list modes, gradients, objects;
-  for (bool on : program.gradModes) modes.append(on);
+  py::list gradients, objects;
   for (const runtime::Program::Gradient& gradient : program.gradients) gradients.append(gradient.parameter);
   for (const c10::IValue& object : program.objects) {
     bool known = object.isGenerator() || object.isCustomClass();
     objects.append(known ? torch::jit::toPyObject(object) : py::object(py::none()));
   }
-  out["grad_modes"] = modes;
   out["gradients"] = gradients;
   out["objects"] = objects;
-  out["shown"] = std::count(program.shown.begin(), program.shown.end(), true);
+  size_t shown = 0;
+  for (const ir::Node* node = program.graph->top()->first(); node; node = node->next()) {
+    shown += node->attributes().shown;
+  }
+  out["shown"] = shown;
   return out;
 }
 

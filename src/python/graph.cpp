@@ -5,7 +5,7 @@
 #include "ir/verifier.h"
 #include "ops/operator.h"
 #include "passes/pass.h"
-#include "runtime/interpreter.h"
+#include "runtime/executable.h"
 
 namespace saker::python {
 
@@ -57,7 +57,7 @@ py::list run(const ir::Graph& graph, const std::vector<at::Tensor>& inputs) {
   std::span<ir::Value* const> parameters = graph.top()->parameters();
   const ir::Node* end = graph.top()->terminator();
   if (!end) throw py::value_error("the graph does not end in return");
-  // bindSymbols and the interpreter count all parameters.
+  // a run counts all parameters.
   std::vector<at::Tensor> placed(parameters.size());
   size_t next = 0;
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -66,20 +66,17 @@ py::list run(const ir::Graph& graph, const std::vector<at::Tensor>& inputs) {
     placed[i] = inputs[next++];
   }
   if (next != inputs.size()) throw py::value_error("the graph has fewer inputs than were given");
-  sym::Assignment symbols = runtime::bindSymbols(graph, placed);
-  if (std::string why = runtime::outOfRange(graph.context().symbols(), symbols); !why.empty()) {
-    throw py::value_error(why);
-  }
-  runtime::Interpreter interpreter(graph, std::move(symbols));
+  const std::vector<c10::IValue> objects;
+  runtime::Executable executable(graph, objects);
+  runtime::Run running(executable);
+  running.sizes().bind(placed);
+  if (std::string why = running.sizes().unmet(/*guards=*/false); !why.empty()) throw py::value_error(why);
   for (size_t i = 0; i < placed.size(); ++i) {
-    if (placed[i].defined()) interpreter.set(parameters[i], placed[i]);
+    if (placed[i].defined()) running.set(i, placed[i]);
   }
-  interpreter.run();
+  running.run();
   py::list results;
-  for (const ir::Arg& arg : end->args()) {
-    c10::IValue value = interpreter.returned(arg);
-    results.append(toPython(value));
-  }
+  for (size_t i = 0; i < running.returnedCount(); ++i) results.append(toPython(running.returned(i)));
   return results;
 }
 

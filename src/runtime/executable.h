@@ -14,7 +14,7 @@
 #include "aten/call_node.h"
 #include "ir/graph.h"
 #include "runtime/instruction.h"
-#include "symbolic/flat.h"
+#include "runtime/sizes.h"
 
 namespace saker::runtime {
 
@@ -37,6 +37,7 @@ class Executable {
   Executable& operator=(const Executable&) = delete;
 
   const ir::Graph& graph() const { return graph_; }
+  const SizePlan& sizes() const { return sizes_; }
 
   // One tensor for each parameter, `numbers` in their order where a parameter is a number; undefined tensors for what
   // is no tensor in the result. Inputs are let go at their last use.
@@ -45,54 +46,34 @@ class Executable {
                               bool freely = false) const;
   // Does the graph compute the same values whatever the strides of its inputs? It may still refuse some of them.
   bool mayRunFreely() const;
+  // Were operators recorded that must be called in another mode than the one around the run (ir/attributes.h)?
+  bool hasModes() const { return modes_; }
 
  private:
   friend class Run;
   friend class Preparation;
-
-  // A size of an input that is a symbol.
-  struct Bound {
-    uint32_t input;
-    int64_t dimension;
-    uint32_t cell;
-  };
-  // A symbol and the range that it was declared with.
-  struct Declared {
-    uint32_t cell;
-    const sym::Node* symbol;
-  };
 
   const ir::Graph& graph_;
   const std::vector<c10::IValue>& objects_;
   std::vector<Instruction> instructions_;
   uint32_t end_ = 0;  // of those of the graph itself, which come first; then those of bodies
   std::vector<ir::Arg> returned_;
-  sym::Flat flat_;
-  size_t steps_ = 0;                  // of the list that results need
-  std::vector<uint32_t> cellOf_;      // by value that is a number, or none
-  std::vector<uint32_t> symbolCell_;  // by symbol, or none
-  std::vector<Bound> bound_;
-  std::vector<Told> told_;  // by parameter, if sizes change
-  std::vector<std::pair<uint32_t, const sym::Node*>> guards_;
-  std::vector<Declared> declared_;
-  bool numbers_ = false;  // sizes that change, or numbers as values
+  SizePlan sizes_;
+  std::vector<uint32_t> cellOf_;  // by value that is a number, or none
+  bool numbers_ = false;          // are there sizes that change, or numbers as values?
+  bool modes_ = false;
 };
 
 // One run.
 class Run final : private aten::CallEnvironment {
  public:
   explicit Run(const Executable& executable, Conduct* conduct = nullptr, bool freely = false);
+  void setConduct(Conduct* conduct) { conduct_ = conduct; }
 
   void set(size_t parameter, at::Tensor tensor);
   void set(const ir::Value* value, at::Tensor tensor) { slots_[value->id()] = std::move(tensor); }
   void set(size_t parameter, int64_t number);
-  // Gives symbols the sizes of these inputs, one for each parameter (undefined: none). Throws where two differ.
-  void bind(std::span<const at::Tensor> inputs);
-  void assume(const sym::Assignment& symbols);
-  // After bind: the first range or guard that does not hold, as a sentence; empty: all hold.
-  std::string unmet(bool guards = true);
-  // The layout that a parameter must have, after bind.
-  Geometry told(size_t parameter);
+  Sizes& sizes() { return sizes_; }
 
   // Runs everything but the terminator; no node whose number is `before` or larger.
   void run(uint32_t before = kNone);
@@ -109,12 +90,10 @@ class Run final : private aten::CallEnvironment {
   c10::IValue expression(const sym::Node* node) override;
 
   bool runRange(uint32_t begin, uint32_t end);
-  void compute(size_t steps);
   void call(const Instruction& at);
   void pushArguments(const Instruction& at);
   void takeResults(const Instruction& at);
   void take(const Result& result, at::Tensor real);
-  Geometry geometry(const Told& told);
   void branch(const Instruction& at);
   void loop(const Instruction& at);
   void enter(const Body& body, size_t first, std::vector<c10::IValue>& given);
@@ -131,8 +110,7 @@ class Run final : private aten::CallEnvironment {
   const ir::Node* running_ = nullptr;
   torch::jit::Stack stack_;
   std::vector<at::Tensor> slots_;
-  std::vector<sym::Cell> cells_;
-  size_t computed_ = 0;  // steps that have run
+  Sizes sizes_;
 };
 
 }  // namespace saker::runtime

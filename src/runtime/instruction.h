@@ -8,17 +8,9 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "runtime/geometry.h"
+#include "runtime/sizes.h"
 
 namespace saker::runtime {
-
-inline constexpr uint32_t kNone = ~0u;
-
-// A layout, of which some numbers may be known only in a run.
-struct Told {
-  Geometry numbers;
-  std::vector<uint32_t> cells;  // of the sizes, the strides and the offset, kNone where it is a number. Empty: all are
-};
 
 struct Operand {
   uint32_t argument;
@@ -56,13 +48,13 @@ struct Body {
   uint32_t begin = 0, end = 0;
   std::vector<const ir::Value*> parameters;
   std::vector<ir::Arg> returned;
+  std::vector<uint32_t> stale;  // cells whose values depend on sizes that its operators find
 };
 
 struct Instruction {
   enum class Kind : uint8_t { Call, If, Loop };
   Kind kind = Kind::Call;
-  // How a call of a recording is made (runtime/program_run.cpp).
-  bool gradMode = true, otherInference = false, shown = false, ownVersion = false, makes = false;
+  bool makes = false;  // takes no tensor, and is of the table
   const ir::Node* node = nullptr;
   std::optional<c10::OperatorHandle> handle;
   std::vector<c10::IValue> arguments;  // with gaps for what follows
@@ -72,7 +64,6 @@ struct Instruction {
   std::vector<uint32_t> converted;  // arguments that are converted in each run
   std::vector<Result> results;
   std::vector<uint32_t> freed;  // slots that nothing reads from here on
-  size_t steps = 0;             // of the list of expressions that must have run before
   std::vector<Body> bodies;
 };
 

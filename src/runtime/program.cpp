@@ -14,52 +14,43 @@
 #include "aten/on_copies.h"
 #include "aten/trace_key.h"
 #include "ops/operator.h"
+#include "runtime/executable.h"
 #include "runtime/failure.h"
-#include "runtime/interpreter.h"
 #include "runtime/shown.h"
 
 namespace saker::runtime {
 
 namespace {
 
-bool isSet(const std::vector<bool>& nodes, const ir::Node& node) {
-  return node.id() < nodes.size() && nodes[node.id()];
-}
-
-// Made before the dispatch state is changed for the run.
-class ProgramRun final : public Interpreter {
+// Calls operators as they were called when they were recorded. Made before the dispatch state is changed for the run.
+class RecordedCalls final : public Conduct {
  public:
-  ProgramRun(const Program& program, sym::Assignment symbols, bool withAutograd)
-      : Interpreter(*program.graph, std::move(symbols)),
-        program_(program),
-        withAutograd_(withAutograd),
+  RecordedCalls(const Program& program, bool withAutograd)
+      : withAutograd_(withAutograd),
         around_(c10::impl::tls_local_dispatch_key_set()),
         mayGrad_(c10::GradMode::is_enabled() || !program.gradAround) {}
 
-  c10::IValue opaque(const ir::OpaqueRef& reference) override { return program_.objects.at(reference.number); }
-
- protected:
-  void call(const ir::Node& node, const c10::OperatorHandle& handle, torch::jit::Stack& stack) override {
-    bool above = withAutograd_ || isSet(program_.shown, node);
+  void call(const Instruction& at, torch::jit::Stack& stack) override {
+    ir::Attributes recorded = at.node->attributes();
+    bool above = withAutograd_ || recorded.shown;
+    if (!above && !recorded.inferenceToggled) return at.handle->callBoxed(&stack);
     std::optional<c10::impl::ForceDispatchKeyGuard> keys;
     if (above && !withAutograd_) keys.emplace(around_);
     std::optional<c10::InferenceMode> inference;
-    if (isSet(program_.inferenceModes, node)) inference.emplace(!c10::InferenceMode::is_enabled());
-    if (!above) return handle.callBoxed(&stack);
-    bool on = node.id() >= program_.gradModes.size() || program_.gradModes[node.id()];
-    c10::AutoGradMode mode(on && mayGrad_);
-    if (isSet(program_.ownVersions, node)) {
+    if (recorded.inferenceToggled) inference.emplace(!c10::InferenceMode::is_enabled());
+    if (!above) return at.handle->callBoxed(&stack);
+    c10::AutoGradMode mode(!recorded.noGrad && mayGrad_);
+    if (recorded.ownVersion) {
       stack[0] = stack[0].toTensor().variable_data();
       return;
     }
     // Bindings make tensors below what counts writes.
     std::optional<at::AutoDispatchBelowADInplaceOrView> making;
-    if (node.operandCount() == 0 && ops::of(&node)) making.emplace();
-    handle.callBoxed(&stack);
+    if (at.makes) making.emplace();
+    at.handle->callBoxed(&stack);
   }
 
  private:
-  const Program& program_;
   bool withAutograd_;
   c10::impl::LocalDispatchKeySet around_;
   bool mayGrad_;
@@ -87,7 +78,7 @@ at::Tensor flat(const at::Tensor& tensor, const ir::TensorType& type) {
   return tensorOver(tensor.storage(), type, geometry);
 }
 
-void check(const Program& program, size_t parameter, const at::Tensor& given, const sym::Assignment& symbols) {
+void check(const Program& program, size_t parameter, const at::Tensor& given, Run& run) {
   if (!given.defined()) return;  // a .grad that nothing reads
   const ir::TensorType& type = *program.graph->top()->parameters()[parameter]->tensor();
   auto fail = [&](const std::string& what) {
@@ -102,7 +93,7 @@ void check(const Program& program, size_t parameter, const at::Tensor& given, co
          std::string(c10::toString(aten::fromDType(type.dtype))));
   }
   if (given.device() != aten::fromDevice(type.device)) fail("is on device " + given.device().str());
-  Geometry told = geometryOf(type, symbols);
+  Geometry told = run.sizes().told(parameter);
   if (given.sizes() != c10::IntArrayRef(told.sizes)) {
     fail("has sizes " + shapeText(given.sizes()) + ", the graph was captured for " + shapeText(told.sizes));
   }
@@ -183,19 +174,6 @@ void checkSharing(const Program& program, std::span<const at::Tensor> arguments,
     }
     throw RunError("arguments " + std::to_string(other) + " and " + std::to_string(i) +
                    " share memory that the function writes, which they did not when it was captured");
-  }
-}
-
-void checkGuards(const Program& program, const sym::Assignment& symbols) {
-  if (std::string why = outOfRange(program.context->symbols(), symbols); !why.empty()) {
-    throw RunError(why + ": sizes of 0 and 1 mean other things in PyTorch; capture the function again for them");
-  }
-  for (const sym::Guard& guard : program.context->symbols().guards()) {
-    std::optional<bool> holds = sym::evaluateBool(guard.condition, symbols);
-    if (!holds || !*holds) {
-      throw RunError("the graph was captured for sizes with " + sym::toString(guard.condition) +
-                     ", which does not hold for these: capture the function again for them");
-    }
   }
 }
 
@@ -302,25 +280,25 @@ static bool followsGradients(const Program& program, const std::vector<at::Tenso
   if ((program.asRecorded && mayAskPython(program, inputs)) || hasTangents(inputs)) return true;
   bool enabled = c10::GradMode::is_enabled();
   // What a result is a view of may require grad although the result does not.
-  bool bases = !program.shown.empty() && (enabled || !program.gradAround) &&
-               std::find(program.gradModes.begin(), program.gradModes.end(), true) != program.gradModes.end();
+  bool bases = program.showsGradients && (enabled || !program.gradAround);
   if (!(program.differentiable && enabled) && !bases) return false;
   return std::any_of(inputs.begin(), inputs.end(),
                      [](const at::Tensor& t) { return t.defined() && t.requires_grad(); });
 }
 
 // The inputs of a run, which are what the program was captured for.
-static std::vector<at::Tensor> checkedInputs(const Program& program, std::span<const at::Tensor> arguments,
-                                             sym::Assignment& symbols) {
+static std::vector<at::Tensor> checkedInputs(const Program& program, std::span<const at::Tensor> arguments, Run& run,
+                                             bool guarded) {
   for (const at::Tensor& argument : arguments) {
     if (!argument.defined()) throw RunError("an argument is no tensor");
   }
   std::vector<at::Tensor> inputs = bind(program, arguments);
-  symbols = bindSymbols(*program.graph, inputs);
+  run.sizes().bind(inputs);
+  if (guarded) return inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (program.sources[i].kind != Source::Kind::Flat) check(program, i, inputs[i], symbols);
+    if (program.sources[i].kind != Source::Kind::Flat) check(program, i, inputs[i], run);
   }
-  checkGuards(program, symbols);
+  if (std::string why = run.sizes().unmet(); !why.empty()) throw RunError(why);
   if (!program.asRecorded) checkSharing(program, arguments, inputs);
   checkGradients(program, inputs);
   return inputs;
@@ -328,13 +306,21 @@ static std::vector<at::Tensor> checkedInputs(const Program& program, std::span<c
 
 bool needsFunction(const Program& program, std::span<const at::Tensor> arguments) {
   if (!program.userGradients) return false;
-  sym::Assignment symbols;
-  return followsGradients(program, checkedInputs(program, arguments, symbols));
+  Run run(program.executable());
+  return followsGradients(program, checkedInputs(program, arguments, run, false));
 }
 
-std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor> arguments) {
-  sym::Assignment symbols;
-  std::vector<at::Tensor> inputs = checkedInputs(program, arguments, symbols);
+const Executable& Program::executable() const {
+  std::call_once(prepared_, [this] { executable_ = std::make_unique<Executable>(*graph, objects); });
+  return *executable_;
+}
+
+Program::Program() = default;
+Program::~Program() = default;
+
+std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor> arguments, bool guarded) {
+  Run execution(program.executable());
+  std::vector<at::Tensor> inputs = checkedInputs(program, arguments, execution, guarded);
   bool grad = followsGradients(program, inputs);
   if (grad && program.recorded) return run(*program.recorded, arguments);
   if (grad && program.userGradients) {
@@ -344,12 +330,13 @@ std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor>
         "itself, or run the graph with autograd off");
   }
 
-  ProgramRun execution(program, std::move(symbols), grad);
+  std::optional<RecordedCalls> calls;
+  if (grad || program.executable().hasModes()) execution.setConduct(&calls.emplace(program, grad));
   Versions versions = grad ? Versions() : countedAhead(program, arguments, inputs);
   std::optional<aten::BelowAutograd> below;
   c10::AutoGradMode mode(true);  // kernels that keep something for a backward ask for it
   if (!grad) below.emplace();
-  for (size_t i = 0; i < inputs.size(); ++i) execution.set(program.graph->top()->parameters()[i], inputs[i]);
+  for (size_t i = 0; i < inputs.size(); ++i) execution.set(i, inputs[i]);
   aten::WriteMeter meter;
   try {
     execution.run();
@@ -358,7 +345,7 @@ std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor>
     throw;
   }
   std::vector<c10::IValue> returned;
-  for (const ir::Arg& arg : program.graph->top()->terminator()->args()) returned.push_back(execution.returned(arg));
+  for (size_t i = 0; i < execution.returnedCount(); ++i) returned.push_back(execution.returned(i));
   below.reset();
   if (grad) {
     for (size_t i = 0; i < program.results; ++i) {

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ struct Source {
   at::Tensor tensor;  // of Closed and Gradient
   bool literal = false;
 };
+
+class Executable;
 
 struct Program {
   std::shared_ptr<ir::Context> context;
@@ -53,11 +56,8 @@ struct Program {
   size_t results = 0;                    // arguments of `return` that the caller gets
   std::vector<bool> resultRequiresGrad;  // as in the run that was captured
   bool differentiable = false;           // some result does
-  std::vector<bool> gradModes;           // by node: was autograd on?
-  std::vector<bool> inferenceModes;      // by node: was inference mode on, other than around the call? None: never
-  bool gradAround = true;                // was autograd on around the call?
-  std::vector<bool> shown;               // by node: runtime/shown.h. None: the caller sees no views and no writes
-  std::vector<bool> ownVersions;         // by node: a detach that is `.data`, whose result counts writes by itself
+  bool gradAround = true;                // was autograd on around the call? Modes of nodes are their attributes
+  bool showsGradients = false;  // the caller sees a view or a write (runtime/shown.h), and autograd was on somewhere
   // Leaves whose .grad the program sets: `return` has the new gradients after the results, None where it is cleared.
   struct Gradient {
     enum class Before : uint8_t { None, Some, Any };
@@ -78,6 +78,16 @@ struct Program {
 
   // The guards that must hold for the graph to be right, as text; those on sizes.
   std::vector<std::string> guards() const;
+
+  // What runs it, prepared when it is first asked for: the graph does not change from then on.
+  const Executable& executable() const;
+
+  Program();
+  ~Program();
+
+ private:
+  mutable std::once_flag prepared_;
+  mutable std::unique_ptr<Executable> executable_;
 };
 
 // Raised when a graph is given what it was not captured for.
@@ -90,6 +100,7 @@ bool needsFunction(const Program& program, std::span<const at::Tensor> arguments
 
 // Runs the program: results, writes to arguments and to closed-over tensors, version counters, .grad. With autograd on
 // and something that requires grad among the inputs, results carry autograd history as they did when captured.
-std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor> arguments);
+// `guarded`: somebody has seen already that the arguments are such as the program was captured for.
+std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor> arguments, bool guarded = false);
 
 }  // namespace saker::runtime

@@ -69,7 +69,7 @@ Memories memoriesOf(const ir::Graph& graph) {
 
 }  // namespace
 
-std::vector<bool> shownNodes(const ir::Graph& graph) {
+bool markShown(ir::Graph& graph) {
   Memories memories = memoriesOf(graph);
   const ir::Node* end = graph.top()->terminator();
   std::vector<bool> escapes(graph.valueLimit());
@@ -83,8 +83,9 @@ std::vector<bool> shownNodes(const ir::Graph& graph) {
   if (end) {
     for (const ir::Arg& arg : end->args()) eachValue(arg, [&](const ir::Value* value) { led[value->id()] = true; });
   }
-  std::vector<bool> shown;
-  for (const ir::Node* node = end ? end->prev() : graph.top()->last(); node; node = node->prev()) {
+  bool any = false, grad = false;
+  for (ir::Node* node = end ? end->prev() : graph.top()->last(); node; node = node->prev()) {
+    grad |= !node->attributes().noGrad;
     bool escaping = false;
     eachTouched(*node, [&](const ir::Value* touched) { escaping |= escapes[memories.of(touched)]; });
     if (!escaping) continue;
@@ -93,10 +94,11 @@ std::vector<bool> shownNodes(const ir::Graph& graph) {
     for (size_t i = 0; i < node->resultCount(); ++i) seen |= led[node->result(i)->id()];
     if (!seen) continue;
     eachTouched(*node, [&](const ir::Value* touched) { led[touched->id()] = true; });
-    shown.resize(graph.nodeLimit());
-    shown[node->id()] = true;
+    ir::Attributes known = node->attributes();
+    known.shown = any = true;
+    graph.setAttributes(node, known);
   }
-  return shown;
+  return any && grad;
 }
 
 std::vector<bool> writtenParameters(const ir::Graph& graph) {

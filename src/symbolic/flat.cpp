@@ -8,6 +8,7 @@ namespace saker::sym {
 namespace {
 
 using Wide = __int128;
+constexpr uint32_t kNoStep = ~0u;
 
 Cell whole(Wide value) { return {value, 0, true}; }
 Cell truth(bool value) { return {value, 0, true}; }
@@ -26,9 +27,7 @@ Cell compare(Kind kind, T a, T b) {
   return truth(kind == Kind::Eq ? a == b : kind == Kind::Ne ? a != b : kind == Kind::Le ? a <= b : a < b);
 }
 
-bool isComparison(Kind kind) {
-  return kind == Kind::Eq || kind == Kind::Ne || kind == Kind::Le || kind == Kind::Lt;
-}
+bool isComparison(Kind kind) { return kind == Kind::Eq || kind == Kind::Ne || kind == Kind::Le || kind == Kind::Lt; }
 
 }  // namespace
 
@@ -44,19 +43,41 @@ uint32_t Flat::add(const Node* expression) {
   uint32_t out = addCell();
   known_.emplace(expression, out);
   if (expression->isSymbol()) return out;  // whoever runs the list fills it
+  stepOf_[out] = static_cast<uint32_t>(steps_.size());
   steps_.push_back({expression, out, static_cast<uint32_t>(operands_.size())});
   operands_.insert(operands_.end(), operands.begin(), operands.end());
   return out;
 }
 
-void Flat::run(std::vector<Cell>& cells, size_t from, size_t to) const {
-  for (size_t i = from; i < to; ++i) {
-    const Step& step = steps_[i];
-    cells[step.out] = compute(*step.node, operands_.data() + step.first, cells);
-  }
+uint32_t Flat::addCell() {
+  stepOf_.push_back(kNoStep);
+  return cells_++;
 }
 
-Cell Flat::compute(const Node& node, const uint32_t* operands, const std::vector<Cell>& cells) {
+void Flat::compute(std::vector<Cell>& cells, uint32_t cell) const {
+  if (stepOf_[cell] == kNoStep) return;  // a symbol without a value
+  const Step& step = steps_[stepOf_[cell]];
+  const uint32_t* operands = operands_.data() + step.first;
+  for (uint32_t i = 0; i < step.node->count; ++i) value(cells, operands[i]);
+  cells[cell] = apply(*step.node, operands, cells);
+}
+
+std::vector<uint32_t> Flat::dependents(const std::vector<uint32_t>& on) const {
+  std::vector<bool> depends(cells_);
+  for (uint32_t cell : on) depends[cell] = true;
+  for (const Step& step : steps_) {
+    for (uint32_t i = 0; i < step.node->count; ++i) {
+      if (depends[operands_[step.first + i]]) depends[step.out] = true;
+    }
+  }
+  std::vector<uint32_t> out;
+  for (uint32_t cell = 0; cell < cells_; ++cell) {
+    if (depends[cell]) out.push_back(cell);
+  }
+  return out;
+}
+
+Cell Flat::apply(const Node& node, const uint32_t* operands, const std::vector<Cell>& cells) {
   auto at = [&](size_t i) -> const Cell& { return cells[operands[i]]; };
   switch (node.kind) {
     case Kind::Const:

@@ -1,8 +1,6 @@
 // Expressions compiled to one straight list of steps over numbered cells, for whoever computes the same ones again and
-// again: the sizes of a graph in every run, the guards in every call. Common parts are computed once.
-//
-// A list grows while a graph is prepared, and whoever adds to it remembers how long it was: steps may be run in parts,
-// as the symbols they read get their values.
+// again: the sizes of a graph in every run, the guards in every call. A part that several have is computed once in a
+// run, when it is first needed: some symbols get their values only while a graph runs.
 #pragma once
 
 #include <cstdint>
@@ -38,16 +36,21 @@ struct Cell {
 
 class Flat {
  public:
-  // The cell that holds the value of an expression once the steps up to size() have run.
+  // The cell that holds the value of an expression.
   uint32_t add(const Node* expression);
   // The cell of one that was added.
   std::optional<uint32_t> find(const Node* expression) const;
   // A cell that no step fills.
-  uint32_t addCell() { return cells_++; }
+  uint32_t addCell();
 
-  size_t size() const { return steps_.size(); }
   size_t cellCount() const { return cells_; }
-  void run(std::vector<Cell>& cells, size_t from, size_t to) const;
+  // The value of a cell: computed now unless it is known.
+  const Cell& value(std::vector<Cell>& cells, uint32_t cell) const {
+    if (!cells[cell].known) compute(cells, cell);
+    return cells[cell];
+  }
+  // The cells whose values depend on one of these, in order, themselves included.
+  std::vector<uint32_t> dependents(const std::vector<uint32_t>& on) const;
 
  private:
   struct Step {
@@ -55,9 +58,11 @@ class Flat {
     uint32_t out;
     uint32_t first;  // of its operands' cells
   };
-  static Cell compute(const Node& node, const uint32_t* operands, const std::vector<Cell>& cells);
+  void compute(std::vector<Cell>& cells, uint32_t cell) const;
+  static Cell apply(const Node& node, const uint32_t* operands, const std::vector<Cell>& cells);
 
-  std::vector<Step> steps_;
+  std::vector<Step> steps_;       // what an expression is made of comes before it
+  std::vector<uint32_t> stepOf_;  // by cell, or none
   std::vector<uint32_t> operands_;
   std::unordered_map<const Node*, uint32_t> known_;
   uint32_t cells_ = 0;

@@ -39,7 +39,7 @@ class Editor {
   void edit() {
     collect();
     Node* node = random_.pick(nodes_);
-    switch (random_.below(11)) {
+    switch (random_.below(12)) {
       case 0:
         generator_.node(node->region(), node, visibleBefore(node));
         break;
@@ -104,6 +104,9 @@ class Editor {
       }
       case 9:
         graph_.setLocation(node, graph_.context().location("edit.py", static_cast<int>(random_.below(9)), "f"));
+        break;
+      case 10:
+        if (!node->isReturn()) graph_.setAttributes(node, generator_.attributes());
         break;
       default: {
         if (node->isReturn()) break;

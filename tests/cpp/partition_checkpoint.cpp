@@ -13,9 +13,7 @@ using testing::savedNames;
 
 // Two regions, each a product and a tanh; `first` and `second` say what is asked of the products.
 std::unique_ptr<ir::Graph> twoRegions(std::string first, std::string second) {
-  auto asked = [](int region, const std::string& what) {
-    return " loc(\"<checkpoint>\":" + std::to_string(region) + " in \"" + what + "\")\n";
-  };
+  auto asked = [](int region, const std::string& what) { return " [" + what + ": " + std::to_string(region) + "]\n"; };
   return read(
       "graph @main(%x: f32[64, 64], %w: f32[64, 64], %dy: f32[64, 64]) {\n"
       "  %m: f32[64, 64] = aten::mm(%x, %w)" +
@@ -52,8 +50,8 @@ TEST(Checkpoints, WhatIsAskedToBeSavedIs) {
 
 constexpr const char* kDropout = R"(
 graph @main(%x: f32[64], %dy: f32[64]) {
-  %s: f32[64] = aten::sin(%x) loc("<checkpoint>":1 in "WHAT")
-  %y: f32[64], %mask: bool[64] = aten::native_dropout(%s, 0.5, True) loc("<checkpoint>":1 in "WHAT")
+  %s: f32[64] = aten::sin(%x) [WHAT: 1]
+  %y: f32[64], %mask: bool[64] = aten::native_dropout(%s, 0.5, True) [WHAT: 1]
   %z: f32[64] = aten::exp(%y)
   %dz: f32[64] = aten::mul.Tensor(%dy, %z)
   %ds: f32[64] = aten::native_dropout_backward(%dz, %mask, 2.0)
@@ -78,9 +76,9 @@ TEST(Checkpoints, AnOperatorThatLeavesItsRegionIsNotComputedAgain) {
 TEST(Checkpoints, RandomNumbersAreDrawnAgainFromTheSameState) {
   constexpr const char* text = R"(
 graph @main(%x: f32[64], %dy: f32[64]) {
-  %s: f32[64] = aten::sin(%x) loc("<checkpoint>":1 in "recompute")
-  %y: f32[64], %mask: bool[64] = aten::native_dropout(%s, 0.5, True) loc("<checkpoint>":1 in "recompute")
-  %z: f32[64] = aten::exp(%y) loc("<checkpoint>":1 in "recompute")
+  %s: f32[64] = aten::sin(%x) [recompute: 1]
+  %y: f32[64], %mask: bool[64] = aten::native_dropout(%s, 0.5, True) [recompute: 1]
+  %z: f32[64] = aten::exp(%y) [recompute: 1]
   %ds: f32[64] = aten::native_dropout_backward(%dy, %mask, 2.0)
   %c: f32[64] = aten::cos(%x)
   %dx: f32[64] = aten::mul.Tensor(%ds, %c)
@@ -94,7 +92,7 @@ graph @main(%x: f32[64], %dy: f32[64]) {
   EXPECT_EQ(count(*cut.backward, "saker::rng_state"), 1u);
   EXPECT_EQ(count(*cut.backward, "saker::set_rng_state"), 2u);
   std::string anew = text;
-  for (size_t at; (at = anew.find("\"recompute\"")) != std::string::npos;) anew.replace(at, 11, "\"redraw\"");
+  for (size_t at; (at = anew.find("recompute")) != std::string::npos;) anew.replace(at, 9, "redraw");
   auto other = partition(*read(anew), {1, 1, 1});
   ASSERT_TRUE(std::holds_alternative<Cut>(other));
   EXPECT_EQ(count(*std::get<Cut>(other).backward, "aten::native_dropout"), 1u);

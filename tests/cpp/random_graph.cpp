@@ -299,6 +299,20 @@ const Location* RandomGraph::location() {
   return at;
 }
 
+Attributes RandomGraph::attributes() {
+  Attributes known;
+  if (random_.chance(70)) return known;
+  known.noGrad = random_.chance(50);
+  known.inferenceToggled = random_.chance(20);
+  known.shown = random_.chance(20);
+  known.ownVersion = random_.chance(20);
+  if (random_.chance(30)) {
+    known.checkpoint = static_cast<Attributes::Checkpoint>(1 + random_.below(3));
+    known.region = static_cast<uint16_t>(1 + random_.below(Attributes::kMaxRegion));
+  }
+  return known;
+}
+
 std::string RandomGraph::name() {
   if (random_.chance(60)) return {};
   return text(random_) + "." + std::to_string(names_++);
@@ -344,7 +358,7 @@ Node* RandomGraph::node(Region* region, Node* before, const std::vector<Value*>&
     for (size_t i = random_.below(6); i > 0; --i) args.push_back(arg(visible, 0));
     for (size_t i = random_.below(4); i > 0; --i) results.push_back(type());
   }
-  Node* made = graph_->create(op, args, results, 0, location());
+  Node* made = graph_->create(op, args, results, 0, {location(), attributes()});
   for (size_t i = 0; i < made->resultCount(); ++i) {
     if (std::string given = name(); !given.empty()) graph_->setName(made->result(i), given);
   }

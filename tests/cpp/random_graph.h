@@ -50,6 +50,7 @@ class RandomGraph {
     graph_ = &graph;
     names_ = 1000000;
   }
+  Attributes attributes();
 
  private:
   void symbols();

@@ -10,6 +10,6 @@ namespace saker::aot {
 // Where this thread's capture stands.
 uint32_t recordedSoFar();
 // Marks what was recorded since, but for what is marked already: regions and choices inside come first.
-void markRecorded(uint32_t since, int region, std::string_view what);
+void markRecorded(uint32_t since, uint32_t region, std::string_view what);
 
 }  // namespace saker::aot

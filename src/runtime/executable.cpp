@@ -1,0 +1,301 @@
+#include "runtime/executable.h"
+
+#include <ATen/ops/copy.h>
+#include <ATen/ops/empty_strided.h>
+
+#include "ops/control_flow.h"
+#include "ops/operator.h"
+#include "runtime/failure.h"
+#include "runtime/prepare.h"
+#include "symbolic/context.h"
+
+namespace saker::runtime {
+
+Executable::Executable(const ir::Graph& graph, const std::vector<c10::IValue>& objects)
+    : graph_(graph), objects_(objects), sizes_(graph) {
+  Preparation(*this).prepare();
+}
+
+Executable::~Executable() = default;
+
+// Operators that are told strides, and not only give them, find other elements where these are others. What draws
+// numbers or is the user's must not be begun and then refused.
+bool Executable::mayRunFreely() const {
+  if (numbers_) return false;
+  for (const Instruction& at : instructions_) {
+    const ops::Operator* op = ops::of(at.node);
+    const std::string& name = at.node->op()->qualified;
+    bool told = name.find("as_strided") != std::string::npos || name == "aten::_reshape_alias";
+    if (!op || op->writes || op->isRandom() || !name.starts_with("aten::") || told) return false;
+  }
+  return true;
+}
+
+std::vector<at::Tensor> Executable::run(std::vector<at::Tensor> inputs, std::span<const int64_t> numbers,
+                                        bool freely) const {
+  Run run(*this, nullptr, freely);
+  if (numbers_) run.sizes().bind(inputs);
+  std::span<ir::Value* const> parameters = graph_.top()->parameters();
+  for (size_t i = 0, next = 0; numbers_ && i < parameters.size() && next < numbers.size(); ++i) {
+    if (!parameters[i]->tensor()) run.set(i, numbers[next++]);
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) run.set(i, std::move(inputs[i]));
+  inputs.clear();
+  run.run();
+  std::vector<at::Tensor> results;
+  results.reserve(returned_.size());
+  for (size_t i = 0; i < returned_.size(); ++i) {
+    bool tensor = returned_[i].isValue() && returned_[i].toValue()->tensor();
+    results.push_back(tensor ? run.returned(i).toTensor() : at::Tensor());
+  }
+  return results;
+}
+
+Run::Run(const Executable& executable, Conduct* conduct, bool freely)
+    : executable_(executable),
+      conduct_(conduct),
+      freely_(freely),
+      slots_(executable.graph_.valueLimit()),
+      sizes_(executable.sizes_) {}
+
+void Run::set(size_t parameter, at::Tensor tensor) {
+  const ir::Value* value = executable_.graph_.top()->parameters()[parameter];
+  if (value->hasUses()) slots_[value->id()] = std::move(tensor);
+}
+
+void Run::set(size_t parameter, int64_t number) {
+  sizes_.cell(executable_.cellOf_[executable_.graph_.top()->parameters()[parameter]->id()]).set(number);
+}
+
+// --- what arguments are converted from ---
+
+c10::IValue Run::number(const ir::Value* value) {
+  uint32_t cell = executable_.cellOf_[value->id()];
+  if (cell == kNone || !sizes_.value(cell).known) {
+    throw std::runtime_error("a graph was run with a value that is no tensor and has no expression");
+  }
+  const sym::Cell& known = sizes_.cell(cell);
+  if (value->type()->kind == ir::TypeKind::Bool) return known.whole != 0;
+  if (value->type()->kind == ir::TypeKind::Float) return known.number;
+  return sizes_.integer(cell);
+}
+
+c10::IValue Run::opaque(const ir::OpaqueRef& reference) { return executable_.objects_.at(reference.number); }
+
+c10::IValue Run::expression(const sym::Node* node) {
+  std::optional<uint32_t> cell = executable_.sizes_.flat.find(node);
+  if (!cell || !sizes_.value(*cell).known) aten::failWithoutValue(node);
+  const sym::Cell& known = sizes_.cell(*cell);
+  if (node->isInt()) return sizes_.integer(*cell);
+  return node->isBool() ? c10::IValue(known.whole != 0) : c10::IValue(known.number);
+}
+
+c10::IValue Run::valueOf(const ir::Arg& arg) { return aten::constantArgument(arg, *this); }
+
+// --- running ---
+
+void Run::run(uint32_t before) {
+  before_ = before;
+  runRange(0, executable_.end_);
+}
+
+bool Run::runRange(uint32_t begin, uint32_t end) {
+  for (uint32_t i = begin; i < end; ++i) {
+    const Instruction& at = executable_.instructions_[i];
+    if (at.node->id() >= before_) return false;
+    running_ = at.node;
+    switch (at.kind) {
+      case Instruction::Kind::Call:
+        call(at);
+        break;
+      case Instruction::Kind::If:
+        branch(at);
+        break;
+      case Instruction::Kind::Loop:
+        loop(at);
+        break;
+    }
+  }
+  return true;
+}
+
+void Run::call(const Instruction& at) {
+  pushArguments(at);
+  if (conduct_) {
+    conduct_->call(at, stack_);
+  } else {
+    at.handle->callBoxed(&stack_);
+  }
+  for (uint32_t slot : at.freed) slots_[slot].reset();
+  takeResults(at);
+  stack_.clear();
+}
+
+void Run::pushArguments(const Instruction& at) {
+  stack_.assign(at.arguments.begin(), at.arguments.end());
+  for (const Operand& operand : at.operands) {
+    at::Tensor& slot = slots_[operand.slot];
+    if (operand.last) {
+      stack_[operand.argument] = std::move(slot);
+    } else {
+      stack_[operand.argument] = slot;
+    }
+  }
+  for (const ListOperand& operand : at.lists) {
+    auto fill = [&](auto list) {
+      list.reserve(operand.slots.size());
+      for (uint32_t slot : operand.slots) {
+        if (slot == kNone) {
+          list.push_back({});
+        } else {
+          list.push_back(slots_[slot]);
+        }
+      }
+      stack_[operand.argument] = std::move(list);
+    };
+    if (operand.optional) {
+      fill(c10::List<std::optional<at::Tensor>>());
+    } else {
+      fill(c10::List<at::Tensor>());
+    }
+  }
+  for (const NumberOperand& operand : at.numbers) {
+    auto part = [&](size_t i) {
+      return operand.cells[i] == kNone ? operand.numbers[i] : sizes_.integer(operand.cells[i]);
+    };
+    if (!operand.list) {
+      stack_[operand.argument] = part(0);
+      continue;
+    }
+    c10::List<int64_t> list;
+    list.reserve(operand.cells.size());
+    for (size_t i = 0; i < operand.cells.size(); ++i) list.push_back(part(i));
+    stack_[operand.argument] = std::move(list);
+  }
+  for (uint32_t argument : at.converted) {
+    const c10::Type& type = *at.handle->schema().arguments()[argument].real_type();
+    stack_[argument] = aten::argument(at.node->arg(argument), type, *this);
+  }
+}
+
+void Run::takeResults(const Instruction& at) {
+  size_t next = 0;
+  for (size_t i = 0; i < stack_.size(); ++i) {
+    // The stack lets go of each result before it is taken, so that a fresh one has one owner.
+    c10::IValue value = std::move(stack_[i]);
+    if (value.isTensorList()) {
+      c10::List<at::Tensor> list = std::move(value).toTensorList();
+      // How many there are may depend on data where nothing is known of the operator.
+      size_t others = stack_.size() - 1 - i, count = list.size();
+      if (next + count + others != at.results.size()) failForSizes(at.node->op()->qualified);
+      for (size_t k = 0; k < count; ++k) take(at.results[next++], list.extract(k));
+    } else if (next >= at.results.size()) {
+      break;
+    } else if (value.isTensor()) {
+      take(at.results[next++], std::move(value).toTensor());
+    } else {
+      const Result& result = at.results[next++];
+      if (result.cell != kNone) setValue(result.value, std::move(value));
+    }
+  }
+}
+
+void Run::take(const Result& result, at::Tensor real) {
+  if (!result.tensor || !real.defined()) return;
+  if (result.slot == kNone && !conduct_ && result.binds.empty()) return;
+  if (freely_) {
+    if (result.slot != kNone) slots_[result.slot] = std::move(real);
+    return;
+  }
+  if (result.fresh) {
+    checkPlain(result.value->def()->op()->qualified, real);
+    for (const auto& [dimension, cell] : result.binds) {
+      sym::Cell& size = sizes_.cell(cell);
+      if (!size.known && dimension < static_cast<uint32_t>(real.dim())) size.set(real.size(dimension));
+    }
+    bool computed = !result.told.cells.empty();
+    Geometry made;
+    if (computed) made = sizes_.geometry(result.told);
+    const Geometry& told = computed ? made : result.told.numbers;
+    if (real.sizes() != c10::IntArrayRef(told.sizes)) failForSizes(result.value->def()->op()->qualified);
+    // Later nodes and every view count on the layout that the graph tells.
+    bool moved = !told.hasLayoutOf(real);
+    if (moved) real = at::empty_strided(told.sizes, told.strides, real.options()).copy_(real);
+    if (conduct_) real = conduct_->fresh(*result.value, std::move(real), told, moved);
+  } else if (result.foreign && result.told.cells.empty() &&
+             real.sizes() != c10::IntArrayRef(result.told.numbers.sizes)) {
+    failForSizes(result.value->def()->op()->qualified);
+  }
+  if (result.slot != kNone) slots_[result.slot] = std::move(real);
+}
+
+// --- bodies ---
+
+bool Run::truthOf(const ir::Arg& arg) {
+  c10::IValue value = valueOf(arg);
+  return value.isTensor() ? value.toTensor().item().toBool() : value.toBool();
+}
+
+void Run::setValue(const ir::Value* value, c10::IValue given) {
+  if (value->tensor()) {
+    slots_[value->id()] = given.isTensor() ? std::move(given).toTensor() : at::Tensor();
+    return;
+  }
+  uint32_t index = executable_.cellOf_[value->id()];
+  if (index == kNone) return;
+  sym::Cell& cell = sizes_.cell(index);
+  if (given.isDouble()) {
+    cell.setReal(given.toDouble());
+  } else if (given.isInt() || given.isBool()) {
+    cell.set(given.isBool() ? given.toBool() : given.toInt());
+  }
+}
+
+void Run::enter(const Body& body, size_t first, std::vector<c10::IValue>& given) {
+  for (uint32_t cell : body.stale) sizes_.cell(cell).known = false;
+  for (size_t i = 0; i < given.size(); ++i) setValue(body.parameters[first + i], std::move(given[i]));
+}
+
+std::vector<c10::IValue> Run::leave(const Body& body) {
+  std::vector<c10::IValue> out;
+  out.reserve(body.returned.size());
+  for (const ir::Arg& arg : body.returned) out.push_back(valueOf(arg));
+  return out;
+}
+
+void Run::setResults(const Instruction& at, std::vector<c10::IValue>& values) {
+  for (uint32_t slot : at.freed) slots_[slot].reset();
+  for (size_t i = 0; i < at.results.size(); ++i) {
+    if (at.results[i].value->hasUses()) setValue(at.results[i].value, std::move(values[i]));
+  }
+}
+
+void Run::branch(const Instruction& at) {
+  bool taken = truthOf(at.node->arg(ops::kIfCondition));
+  const Body& body = at.bodies[taken ? 0 : 1];
+  std::vector<c10::IValue> values;
+  for (const ir::Arg& arg : ops::passedArguments(*at.node)) values.push_back(valueOf(arg));
+  enter(body, 0, values);
+  runRange(body.begin, body.end);
+  values = leave(body);
+  setResults(at, values);
+}
+
+void Run::loop(const Instruction& at) {
+  const Body& body = at.bodies[0];
+  c10::IValue trips = valueOf(at.node->arg(ops::kLoopTrips));
+  bool goesOn = truthOf(at.node->arg(ops::kLoopCondition));
+  std::vector<c10::IValue> values;
+  for (const ir::Arg& arg : ops::passedArguments(*at.node)) values.push_back(valueOf(arg));
+  for (int64_t i = 0; goesOn && (trips.isNone() || i < trips.toInt()); ++i) {
+    setValue(body.parameters[0], i);
+    enter(body, 1, values);
+    runRange(body.begin, body.end);
+    goesOn = truthOf(body.returned[0]);
+    values = leave(body);
+    values.erase(values.begin());
+  }
+  setResults(at, values);
+}
+
+}  // namespace saker::runtime

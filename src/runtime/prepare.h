@@ -1,0 +1,30 @@
+// From a graph to the instructions that run it.
+#pragma once
+
+#include "runtime/executable.h"
+
+namespace saker::runtime {
+
+class Preparation {
+ public:
+  explicit Preparation(Executable& executable) : made_(executable) {}
+  void prepare();
+
+ private:
+  void noteUses(const ir::Region& region);
+  void translate(const ir::Region& region, std::vector<Instruction>& into);
+  Instruction translate(const ir::Node& node);
+  void translateArgument(Instruction& made, uint32_t index, const c10::Type& type);
+  void translateControl(Instruction& made);
+  void translateResults(Instruction& made);
+  uint32_t cellOf(const ir::Value* value);
+  void addBodies(Instruction& made);
+  void findStale();
+  bool isLast(const ir::Value* value, const ir::Node& node) const { return lastUse_[value->id()] == node.id(); }
+
+  Executable& made_;
+  aten::Handles handles_;
+  std::vector<uint32_t> lastUse_;  // by value: the last node of its own region that it is read by, or in
+};
+
+}  // namespace saker::runtime
