@@ -15,7 +15,9 @@ std::string repr(PyObject* object) {
     return "?";
   }
   std::string out = data;
-  return out.size() > 80 ? out.substr(0, 77) + "..." : out;
+  constexpr size_t kMost = 80;
+  if (out.size() > kMost) out.replace(kMost - 3, std::string::npos, "...");
+  return out;
 }
 
 std::string dims(c10::IntArrayRef values) {

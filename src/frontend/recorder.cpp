@@ -112,7 +112,8 @@ void Recorder::describe(uint32_t place, PyObject* object) {
     checkIs(Op::Tensor, place, nullptr, static_cast<int64_t>(guards().tensors.size() - 1));
     provenance_.settle(tensor, place);
   }
-  for (size_t i = 0; isData && i < subjects_->all().size(); ++i) subjects_->all()[i]->found(place, object);
+  if (!isData) return;
+  for (Subject* each : subjects_->asked(Question::Found)) each->found(place, object);
 }
 
 bool Recorder::readData(Op op, uint32_t place, PyObject* object) {
@@ -253,7 +254,7 @@ bool Recorder::keys(PyObject* key) {
 // Objects that were changed are other ones than all those that were only read.
 std::optional<Stop> Recorder::seal() {
   if (!effects_.dropFailed()) return Why::ChangeFailed;
-  for (Subject* each : subjects_->all()) {
+  for (Subject* each : subjects_->asked(Question::Seal)) {
     if (std::optional<Stop> why = each->seal()) return why;
   }
   for (uint32_t place = 0; !identified_.empty() && place < provenance_.objects().size(); ++place) {

@@ -31,7 +31,8 @@ std::string described(PyObject* owner, PyObject* name) {
 bool Recorder::readsAttribute(PyObject* owner, PyObject* name) {
   check();
   if (stopped_) return false;
-  Answer known = subjects_->first([&](Subject& each) { return each.readsAttribute(owner, name); });
+  Answer known =
+      subjects_->first(Question::ReadsAttribute, [&](Subject& each) { return each.readsAttribute(owner, name); });
   if (known) return *known;
   return attribute(owner, name);
 }
@@ -42,7 +43,7 @@ void Recorder::readAttribute(PyObject* owner, PyObject* name, PyObject* value) {
   if (name == data && isTensor(owner) && isTensor(value) && !stopped_) {
     tape_.sharesData(tensorOf(value), tensorOf(owner));
   }
-  for (Subject* each : subjects_->all()) each->readAttribute(owner, name, value);
+  for (Subject* each : subjects_->asked(Question::ReadAttribute)) each->readAttribute(owner, name, value);
   check();
 }
 
@@ -143,8 +144,8 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
       if (dict) read(Op::DictOf, place, nullptr, 0, dict);
       return dict ? true : stop({Why::ReadsAttribute, described(owner, name)});
     }
-    Answer known =
-        subjects_->first([&](Subject& each) { return each.readsDescriptor(owner, name, descriptor, place); });
+    Answer known = subjects_->first(
+        Question::ReadsDescriptor, [&](Subject& each) { return each.readsDescriptor(owner, name, descriptor, place); });
     if (known) return *known;
     static PyObject* const history = interned("grad_fn");
     if (name == history && isTensor(owner) && tensorOf(owner).is_leaf()) return true;  // it is None

@@ -116,7 +116,8 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
     case Behaviour::Locks:
     case Behaviour::Gradients:
     case Behaviour::Warns:
-      return subjects_->first([&](Subject& each) { return each.behaves(behaviour, callable, args, names); })
+      return subjects_
+          ->first(Question::Behaves, [&](Subject& each) { return each.behaves(behaviour, callable, args, names); })
           .value_or(true);
     case Behaviour::Length:
       return args.empty() || length(args[0]);

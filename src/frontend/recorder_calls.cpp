@@ -90,7 +90,7 @@ Stop unknownCall(PyObject* callable) {
 }
 
 void Recorder::called(PyObject* callable, const watch::Arguments& arguments, PyObject* result) {
-  for (Subject* each : subjects_->all()) {
+  for (Subject* each : subjects_->asked(Question::Called)) {
     if (each->called(callable, result, /*spread=*/false)) return;
   }
   check();
@@ -98,7 +98,7 @@ void Recorder::called(PyObject* callable, const watch::Arguments& arguments, PyO
 }
 
 void Recorder::calledSpread(PyObject* callable, PyObject* args, PyObject*, PyObject* result) {
-  for (Subject* each : subjects_->all()) {
+  for (Subject* each : subjects_->asked(Question::Called)) {
     if (each->called(callable, result, /*spread=*/true)) return;
   }
   check();
@@ -233,7 +233,7 @@ PyObject* Recorder::instead(PyObject* callable) {
 }
 
 bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
-  for (Subject* each : subjects_->all()) each->begins();
+  for (Subject* each : subjects_->asked(Question::Begins)) each->begins();
   check();
   if (stopped_) return false;
   if (PyFunction_Check(callable)) {
@@ -241,7 +241,8 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
         !subjects_->attempt.mayImport(arguments.values[0], nullptr, nullptr)) {
       return false;
     }
-    Answer known = subjects_->first([&](Subject& each) { return each.callsFunction(callable, arguments); });
+    Answer known = subjects_->first(Question::CallsFunction,
+                                    [&](Subject& each) { return each.callsFunction(callable, arguments); });
     return known.value_or(!stopped_);
   }
   calling_ = callable;
@@ -269,7 +270,8 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
   if (Py_IS_TYPE(callable, &PyMethod_Type)) {
     PyObject* function = PyMethod_GET_FUNCTION(callable);
     if (PyFunction_Check(function)) {
-      Answer known = subjects_->first([&](Subject& each) { return each.callsMethod(callable, arguments); });
+      Answer known =
+          subjects_->first(Question::CallsMethod, [&](Subject& each) { return each.callsMethod(callable, arguments); });
       return known.value_or(true);
     }
     args.insert(args.begin(), PyMethod_GET_SELF(callable));
@@ -283,7 +285,8 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
   if (isCompiled(callable)) return true;  // it calls its function here
   if (around::isCheckpoint(callable)) return around::checkpoints(*this, callable, arguments);
   if (Answer known = callsDescriptor(callable, args)) return *known;
-  Answer known = subjects_->first([&](Subject& each) { return each.calls(callable, args, arguments.names); });
+  Answer known =
+      subjects_->first(Question::Calls, [&](Subject& each) { return each.calls(callable, args, arguments.names); });
   if (known) return *known;
   if (PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) && PyType_Check(PyCFunction_GET_SELF(callable)) &&
       nameOf(callable) == "__new__") {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "frontend/recorder.h"
@@ -15,12 +16,32 @@ using Values = std::vector<PyObject*>;
 // Nothing: it is not this subject's. True: it is, and the recording goes on. False: the recording has ended.
 using Answer = std::optional<bool>;
 
+// What subjects are asked and told.
+enum class Question : uint8_t {
+  Begins,
+  Calls,
+  Behaves,
+  CallsFunction,
+  CallsMethod,
+  Called,
+  ReadsAttribute,
+  ReadsDescriptor,
+  ReadAttribute,
+  Found,
+  GoesOn,
+  Seal,
+};
+inline constexpr size_t kQuestions = static_cast<size_t>(Question::Seal) + 1;
+
 class Subject {
  public:
-  explicit Subject(Recorder& recorder) : recorder_(recorder) {}
+  Subject(Recorder& recorder, uint32_t answers) : recorder_(recorder), answers_(answers) {}
   virtual ~Subject() = default;
   Subject(const Subject&) = delete;
   Subject& operator=(const Subject&) = delete;
+
+  // Is this one of the questions that it answers?
+  bool answers(Question question) const { return (answers_ >> static_cast<unsigned>(question)) & 1u; }
 
   // A call is about to be made: one that has not ended by now has failed.
   virtual void begins() {}
@@ -110,6 +131,34 @@ class Subject {
   void forgetRealized() { recorder_.forgetRealized(); }
 
   Recorder& recorder_;
+
+ private:
+  uint32_t answers_;
+};
+
+// The base of the subject T, which knows what T answers: the functions that it defines itself.
+template <typename T>
+class SubjectOf : public Subject {
+ public:
+  explicit SubjectOf(Recorder& recorder) : Subject(recorder, answersOf()) {}
+
+ private:
+  template <typename Own, typename Default>
+  static constexpr uint32_t bit(Question question, Own, Default) {
+    return std::is_same_v<Own, Default> ? 0 : 1u << static_cast<unsigned>(question);
+  }
+  static constexpr uint32_t answersOf() {
+    return bit(Question::Begins, &T::begins, &Subject::begins) | bit(Question::Calls, &T::calls, &Subject::calls) |
+           bit(Question::Behaves, &T::behaves, &Subject::behaves) |
+           bit(Question::CallsFunction, &T::callsFunction, &Subject::callsFunction) |
+           bit(Question::CallsMethod, &T::callsMethod, &Subject::callsMethod) |
+           bit(Question::Called, &T::called, &Subject::called) |
+           bit(Question::ReadsAttribute, &T::readsAttribute, &Subject::readsAttribute) |
+           bit(Question::ReadsDescriptor, &T::readsDescriptor, &Subject::readsDescriptor) |
+           bit(Question::ReadAttribute, &T::readAttribute, &Subject::readAttribute) |
+           bit(Question::Found, &T::found, &Subject::found) | bit(Question::GoesOn, &T::goesOn, &Subject::goesOn) |
+           bit(Question::Seal, &T::seal, &Subject::seal);
+  }
 };
 
 }  // namespace saker::frontend

@@ -14,9 +14,9 @@ namespace py = pybind11;
 using namespace saker::frontend;
 
 // Reads all that a container holds, as a program does that looks into it.
-class Reader final : public Subject {
+class Reader final : public SubjectOf<Reader> {
  public:
-  using Subject::Subject;
+  using SubjectOf::SubjectOf;
   void readAll(PyObject* object) { realize(object, /*deep=*/true); }
 };
 

@@ -16,9 +16,9 @@ struct Array {
   bool isFloat = false;
 };
 
-class Arrays final : public Subject {
+class Arrays final : public SubjectOf<Arrays> {
  public:
-  using Subject::Subject;
+  using SubjectOf::SubjectOf;
 
   // nullptr: it is none.
   const Array* arrayOf(PyObject* object) const {

@@ -6,9 +6,9 @@
 
 namespace saker::frontend {
 
-class Attempt final : public Subject {
+class Attempt final : public SubjectOf<Attempt> {
  public:
-  using Subject::Subject;
+  using SubjectOf::SubjectOf;
 
   // Would an operation see this symbol for what it is? Then the recording ends. nullptr: it sees none.
   bool shows(PyObject* symbol, const char* how);

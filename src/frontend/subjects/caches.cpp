@@ -12,9 +12,9 @@ namespace saker::frontend {
 
 namespace {
 
-class Caches final : public Subject {
+class Caches final : public SubjectOf<Caches> {
  public:
-  using Subject::Subject;
+  using SubjectOf::SubjectOf;
 
   Answer calls(PyObject* callable, const Values& args, PyObject* names) override;
   bool called(PyObject* callable, PyObject* result, bool spread) override;

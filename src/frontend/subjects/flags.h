@@ -10,9 +10,9 @@
 
 namespace saker::frontend {
 
-class FlagsAround final : public Subject {
+class FlagsAround final : public SubjectOf<FlagsAround> {
  public:
-  using Subject::Subject;
+  using SubjectOf::SubjectOf;
 
   // The function modes around the call: every operator asks them.
   void meetModes();

@@ -11,9 +11,9 @@
 
 namespace saker::frontend {
 
-class Hooks final : public Subject {
+class Hooks final : public SubjectOf<Hooks> {
  public:
-  using Subject::Subject;
+  using SubjectOf::SubjectOf;
 
   // The number of a handle, where it removes a hook that the call has registered on a tensor.
   std::optional<uint32_t> handleOf(PyObject* object) const {

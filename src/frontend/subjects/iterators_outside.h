@@ -9,9 +9,9 @@
 
 namespace saker::frontend {
 
-class OutsideIterators final : public Subject {
+class OutsideIterators final : public SubjectOf<OutsideIterators> {
  public:
-  using Subject::Subject;
+  using SubjectOf::SubjectOf;
 
   // Has the call taken something from one?
   bool any() const { return !consumed_.empty(); }

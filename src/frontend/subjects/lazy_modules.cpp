@@ -7,9 +7,9 @@ namespace saker::frontend {
 
 namespace {
 
-class LazyModules final : public Subject {
+class LazyModules final : public SubjectOf<LazyModules> {
  public:
-  using Subject::Subject;
+  using SubjectOf::SubjectOf;
 
   Answer callsFunction(PyObject* function, const watch::Arguments& arguments) override;
   bool called(PyObject* callable, PyObject* result, bool spread) override;

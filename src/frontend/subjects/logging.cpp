@@ -57,9 +57,9 @@ bool isEmission(PyObject* callable) { return callable == emitFunction(); }
 
 namespace {
 
-class Logging final : public Subject {
+class Logging final : public SubjectOf<Logging> {
  public:
-  using Subject::Subject;
+  using SubjectOf::SubjectOf;
 
   Answer callsMethod(PyObject* method, const watch::Arguments& arguments) override;
 

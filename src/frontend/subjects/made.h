@@ -9,9 +9,9 @@
 
 namespace saker::frontend {
 
-class MadeObjects final : public Subject {
+class MadeObjects final : public SubjectOf<MadeObjects> {
  public:
-  using Subject::Subject;
+  using SubjectOf::SubjectOf;
 
   bool madeClass(PyObject* type) const { return classes_.contains(type); }
   // nullptr: the class was not made by collections.namedtuple, or was changed since.

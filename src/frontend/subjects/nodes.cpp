@@ -14,9 +14,9 @@ namespace saker::frontend {
 
 namespace {
 
-class Nodes final : public Subject {
+class Nodes final : public SubjectOf<Nodes> {
  public:
-  using Subject::Subject;
+  using SubjectOf::SubjectOf;
 
   Answer readsDescriptor(PyObject* owner, PyObject* name, PyObject* descriptor, uint32_t place) override;
   void readAttribute(PyObject* owner, PyObject* name, PyObject* value) override;

@@ -8,9 +8,9 @@
 
 namespace saker::frontend {
 
-class Random final : public Subject {
+class Random final : public SubjectOf<Random> {
  public:
-  using Subject::Subject;
+  using SubjectOf::SubjectOf;
 
   const std::vector<Draw>& draws() const { return draws_; }
   // Of a generator of random numbers that the call made; kInside: it is none.

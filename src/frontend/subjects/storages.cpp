@@ -9,9 +9,9 @@ namespace saker::frontend {
 
 namespace {
 
-class Storages final : public Subject {
+class Storages final : public SubjectOf<Storages> {
  public:
-  using Subject::Subject;
+  using SubjectOf::SubjectOf;
 
   Answer calls(PyObject* callable, const Values& args, PyObject* names) override;
 };

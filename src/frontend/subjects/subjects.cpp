@@ -24,20 +24,25 @@ Subjects::Subjects(Recorder& recorder)
     others_.push_back(make(recorder));
     return others_.back().get();
   };
-  all_ = {&flags,
-          &random,
-          add(makeStorages),
-          &made,
-          add(makeWrappers),
-          &arrays,  // behind those whose calls may be given arrays
-          &hooks,
-          add(makeLazyModules),
-          add(makeLogging),
-          add(makeNodes),
-          add(makeWarnings),
-          &world,
-          &iterators,
-          add(makeCaches)};  // the last: a function under a cache may be anything
+  Subject* const all[] = {&flags,
+                          &random,
+                          add(makeStorages),
+                          &made,
+                          add(makeWrappers),
+                          &arrays,  // behind those whose calls may be given arrays
+                          &hooks,
+                          add(makeLazyModules),
+                          add(makeLogging),
+                          add(makeNodes),
+                          add(makeWarnings),
+                          &world,
+                          &iterators,
+                          add(makeCaches)};  // the last: a function under a cache may be anything
+  for (Subject* each : all) {
+    for (size_t i = 0; i < kQuestions; ++i) {
+      if (each->answers(static_cast<Question>(i))) asked_[i].push_back(each);
+    }
+  }
 }
 
 }  // namespace saker::frontend

@@ -1,6 +1,7 @@
 // The subjects of a recorder. Those that others talk to are members; the rest is known to the list alone.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -28,12 +29,12 @@ class Subjects {
   Random random;
   World world;
 
-  // All of them, in the order in which they are asked.
-  const std::vector<Subject*>& all() const { return all_; }
-  // The first answer to a question.
+  // Those that answer a question, in the order in which they are asked.
+  const std::vector<Subject*>& asked(Question question) const { return asked_[static_cast<size_t>(question)]; }
+  // The first answer.
   template <typename Ask>
-  Answer first(Ask ask) const {
-    for (Subject* each : all_) {
+  Answer first(Question question, Ask ask) const {
+    for (Subject* each : asked(question)) {
       if (Answer answer = ask(*each)) return answer;
     }
     return std::nullopt;
@@ -41,7 +42,7 @@ class Subjects {
 
  private:
   std::vector<std::unique_ptr<Subject>> others_;
-  std::vector<Subject*> all_;
+  std::array<std::vector<Subject*>, kQuestions> asked_;
 };
 
 }  // namespace saker::frontend

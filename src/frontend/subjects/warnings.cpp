@@ -8,7 +8,7 @@ namespace saker::frontend {
 
 namespace {
 
-class Warnings final : public Subject {
+class Warnings final : public SubjectOf<Warnings> {
  public:
   explicit Warnings(Recorder& recorder);
 
@@ -45,7 +45,7 @@ Ref currentFrame() { return Ref::borrow(reinterpret_cast<PyObject*>(PyEval_GetFr
 
 }  // namespace
 
-Warnings::Warnings(Recorder& recorder) : Subject(recorder), caller_(currentFrame()) {}
+Warnings::Warnings(Recorder& recorder) : SubjectOf(recorder), caller_(currentFrame()) {}
 
 // What the filters are, and in which order.
 bool Warnings::guardFilters() {

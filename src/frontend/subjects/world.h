@@ -7,9 +7,9 @@
 
 namespace saker::frontend {
 
-class World final : public Subject {
+class World final : public SubjectOf<World> {
  public:
-  using Subject::Subject;
+  using SubjectOf::SubjectOf;
 
   // Locks from outside that the call takes.
   const std::vector<Ref>& locks() const { return locks_; }

@@ -12,9 +12,9 @@ namespace saker::frontend {
 
 namespace {
 
-class Wrappers final : public Subject {
+class Wrappers final : public SubjectOf<Wrappers> {
  public:
-  using Subject::Subject;
+  using SubjectOf::SubjectOf;
 
   Answer calls(PyObject* callable, const Values& args, PyObject* names) override;
   // An attribute of one that was made here.
