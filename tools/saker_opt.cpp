@@ -3,8 +3,12 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <optional>
+#include <sstream>
 #include <string>
+#include <variant>
 
+#include "autograd/partition.h"
 #include "ir/parse.h"
 #include "ir/print.h"
 #include "ir/verifier.h"
@@ -24,6 +28,9 @@ constexpr const char* kUsage =
     "  --time         print the time of each pass, to standard error\n"
     "  --loc          print source locations\n"
     "  --infer-check  compare the types written in the input with inferred ones\n"
+    "  --partition=primals,tangents,results[,budget]\n"
+    "                 take the graph for a joint one of this layout and cut it into forward and backward; the memory\n"
+    "                 budget is between 0 and 1 (the default)\n"
     "  --list-passes  list the passes and stop\n";
 
 struct Options {
@@ -34,6 +41,8 @@ struct Options {
   bool time = false;
   bool inferCheck = false;
   ir::PrintOptions print;
+  std::optional<autograd::Joint> joint;
+  autograd::PartitionOptions partition;
 };
 
 bool read(const std::string& file, std::string& text) {
@@ -59,6 +68,33 @@ bool report(const Options& options, std::string_view text, const ir::Parsed& par
     report(options, ir::errorAt(text, place, found.message));
   }
   return diagnostics.empty();
+}
+
+bool readLayout(std::string_view text, Options& options) {
+  std::istringstream in{std::string(text)};
+  autograd::Joint& joint = options.joint.emplace();
+  char comma = ',', comma2 = ',';
+  in >> joint.primals >> comma >> joint.tangents >> comma2 >> joint.forwardResults;
+  if (!in || comma != ',' || comma2 != ',') return false;
+  if (in >> comma) in >> options.partition.memoryBudget;
+  return comma == ',' && in.eof();
+}
+
+int printCut(const Options& options, const ir::Graph& graph) {
+  std::variant<autograd::Cut, std::string> made = autograd::partition(graph, *options.joint, options.partition);
+  if (const std::string* error = std::get_if<std::string>(&made)) {
+    std::cerr << options.file << ": error: partition: " << *error << '\n';
+    return 1;
+  }
+  const autograd::Cut& cut = std::get<autograd::Cut>(made);
+  for (const ir::Graph* half : {cut.forward.get(), cut.backward.get()}) {
+    for (const ir::Diagnostic& found : ir::verify(*half)) {
+      std::cerr << options.file << ": error: after partition: " << found.message << '\n';
+      return 1;
+    }
+    std::cout << ir::print(*half, options.print);
+  }
+  return 0;
 }
 
 int optimize(const Options& options) {
@@ -91,6 +127,7 @@ int optimize(const Options& options) {
     std::cerr << options.file << ": error: " << *result.error << '\n';
     return 1;
   }
+  if (options.joint) return printCut(options, *parsed.graph);
   std::cout << ir::print(*parsed.graph, options.print);
   return 0;
 }
@@ -108,6 +145,8 @@ int main(int argc, char** argv) {
       }
       return 0;
     }
+    constexpr std::string_view kPartition = "--partition=";
+    if (option.starts_with(kPartition) && readLayout(option.substr(kPartition.size()), options)) continue;
     if (option.starts_with(kPasses)) {
       options.passes = option.substr(kPasses.size());
     } else if (option == "--verify") {

@@ -5,8 +5,7 @@
 #include "aot/sharing.h"
 #include "aten/on_copies.h"
 #include "ir/clone.h"
-#include "ops/functional_form.h"
-#include "ops/operator.h"
+#include "ops/effects.h"
 #include "ops/view_inverse.h"
 #include "passes/pass.h"
 
@@ -16,14 +15,7 @@ namespace {
 
 // The parameter whose memory a value lies in; nullptr: memory of its own.
 const ir::Value* parameterOf(const ir::Value* value) {
-  while (const ir::Node* node = value->def()) {
-    if (ops::of(node) && ops::of(node)->writes) {
-      if (ops::of(node)->resultAlias[0] < 0) return nullptr;
-    } else if (ops::sharing(*node, value->index()) == ops::Sharing::None) {
-      return nullptr;
-    }
-    value = node->operand(0);
-  }
+  while (value && !value->isParameter()) value = ops::sharedArgument(value);
   return value;
 }
 
@@ -116,15 +108,13 @@ class Functional {
     std::vector<bool> inForward(joint_.primals);
     for (const ir::Node* node = joint_.recording->graph->top()->first(); node; node = node->next()) {
       const ops::Operator* op = ops::of(node);
-      if (!op || !op->writes || ops::writesNothing(*node)) continue;
-      for (size_t i = 0; i < node->args().size(); ++i) {
-        if (!(op->writes >> i & 1) || !node->arg(i).isValue()) continue;
-        const ir::Value* written = parameterOf(node->arg(i).toValue());
-        if (!written) continue;
+      ops::eachWritten(*node, [&](const ir::Value* value) {
+        const ir::Value* written = parameterOf(value);
+        if (!written) return;
         size_t primal = primalOf[written->index()];
         if (node->id() < joint_.forwardNodes) {
           if (primal != kNone) inForward[primal] = true;
-          continue;
+          return;
         }
         // How far the user's operators move a version counter is not measured in a backward.
         const ir::Node* from = node->operandCount() > 1 ? node->operand(1)->def() : nullptr;
@@ -135,7 +125,7 @@ class Functional {
         if (op->cost == ops::Cost::View)
           throw Refused("the backward gives an argument other sizes or strides; let it do so to a view");
         ++backwardVersions_[primal];
-      }
+      });
     }
   }
 
@@ -177,15 +167,13 @@ class Functional {
     for (ir::Node *node = graph().top()->first(), *next; node != end(); node = next) {
       next = node->next();
       const ops::Operator* op = ops::of(node);
-      if (!op || !op->writes || op->cost == ops::Cost::View || ops::writesNothing(*node)) continue;
-      for (size_t i = 0; i < node->args().size(); ++i) {
-        if (!(op->writes >> i & 1) || !node->arg(i).isValue()) continue;
-        const ir::Value* written = parameterOf(node->arg(i).toValue());
-        if (!written) continue;
-        if (op != copy || node->operand(0) != written || written->index() >= joint_.primals) {
+      if (!ops::writes(*node) || op->cost == ops::Cost::View) continue;
+      ops::eachWritten(*node, [&](const ir::Value* value) {
+        const ir::Value* written = parameterOf(value);
+        if (written && (op != copy || node->operand(0) != written || written->index() >= joint_.primals)) {
           throw NotAheadOfTime("an argument is written where it has no elements");
         }
-      }
+      });
       if (op != copy || !node->operand(0)->isParameter()) continue;
       ir::Value *primal = node->operand(0), *now = node->operand(1);
       contents_[primal->index()] = now;

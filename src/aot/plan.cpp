@@ -9,7 +9,7 @@
 #include "aot/version_checks.h"
 #include "aot/zero_tangents.h"
 #include "autograd/imitated.h"
-#include "ops/view_inverse.h"
+#include "ops/effects.h"
 #include "passes/pass.h"
 
 namespace saker::aot {
@@ -22,9 +22,7 @@ void noteOffsets(const ir::Graph& graph, std::vector<bool>& exact) {
     if (node->operandCount() == 0 || node->resultCount() == 0) continue;
     if (ops::sharing(*node, 0) != ops::Sharing::Storage) continue;
     const ir::Value* base = node->operand(0);
-    while (base->def() && ops::sharing(*base->def(), base->index()) != ops::Sharing::None) {
-      base = base->def()->operand(0);
-    }
+    while (const ir::Value* before = ops::sharedArgument(base)) base = before;
     if (base->isParameter() && base->index() < exact.size()) exact[base->index()] = true;
   }
 }
@@ -159,14 +157,15 @@ void Plan::findStages() {
 }
 
 Executable Plan::interpreted(const ir::Graph& graph, Executable* freely) const {
-  auto code = std::make_shared<runtime::Executable>(graph, joint.program->objects);
-  if (freely && code->mayRunFreely()) {
-    *freely = [code](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
-      return code->run(std::move(inputs), numbers, /*freely=*/true);
+  auto prepared = std::make_shared<runtime::Prepared>(graph, joint.program->objects);
+  if (freely && runtime::mayRunFreely(graph)) {
+    *freely = [prepared](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
+      return prepared->get(runtime::Executable::Views::Called).run(std::move(inputs), numbers, /*freely=*/true);
     };
   }
-  return [code](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
-    return code->run(std::move(inputs), numbers);
+  return [prepared](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
+    const runtime::Executable& executable = prepared->get(inputs);
+    return executable.run(std::move(inputs), numbers);
   };
 }
 

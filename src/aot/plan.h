@@ -13,7 +13,7 @@
 #include "aot/joint.h"
 #include "aot/replay.h"
 #include "autograd/partition.h"
-#include "runtime/executable.h"
+#include "runtime/prepared.h"
 
 namespace saker::aot {
 

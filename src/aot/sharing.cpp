@@ -12,58 +12,9 @@ namespace saker::aot {
 
 namespace {
 
-// Calls `at` with the place in memory of each element.
-template <typename Function>
-void eachPlace(const at::Tensor& tensor, const Function& at) {
-  if (tensor.numel() == 0) return;
-  size_t rank = static_cast<size_t>(tensor.dim());
-  std::vector<int64_t> index(rank, 0);
-  int64_t place = tensor.storage_offset();
-  for (;;) {
-    at(static_cast<size_t>(place));
-    size_t d = rank;
-    while (d-- > 0) {
-      place += tensor.strides()[d];
-      if (++index[d] < tensor.sizes()[d]) break;
-      place -= index[d] * tensor.strides()[d];
-      index[d] = 0;
-    }
-    if (d == static_cast<size_t>(-1)) return;
-  }
-}
-
-// In bytes, from the start of the storage.
-std::pair<int64_t, int64_t> extent(const at::Tensor& tensor) {
-  int64_t last = tensor.storage_offset();
-  for (int64_t d = 0; d < tensor.dim(); ++d) last += (tensor.size(d) - 1) * tensor.stride(d);
-  return {tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize()),
-          (last + 1) * static_cast<int64_t>(tensor.itemsize())};
-}
-
 bool isRowOfElements(const at::Tensor& tensor) { return !tensor.is_conj() && !tensor.is_neg(); }
 
 }  // namespace
-
-bool overlap(const at::Tensor& a, const at::Tensor& b) {
-  if (liesApart(a, b)) return false;
-  // Interleaved columns of one matrix lie apart. Beyond this size it is not worth looking.
-  constexpr int64_t kLargest = 1 << 22;
-  if (a.scalar_type() != b.scalar_type() || a.numel() > kLargest || b.numel() > kLargest) return true;
-  std::vector<bool> seen(static_cast<size_t>(std::max(extent(a).second, extent(b).second)) / a.itemsize());
-  eachPlace(a, [&](size_t place) { seen[place] = true; });
-  bool found = false;
-  eachPlace(b, [&](size_t place) { found |= seen[place]; });
-  return found;
-}
-
-bool liesApart(const at::Tensor& a, const at::Tensor& b) {
-  if (a.numel() == 0 || b.numel() == 0) return true;
-  auto [startA, endA] = extent(a);
-  auto [startB, endB] = extent(b);
-  // Two storages may begin at different places of one memory.
-  auto apart = sameStorage(a, b) ? 0 : static_cast<int64_t>(aten::bytesOf(b).begin - aten::bytesOf(a).begin);
-  return endA <= startB + apart || endB + apart <= startA;
-}
 
 at::Tensor autogradBase(const at::Tensor& tensor) { return tensor.is_view() ? at::Tensor(tensor._base()) : tensor; }
 

@@ -25,15 +25,10 @@ SharedArguments findShared(std::span<const at::Tensor> arguments);
 // The tensor that autograd sees this one as a view of, or itself.
 at::Tensor autogradBase(const at::Tensor& tensor);
 
+using aten::liesApart;
+using aten::overlap;
 using aten::sameStorage;
 using aten::shareMemory;
-
-// Of tensors that share memory: does one end in memory before the other begins?
-bool liesApart(const at::Tensor& a, const at::Tensor& b);
-
-// Of tensors of one storage: may an element of one lie where an element of the other does?
-bool overlap(const at::Tensor& a, const at::Tensor& b);
-
 using aten::sharesVersion;
 
 // Would autograd refuse an in-place operator that it follows?

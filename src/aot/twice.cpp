@@ -140,7 +140,7 @@ std::vector<at::Tensor> runRecording(const Plan& plan, const Joint::Stage& stage
   c10::impl::ExcludeDispatchKeyGuard withoutAutocast(c10::autocast_dispatch_keyset);  // casts are in the recording
   const Joint& joint = plan.joint;
   Grafting grafting(grafts);
-  runtime::Run run(joint.recording->executable(), &grafting);
+  runtime::Run run(joint.recording->prepared().get(runtime::Executable::Views::Called), &grafting);
   run.sizes().assume(runtime::bindSymbols(*joint.program->graph, primals));
   for (size_t i = 0; i < primals.size(); ++i) run.set(joint.recordedPlace[i], primals[i]);
   run.run(/*before=*/joint.forwardNodes);

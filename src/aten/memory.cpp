@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <unordered_map>
 
 namespace saker::aten {
@@ -87,6 +88,89 @@ std::vector<std::pair<size_t, size_t>> sharingPairs(std::span<const at::Tensor> 
   }
   std::sort(pairs.begin(), pairs.end());
   return pairs;
+}
+
+Extent extentOf(const at::Tensor& tensor) {
+  int64_t last = tensor.storage_offset(), size = static_cast<int64_t>(tensor.itemsize());
+  for (int64_t d = 0; d < tensor.dim(); ++d) last += (tensor.size(d) - 1) * tensor.stride(d);
+  return {tensor.storage_offset() * size, (last + 1) * size};
+}
+
+bool liesApart(const at::Tensor& a, const at::Tensor& b) {
+  if (a.numel() == 0 || b.numel() == 0) return true;
+  Extent left = extentOf(a), right = extentOf(b);
+  // Two storages may begin at different places of one memory.
+  auto apart = sameStorage(a, b) ? 0 : static_cast<int64_t>(bytesOf(b).begin - bytesOf(a).begin);
+  return left.end <= right.begin + apart || right.end + apart <= left.begin;
+}
+
+namespace {
+
+// Calls `at` with the place in memory of each element.
+template <typename Function>
+void eachPlace(const at::Tensor& tensor, const Function& at) {
+  if (tensor.numel() == 0) return;
+  size_t rank = static_cast<size_t>(tensor.dim());
+  std::vector<int64_t> index(rank, 0);
+  int64_t place = tensor.storage_offset();
+  for (;;) {
+    at(static_cast<size_t>(place));
+    size_t d = rank;
+    while (d-- > 0) {
+      place += tensor.strides()[d];
+      if (++index[d] < tensor.sizes()[d]) break;
+      place -= index[d] * tensor.strides()[d];
+      index[d] = 0;
+    }
+    if (d == static_cast<size_t>(-1)) return;
+  }
+}
+
+bool hasNumbers(const at::Tensor& tensor) {
+  return tensor.has_storage() && !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() && tensor.numel() > 0;
+}
+
+// Elements without gaps, each at an address of its own; of others PyTorch does not ask either.
+bool isDense(const at::Tensor& tensor) {
+  return hasNumbers(tensor) && tensor.unsafeGetTensorImpl()->is_non_overlapping_and_dense();
+}
+
+bool sameElements(const at::Tensor& a, const at::Tensor& b) {
+  return a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
+         a.itemsize() == b.itemsize();
+}
+
+}  // namespace
+
+bool overlap(const at::Tensor& a, const at::Tensor& b) {
+  if (liesApart(a, b)) return false;
+  // Interleaved columns of one matrix lie apart. Beyond this size it is not worth looking.
+  constexpr int64_t kLargest = 1 << 22;
+  if (a.scalar_type() != b.scalar_type() || a.numel() > kLargest || b.numel() > kLargest) return true;
+  std::vector<bool> seen(static_cast<size_t>(std::max(extentOf(a).end, extentOf(b).end)) / a.itemsize());
+  eachPlace(a, [&](size_t place) { seen[place] = true; });
+  bool found = false;
+  eachPlace(b, [&](size_t place) { found |= seen[place]; });
+  return found;
+}
+
+bool overlapInPart(const at::Tensor& a, const at::Tensor& b) {
+  if (a.is_same(b) || !isDense(a) || !isDense(b) || !sameStorage(a, b)) return false;
+  Extent left = extentOf(a), right = extentOf(b);
+  if (left.begin == right.begin && left.end == right.end) return a.strides() != b.strides();
+  return left.begin < right.end && right.begin < left.end;
+}
+
+bool mayOverlapShifted(const at::Tensor& a, const at::Tensor& b) {
+  if (a.is_same(b) || !hasNumbers(a) || !hasNumbers(b) || !sameStorage(a, b)) return false;
+  if (sameElements(a, b) || liesApart(a, b)) return false;
+  // Columns that lie between each other: rows as far apart, and a place in them that is another one.
+  if (a.sizes() == b.sizes() && a.strides() == b.strides() && a.itemsize() == b.itemsize() && a.dim() > 0) {
+    int64_t step = a.stride(0);
+    for (int64_t d = 0; d < a.dim(); ++d) step = a.size(d) > 1 ? std::gcd(step, a.stride(d)) : step;
+    if (step > 1 && (a.storage_offset() - b.storage_offset()) % step != 0) return false;
+  }
+  return true;
 }
 
 }  // namespace saker::aten

@@ -218,8 +218,9 @@ class Exposure::Search {
       if (user == late_.size() || !late_[user]) return;
       const ir::Node* node = joint_.nodes()[user];
       if (isFactory(*node) && !readsData(*node, value)) return;
-      // What a view sees counts where that is read.
-      if (node->resultCount() && joint_.knownMemory(node->result()) == joint_.knownMemory(value)) return;
+      // What a view sees counts where that is read. A branch or a loop that may return it reads it all the same.
+      bool shares = node->resultCount() && joint_.knownMemory(node->result()) == joint_.knownMemory(value);
+      if (shares && node->regions().empty()) return;
       // A checkpoint reads what it was given when it is computed again, in eager mode too.
       if (joint_.inForward(user) && node->attributes().recomputes()) return;
       reads.emplace_back(value->id(), user);

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "ops/functional_form.h"
+#include "ir/each_value.h"
+#include "ops/effects.h"
 #include "support/check.h"
 
 namespace saker::autograd {
@@ -11,46 +12,6 @@ namespace {
 // Of a size that no one has seen yet.
 constexpr int64_t kUnseenSize = 64;
 
-template <typename F>
-void eachValue(const ir::Arg& arg, F&& f) {
-  if (arg.isValue()) {
-    f(arg.toValue());
-  } else if (arg.isList()) {
-    for (const ir::Arg& element : arg.toList()) eachValue(element, f);
-  }
-}
-
-// Of the node or one in its bodies.
-template <typename F>
-bool anyOf(const ir::Node& node, F&& property) {
-  if (node.isReturn()) return false;
-  if (property(node)) return true;
-  for (const ir::Region* body : node.regions()) {
-    for (const ir::Node* inner = body->first(); inner; inner = inner->next()) {
-      if (anyOf(*inner, property)) return true;
-    }
-  }
-  return false;
-}
-
-// Does something that only the order of such nodes tells.
-bool hasTurn(const ir::Node& node) {
-  const ops::Operator* op = ops::of(&node);
-  return !op || op->has(ops::kReadsState) || op->isRandom() || op->has(ops::kEffect);
-}
-
-bool mustStay(const ir::Node& node) {
-  if (hasTurn(node)) return true;
-  const ops::Operator* op = ops::of(&node);
-  return !op->isRemovable() && !(op->writes && ops::writesNothing(node));
-}
-
-// Computed twice it may be two different things.
-bool isNondeterministic(const ir::Node& node) {
-  const ops::Operator* op = ops::of(&node);
-  return op && op->has(ops::kNondeterministic);
-}
-
 }  // namespace
 
 JointGraph::JointGraph(ir::Graph& graph, const Joint& layout, std::optional<const ir::Node*> backwardStart)
@@ -58,8 +19,8 @@ JointGraph::JointGraph(ir::Graph& graph, const Joint& layout, std::optional<cons
       layout_(layout),
       places_(graph.nodeLimit()),
       values_(graph.valueLimit()),
-      memory_(graph.valueLimit()),
-      known_(graph.valueLimit()),
+      memory_(graph, {false, passes::Memory::Assumptions::Unknown::ShareOperands}),
+      known_(graph, {false, passes::Memory::Assumptions::Unknown::Nothing}),
       holder_(graph.valueLimit()),
       forwardWrites_(graph.valueLimit()),
       backwardWrites_(graph.valueLimit()),
@@ -71,8 +32,11 @@ JointGraph::JointGraph(ir::Graph& graph, const Joint& layout, std::optional<cons
     for (size_t i = 0; i < node->resultCount(); ++i) values_[node->result(i)->id()] = node->result(i);
   }
   for (std::optional<int64_t>& example : examples_.ints) example = example.value_or(kUnseenSize);
-  for (const ir::Node* node : nodes_) pinned_.push_back(anyOf(*node, mustStay));
-  followMemory();
+  for (const ir::Node* node : nodes_) {
+    effects_.push_back(ops::effectsOf(*node));
+    pinned_.push_back(effects_.back().ordered() || !effects_.back().removable());
+  }
+  findHolders();
   followTangents();
   if (backwardStart) start_ = *backwardStart ? placeOf(*backwardStart) : nodes_.size();
   findForward();
@@ -85,59 +49,39 @@ bool JointGraph::isView(size_t node) const {
   return op && op->cost == ops::Cost::View && !pinned_[node] && nodes_[node]->regions().empty();
 }
 
+// In bodies too: memory of their own counts as that of a value that nobody else reads.
 template <typename F>
 void JointGraph::eachWritten(const ir::Node* node, F&& f) const {
-  const ops::Operator* op = ops::of(node);
-  if (!op || !op->writes || ops::writesNothing(*node)) return;
-  for (size_t i = 0; i < node->args().size(); ++i) {
-    if (op->writes >> i & 1) eachValue(node->arg(i), f);
+  ops::eachWritten(*node, f);
+  for (const ir::Region* body : node->regions()) {
+    for (const ir::Node* inner = body->first(); inner; inner = inner->next()) eachWritten(inner, f);
   }
 }
 
-// Values are numbered in their order, so the smallest of those that share memory is the one that was made first.
-void JointGraph::followMemory() {
-  for (uint32_t i = 0; i < memory_.size(); ++i) memory_[i] = known_[i] = holder_[i] = i;
-  for (size_t place = 0; place < nodes_.size(); ++place) {
-    const ir::Node* node = nodes_[place];
-    const ops::Operator* op = ops::of(node);
-    bool surely = false;
-    auto share = [&](const ir::Value* input) {
-      if (!input->tensor()) return;
-      for (size_t i = 0; i < node->resultCount(); ++i) {
-        const ir::Value* result = node->result(i);
-        if (!result->tensor()) continue;
-        unite(memory_, input->id(), result->id());
-        if (op) unite(known_, input->id(), result->id());
-        if (surely) holder_[result->id()] = holder_[input->id()];
-      }
-    };
-    if (!op || !node->regions().empty()) {
-      eachInput(node, share);
-      continue;
-    }
-    surely = !op->has(ops::kMayAlias);
-    for (int8_t argument : op->resultAlias) {
-      if (argument >= 0) eachValue(node->arg(static_cast<size_t>(argument)), share);
-    }
-    surely = op->cost == ops::Cost::View;
-    if ((surely || op->has(ops::kMayAlias)) && node->operandCount()) share(node->operand(0));
+void JointGraph::findHolders() {
+  for (uint32_t i = 0; i < holder_.size(); ++i) holder_[i] = i;
+  for (const ir::Node* node : nodes_) {
+    ops::eachShared(*node, [&](const ir::Value* result, const ir::Value* argument, bool surely) {
+      bool both = argument && argument->tensor() && result->tensor();
+      if (surely && both) holder_[result->id()] = holder_[argument->id()];
+    });
   }
 }
 
 void JointGraph::followTangents() {
   onTangents_.resize(nodes_.size());
   start_ = nodes_.size();
-  std::vector<bool> tainted(memory_.size());  // by memory: written by what depends on tangents
+  std::vector<bool> tainted(values_.size());  // by memory: written by what depends on tangents
   for (size_t place = 0; place < nodes_.size(); ++place) {
     bool depends = false;
     eachInput(nodes_[place], [&](const ir::Value* input) {
       depends |= input->isParameter() ? isTangent(input) : bool(onTangents_[definedAt(input)]);
-      depends |= tainted[find(input->id())];
+      depends |= tainted[memory_.classOf(input)];
     });
     onTangents_[place] = depends;
     if (!depends) continue;
     start_ = std::min(start_, place);
-    eachWritten(nodes_[place], [&](const ir::Value* value) { tainted[find(value->id())] = true; });
+    eachWritten(nodes_[place], [&](const ir::Value* value) { tainted[memory_.classOf(value)] = true; });
   }
 }
 
@@ -154,7 +98,7 @@ void JointGraph::findForward() {
   // Drawn or done by the backward, or following from that.
   std::vector<bool> late(nodes_.size());
   for (size_t place = start_; place < nodes_.size(); ++place) {
-    late[place] = pinned_[place] && anyOf(*nodes_[place], hasTurn);
+    late[place] = effects_[place].ordered();
     eachInput(nodes_[place], [&](const ir::Value* input) {
       if (!input->isParameter() && late[definedAt(input)]) late[place] = true;
     });
@@ -164,9 +108,7 @@ void JointGraph::findForward() {
     if (pinned_[place] && !onTangents_[place]) {
       // Behind the first use of a tangent there are effects of the backward, and the copies into primals.
       bool ofForward = place < start_;
-      eachWritten(node, [&](const ir::Value* value) {
-        ofForward |= !late[place] && values_[find(value->id())]->isParameter();
-      });
+      eachWritten(node, [&](const ir::Value* value) { ofForward |= !late[place] && isOfInput(value); });
       if (ofForward) inForward_[place] = true;
     }
     if (!inForward_[place]) continue;
@@ -175,24 +117,24 @@ void JointGraph::findForward() {
       return;
     }
     eachInput(node, need);
-    eachWritten(node, [&](const ir::Value* value) { forwardWrites_[find(value->id())] = true; });
+    eachWritten(node, [&](const ir::Value* value) { forwardWrites_[memory_.classOf(value)] = true; });
   }
 }
 
 void JointGraph::findBackward() {
   inBackward_.resize(nodes_.size());
   for (size_t place = 0; place < nodes_.size(); ++place) {
-    bool once = pinned_[place] || anyOf(*nodes_[place], isNondeterministic);
+    bool once = pinned_[place] || effects_[place].has(ops::kNondeterministic);
     inBackward_[place] = onTangents_[place] || (once && !inForward_[place]);
     if (!inBackward_[place]) continue;
-    eachWritten(nodes_[place], [&](const ir::Value* value) { backwardWrites_[find(value->id())] = true; });
+    eachWritten(nodes_[place], [&](const ir::Value* value) { backwardWrites_[memory_.classOf(value)] = true; });
   }
   for (size_t place = 0; place < nodes_.size(); ++place) {
     const ir::Node* node = nodes_[place];
     auto check = [&](const ir::Value* value) {
       if (!backwardWrites(value)) return;
       if (forwardWrites(value)) error_ = "forward and backward write the same tensor, in " + node->op()->qualified;
-      bool ofPrimal = values_[find(value->id())]->isParameter();
+      bool ofPrimal = isOfInput(value);
       if (ofPrimal && inForward_[place]) return;
       // The backward makes what it writes itself, so that it can be run again.
       if (inForward_[place]) error_ = "the backward writes a tensor of the forward, made by " + node->op()->qualified;
@@ -210,7 +152,7 @@ void JointGraph::findBackward() {
 void JointGraph::checkOrder() {
   const ir::Node* before = nullptr;
   for (size_t place = 0; place < nodes_.size(); ++place) {
-    if (!pinned_[place] || !anyOf(*nodes_[place], hasTurn)) continue;
+    if (!effects_[place].ordered()) continue;
     if (inBackward_[place]) {
       before = nodes_[place];
     } else if (before) {
@@ -221,22 +163,11 @@ void JointGraph::checkOrder() {
   }
 }
 
-uint32_t JointGraph::find(Classes& classes, uint32_t value) {
-  while (classes[value] != value) value = classes[value] = classes[classes[value]];
-  return value;
-}
-
-void JointGraph::unite(Classes& classes, uint32_t a, uint32_t b) {
-  a = find(classes, a);
-  b = find(classes, b);
-  classes[std::max(a, b)] = std::min(a, b);
-}
-
 std::vector<ir::Value*> JointGraph::returned(size_t from, size_t to) const {
   std::vector<ir::Value*> out;
   std::span<const ir::Arg> args = graph_.top()->terminator()->args();
   for (size_t i = from; i < std::min(to, args.size()); ++i) {
-    eachValue(args[i], [&](ir::Value* value) { out.push_back(value); });
+    ir::eachValue(args[i], [&](ir::Value* value) { out.push_back(value); });
   }
   return out;
 }
@@ -271,7 +202,7 @@ uint64_t JointGraph::bytesOf(const ir::Value* value) const {
 
 uint64_t JointGraph::bytesOf(const std::vector<ir::Value*>& saved) const {
   uint64_t total = 0;
-  std::vector<bool> counted(memory_.size());
+  std::vector<bool> counted(values_.size());
   for (const ir::Value* value : saved) {
     const ir::Value* holder = holderOf(value);
     if (mustCopy(value)) {

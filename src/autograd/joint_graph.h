@@ -9,7 +9,8 @@
 
 #include "autograd/partition.h"
 #include "ir/graph.h"
-#include "ops/operator.h"
+#include "ops/effects.h"
+#include "passes/memory.h"
 
 namespace saker::autograd {
 
@@ -47,20 +48,20 @@ class JointGraph {
   bool isSavable(const ir::Value* value) const {
     return value->isParameter() ? isPrimal(value) : !inBackward_[definedAt(value)];
   }
+  // What the node does, its bodies included.
+  const ops::Effects& effectsOf(const ir::Node& topNode) const { return effects_[placeOf(&topNode)]; }
   // Metadata only: costs nothing, and its results lie in the memory of its operand.
   bool isView(size_t node) const;
 
   // The value whose memory this one lies in: itself, if it has memory of its own.
   const ir::Value* holderOf(const ir::Value* value) const { return values_[holder_[value->id()]]; }
   // Equal for values that may share memory, as far as operators are known.
-  uint32_t knownMemory(const ir::Value* value) const { return find(known_, value->id()); }
-  bool forwardWrites(const ir::Value* value) const { return forwardWrites_[find(value->id())]; }
-  bool backwardWrites(const ir::Value* value) const { return backwardWrites_[find(value->id())]; }
+  uint32_t knownMemory(const ir::Value* value) const { return known_.classOf(value); }
+  bool forwardWrites(const ir::Value* value) const { return forwardWrites_[memory_.classOf(value)]; }
+  bool backwardWrites(const ir::Value* value) const { return backwardWrites_[memory_.classOf(value)]; }
 
   // The forward writes to the primal this may lie in, at its end: the backward gets a copy of what was there before.
-  bool mustCopy(const ir::Value* value) const {
-    return forwardWrites(value) && value->tensor() && values_[find(value->id())]->isParameter();
-  }
+  bool mustCopy(const ir::Value* value) const { return forwardWrites(value) && value->tensor() && isOfInput(value); }
 
   // By example sizes; of a number 8.
   uint64_t bytesOf(const ir::Value* value) const;
@@ -93,16 +94,14 @@ class JointGraph {
   std::vector<ir::Value*> gradients() const { return returned(layout_.forwardResults, SIZE_MAX); }
 
  private:
-  void followMemory();
+  void findHolders();
+  // Its memory may be that of a primal or a tangent.
+  bool isOfInput(const ir::Value* value) const { return memory_.isFromOutside(value); }
   void followTangents();
   void findForward();
   void findBackward();
   void checkOrder();
   std::vector<ir::Value*> returned(size_t from, size_t to) const;
-  using Classes = std::vector<uint32_t>;  // by value id: a smaller value of the same class, or itself
-  static uint32_t find(Classes& classes, uint32_t value);
-  static void unite(Classes& classes, uint32_t a, uint32_t b);
-  uint32_t find(uint32_t value) const { return find(memory_, value); }
   template <typename F>
   void eachWritten(const ir::Node* node, F&& f) const;
   uint64_t elementsOf(const ir::TensorType& type) const;
@@ -113,9 +112,10 @@ class JointGraph {
   std::vector<ir::Node*> nodes_;
   std::vector<uint32_t> places_;           // by node id
   std::vector<ir::Value*> values_;         // by value id
-  mutable Classes memory_;                 // values that may share memory
-  mutable Classes known_;                  // the same, if operators that are not known share none
+  passes::Memory memory_;                  // inputs share none
+  passes::Memory known_;                   // and operators that are not known neither
   std::vector<uint32_t> holder_;           // by value id
+  std::vector<ops::Effects> effects_;      // by place
   std::vector<bool> onTangents_, pinned_;  // by place
   std::vector<bool> inForward_, inBackward_;
   std::vector<bool> forwardWrites_, backwardWrites_;  // by value id, where it stands for a memory

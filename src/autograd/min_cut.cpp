@@ -78,7 +78,8 @@ class Network {
 
   ir::Value* sharedOperand(const ir::Value* value) const {
     ir::Value* found = nullptr;
-    if (value->isParameter()) return found;
+    // What a branch or a loop returns is computed, although it may be what it was given.
+    if (value->isParameter() || !value->def()->regions().empty()) return found;
     joint_.eachInput(value->def(), [&](ir::Value* input) {
       if (!found && input->tensor() && joint_.knownMemory(input) == joint_.knownMemory(value)) found = input;
     });

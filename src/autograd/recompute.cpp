@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "autograd/checkpoint.h"
+#include "ops/control_flow.h"
 
 namespace saker::autograd {
 namespace {
@@ -32,6 +33,18 @@ bool fuses(const ir::Node* node) {
   }
 }
 
+// A branch of what is quick is quick itself; a loop takes long.
+Ban bodiesBan(const ir::Node& node) {
+  if (ops::isLoop(node)) return Ban::Heavy;
+  for (const ir::Region* body : node.regions()) {
+    for (const ir::Node* inner = body->first(); !inner->isReturn(); inner = inner->next()) {
+      bool quick = inner->regions().empty() ? fuses(inner) : bodiesBan(*inner) == Ban::Soft;
+      if (!quick) return Ban::Heavy;
+    }
+  }
+  return Ban::Soft;
+}
+
 Ban classBan(const JointGraph& joint, size_t place) {
   const ir::Node* node = joint.nodes()[place];
   const ops::Operator* op = ops::of(node);
@@ -39,8 +52,10 @@ Ban classBan(const JointGraph& joint, size_t place) {
   if (asked.checkpoint == ir::Attributes::Checkpoint::Save) return Ban::Never;
   // Random operators are among those that stay; they may be asked to draw the same again.
   bool drawsAgain = op && asked.recomputes() && op->isRandom() && !op->writes && !op->has(ops::kEffect);
-  if (!op || (joint.isPinned(place) && !drawsAgain) || !node->regions().empty()) return Ban::Never;
-  if (op->has(ops::kDynamicShape) || op->has(ops::kNondeterministic)) return Ban::Never;
+  drawsAgain &= node->regions().empty();  // in a body, no one reads the state before it
+  if (!op || (joint.isPinned(place) && !drawsAgain)) return Ban::Never;
+  ops::Effects effects = joint.effectsOf(*node);
+  if (effects.has(ops::kDynamicShape) || effects.has(ops::kNondeterministic)) return Ban::Never;
   bool readsWritten = false;
   joint.eachInput(node, [&](const ir::Value* input) {
     // Memory of its own that is written on the way holds something else later.
@@ -52,6 +67,7 @@ Ban classBan(const JointGraph& joint, size_t place) {
   }
   if (readsWritten) return Ban::Never;
   if (asked.recomputes()) return Ban::None;
+  if (op->bodies) return bodiesBan(*node);
   if (op->cost == Cost::Normalization) return Ban::Soft;
   return fuses(node) ? Ban::None : Ban::Heavy;
 }
@@ -198,8 +214,28 @@ std::vector<double> savingCosts(const JointGraph& joint) {
   return costs;
 }
 
-double timeOf(const JointGraph& joint, size_t place) {
-  const ir::Node* node = joint.nodes()[place];
+namespace {
+
+// How often a loop is taken to run where no one knows.
+constexpr double kUnseenTrips = 8;
+
+double timeOf(const JointGraph& joint, const ir::Node* node);
+
+// Of bodies: as if all of them ran.
+double timeOfBodies(const JointGraph& joint, const ir::Node& node) {
+  double time = 0, trips = 1;
+  for (const ir::Region* body : node.regions()) {
+    for (const ir::Node* inner = body->first(); !inner->isReturn(); inner = inner->next()) time += timeOf(joint, inner);
+  }
+  if (ops::isLoop(node)) {
+    const ir::Arg& given = node.arg(ops::kLoopTrips);
+    trips = given.kind() == ir::Arg::Kind::Int ? static_cast<double>(given.toInt()) : kUnseenTrips;
+  }
+  return time * std::max(trips, 0.0);
+}
+
+double timeOf(const JointGraph& joint, const ir::Node* node) {
+  if (!node->regions().empty()) return timeOfBodies(joint, *node);
   double bytes = 0, out = 0;
   std::vector<const ir::TensorType*> inputs;
   std::vector<double> elements;
@@ -233,5 +269,9 @@ double timeOf(const JointGraph& joint, size_t place) {
   }
   return bytes + flops / kFlopsPerByte;
 }
+
+}  // namespace
+
+double timeOf(const JointGraph& joint, size_t place) { return timeOf(joint, joint.nodes()[place]); }
 
 }  // namespace saker::autograd

@@ -49,6 +49,8 @@ class Half {
     copy(from);
     setState(now);
   }
+  // Bodies return what their node results in: they cannot be given another layout.
+  bool changesBodies() const { return changesBodies_; }
   std::unique_ptr<ir::Graph> finish(std::span<const Arg> results, const ir::Location* location) {
     graph_->appendReturn(graph_->top(), results, location);
     return std::move(graph_);
@@ -84,7 +86,10 @@ class Half {
     std::vector<const ir::Type*> types;
     types.reserve(from.resultCount());
     for (size_t i = 0; i < from.resultCount(); ++i) types.push_back(from.result(i)->type());
-    if (hasOtherInputs(from)) inferAgain(from, {args, from.args().size()}, types);
+    if (hasOtherInputs(from)) {
+      inferAgain(from, {args, from.args().size()}, types);
+      changesBodies_ |= to->owner() || !from.regions().empty();
+    }
     Node* made = graph_->create(from.op(), {args, from.args().size()}, types, 0, from.origin());
     graph_->append(to, made);
     for (size_t i = 0; i < from.resultCount(); ++i) {
@@ -109,6 +114,7 @@ class Half {
   std::unique_ptr<ir::Graph> graph_;
   std::vector<Value*> values_;  // by number in the joint graph
   Arena scratch_;
+  bool changesBodies_ = false;
 };
 
 class Splitter {
@@ -126,6 +132,7 @@ class Splitter {
     Cut cut;
     cut.forward = makeForward();
     cut.backward = makeBackward();
+    if (error_) return *error_;
     for (const Value* value : saved_) {
       bool isPrimal = joint_.isPrimal(value) && !joint_.mustCopy(value);
       cut.saved.push_back({isPrimal ? std::optional<size_t>(value->index()) : std::nullopt});
@@ -198,8 +205,8 @@ class Splitter {
 
   // Of a random operator of the forward that is computed again: the state of the generator before it.
   Value* drawnFrom(const Node& node) const {
-    const ops::Operator* op = ops::of(&node);
-    bool drawsAgain = op && op->isRandom() && joint_.inForward(joint_.placeOf(&node));
+    bool random = joint_.effectsOf(node).has(ops::kRandom);
+    bool drawsAgain = random && joint_.inForward(joint_.placeOf(&node));
     return drawsAgain ? stateBefore(node) : nullptr;
   }
 
@@ -291,6 +298,9 @@ class Splitter {
     std::vector<Arg> results;
     for (size_t i = joint_.layout().forwardResults; i < end()->args().size(); ++i) {
       results.push_back(half.copyArg(end()->arg(i)));
+    }
+    if (half.changesBodies()) {
+      error_ = "a branch or a loop of the backward reads a written input of which a copy has other strides";
     }
     return half.finish(results, end()->location());
   }

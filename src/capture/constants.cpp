@@ -3,8 +3,8 @@
 #include <unordered_map>
 
 #include "aten/call_node.h"
-#include "ops/functional_form.h"
 #include "ops/operator.h"
+#include "passes/memory.h"
 
 namespace saker::tracing {
 
@@ -23,7 +23,8 @@ bool isSmall(const ir::TensorType& type) {
 // Runs the recorded nodes that a memory is made by.
 class Evaluation final : public aten::CallEnvironment {
  public:
-  explicit Evaluation(Trace& trace) : trace_(trace), memory_(trace.graph().valueLimit()) {
+  explicit Evaluation(Trace& trace)
+      : trace_(trace), memory_(trace.graph(), {false, passes::Memory::Assumptions::Unknown::Nothing}) {
     for (const Input& input : trace.inputs()) {
       if (input.literal) values_[input.value] = input.tensor;
     }
@@ -53,18 +54,16 @@ class Evaluation final : public aten::CallEnvironment {
   c10::IValue expression(const sym::Node* node) override { return aten::evaluate(node, symbols_); }
 
  private:
-  // Who shares memory, and which memory depends on more than constants.
+  // Which memory depends on more than constants.
   void follow() {
     for (const ir::Value* parameter : trace_.graph().top()->parameters()) taint(parameter, !values_.count(parameter));
     for (const ir::Node* node = trace_.graph().top()->first(); node; node = node->next()) {
       const ops::Operator* op = ops::of(node);
       bool bad = !op || op->isRandom() || op->has(ops::kEffect) || op->has(ops::kReadsState);
-      bool shares = op && (op->cost == ops::Cost::View || op->has(ops::kMayAlias) || op->writes);
       for (const ir::Use& use : node->operands()) bad |= tainted(use.value);
       for (size_t i = 0; i < node->resultCount(); ++i) {
         const ir::Value* result = node->result(i);
         bad |= result->tensor() && !isSmall(*result->tensor());
-        if (shares && node->operandCount()) memory_[result->id()] = find(node->operand(0));
       }
       for (size_t i = 0; i < node->resultCount(); ++i) taint(node->result(i), bad);
       if (bad && op && op->writes) {
@@ -73,10 +72,7 @@ class Evaluation final : public aten::CallEnvironment {
     }
   }
 
-  const ir::Value* find(const ir::Value* value) const {
-    const ir::Value* holder = memory_[value->id()];
-    return holder ? holder : value;
-  }
+  uint32_t find(const ir::Value* value) const { return memory_.classOf(value); }
   void taint(const ir::Value* value, bool bad) {
     if (bad) tainted_[find(value)] = true;
   }
@@ -113,9 +109,9 @@ class Evaluation final : public aten::CallEnvironment {
   Trace& trace_;
   aten::Handles handles_;
   sym::Assignment symbols_;
-  std::vector<const ir::Value*> memory_;  // by value: the first one that lies in the same memory
+  passes::Memory memory_;
   std::unordered_map<const ir::Value*, at::Tensor> values_;
-  std::unordered_map<const ir::Value*, bool> tainted_, needed_;
+  std::unordered_map<uint32_t, bool> tainted_, needed_;  // by memory
 };
 
 }  // namespace

@@ -391,7 +391,7 @@ class Recorder {
     const ops::Operator* op = ops::of(def);
     if (op && op->writes) {
       for (size_t i = 0; i < call_.values.size(); ++i) {
-        if (!(op->writes >> i & 1)) continue;
+        if (!op->writesArgument(i)) continue;
         eachTensor(call_.values.subspan(i, 1), [&](const at::Tensor& written) {
           trace_.noteWrite(written);
           if (call_.bumpsInside && written.is_cpu()) torch::autograd::impl::bump_version(written);

@@ -25,7 +25,7 @@ bool isIndependent(const Trace& trace, const Call& call, const Entry* entry) {
   if (!entry) return !trace.pending() || isMarker(call);
   bool independent = true;
   for (size_t i = 0; i < call.values.size(); ++i) {
-    bool written = entry->op->writes >> i & 1;
+    bool written = entry->op->writesArgument(i);
     eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& tensor) {
       independent &= !trace.isPending(tensor);
       if (written && tensor.has_storage()) independent &= !trace.isInput(tensor.storage().unsafeGetStorageImpl());
@@ -103,7 +103,7 @@ void runForReal(const Call& call, const Entry* entry) {
     std::vector<at::Tensor> written;
     if (call.bumpsInside) {
       for (size_t i = 0; i < call.values.size(); ++i) {
-        if (!(entry->op->writes >> i & 1)) continue;
+        if (!entry->op->writesArgument(i)) continue;
         eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& t) { written.push_back(t); });
       }
     }

@@ -16,6 +16,7 @@
 #include "capture/plain.h"
 #include "capture/user_write.h"
 #include "ops/operator.h"
+#include "passes/memory.h"
 #include "runtime/shown.h"
 #include "support/check.h"
 
@@ -214,7 +215,7 @@ void Tape::sharesData(const at::Tensor& alias, const at::Tensor& tensor) {
 void Tape::noteHiddenWrites(const Call& call, const aten::Inference::Entry* entry) {
   if (aliases_.empty() || !entry || !entry->op->writes) return;
   for (size_t i = 0; i < call.values.size(); ++i) {
-    if (!(entry->op->writes >> i & 1)) continue;
+    if (!entry->op->writesArgument(i)) continue;
     eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& tensor) {
       for (const auto& [alias, source] : aliases_) {
         auto known = known_.find(alias);
@@ -255,18 +256,10 @@ bool Tape::followsFromLiterals(const ir::Value* value, std::unordered_set<const 
   return true;
 }
 
-// Does an operator write to one of these values, or to what was made of one?
+// Does an operator write to the memory of one of these values?
 bool Tape::isWritten(const std::unordered_set<const ir::Value*>& values) const {
-  std::unordered_set<const ir::Value*> reached(values);
-  for (const ir::Node* node = graph_->top()->first(); node; node = node->next()) {
-    bool touches = std::any_of(node->operands().begin(), node->operands().end(),
-                               [&](const ir::Use& use) { return reached.contains(use.value); });
-    if (!touches) continue;
-    const ops::Operator* op = ops::of(node);
-    if (!op || op->writes) return true;
-    for (size_t i = 0; i < node->resultCount(); ++i) reached.insert(node->result(i));
-  }
-  return false;
+  passes::Memory memory(*graph_, {false, passes::Memory::Assumptions::Unknown::Anything});
+  return std::any_of(values.begin(), values.end(), [&](const ir::Value* value) { return memory.isWritten(value); });
 }
 
 bool Tape::wroteOlder(size_t mark) const {
@@ -435,10 +428,8 @@ static bool isEmpty(const ops::Operator* op) {
 // Before it runs: memory that it writes is filled from now on, and what it reads has been.
 void Tape::noteFilled(const Call& call, const aten::Inference::Entry* entry) {
   for (size_t i = 0; i < call.values.size(); ++i) {
-    bool writes = !entry || (entry->op->writes >> i & 1);
-    const std::vector<int8_t>* aliases = entry ? &entry->op->resultAlias : nullptr;
-    bool views = aliases && std::find(aliases->begin(), aliases->end(), static_cast<int8_t>(i)) != aliases->end();
-    if (views && !writes) continue;
+    bool writes = !entry || entry->op->writesArgument(i);
+    if (entry && entry->op->returnsArgument(i) && !writes) continue;
     eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& tensor) {
       auto found = tensor.has_storage() ? storages_.find(tensor.storage().unsafeGetStorageImpl()) : storages_.end();
       if (found == storages_.end() || found->second.filled) return;

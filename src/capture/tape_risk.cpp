@@ -79,7 +79,7 @@ c10::SmallVector<Tape::Memory*, 2> Tape::memoriesWritten(const Call& call, const
   const std::vector<c10::Argument>& arguments = call.op.schema().arguments();
   for (size_t i = 0; i < call.values.size(); ++i) {
     const c10::AliasInfo* alias = i < arguments.size() ? arguments[i].alias_info() : nullptr;
-    if (!(entry && entry->op->writes >> i & 1) && !(alias && alias->isWrite())) continue;
+    if (!(entry && entry->op->writesArgument(i)) && !(alias && alias->isWrite())) continue;
     eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& tensor) {
       auto found = tensor.has_storage() ? storages_.find(tensor.storage().unsafeGetStorageImpl()) : storages_.end();
       if (found != storages_.end()) written.push_back(&found->second);

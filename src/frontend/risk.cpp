@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <mutex>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 
 #include "frontend/replay.h"
 #include "host/gil.h"
 #include "host/kept_error.h"
 #include "host/ref.h"
-#include "ops/operator.h"
+#include "ops/effects.h"
+#include "passes/memory.h"
 #include "runtime/failure.h"
 #include "watch/handled.h"
 
@@ -104,17 +104,14 @@ bool Segment::takeRisk(const tracing::Tape::Risk& risk, bool repeatable) {
 bool Segment::takeRiskOf(const runtime::Program& given) {
   hazards.risky = true;
   bool known = true;
-  std::unordered_set<const ir::Value*> outside;  // memory that was there before
-  for (const ir::Value* parameter : given.graph->top()->parameters()) outside.insert(parameter);
+  passes::Memory memory(*given.graph, {false, passes::Memory::Assumptions::Unknown::Nothing});
   for (const ir::Node* node = given.graph->top()->first(); node && !node->isReturn(); node = node->next()) {
     const ops::Operator* op = ops::of(node);
     hazards.drawsTorch |= !op || op->isRandom();
-    bool touches = std::any_of(node->operands().begin(), node->operands().end(),
-                               [&](const ir::Use& use) { return outside.contains(use.value); });
-    bool gives = op && std::any_of(op->resultAlias.begin(), op->resultAlias.end(), [](int8_t i) { return i >= 0; });
-    for (size_t i = 0; touches && gives && i < node->resultCount(); ++i) outside.insert(node->result(i));
+    bool writesOutside = false;
+    ops::eachWritten(*node, [&](const ir::Value* written) { writesOutside |= memory.isFromOutside(written); });
     if (hazards.firstDone && (!op || op->has(ops::kFailsOnData) || op->has(ops::kDynamicShape))) known = false;
-    if (!hazards.firstDone && (!op || (op->writes && touches))) hazards.firstDone = node->id();
+    if (!hazards.firstDone && (!op || writesOutside)) hazards.firstDone = node->id();
   }
   hazards.firstWrite = hazards.firstDone;
   return known;

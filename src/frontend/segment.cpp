@@ -10,7 +10,7 @@
 #include "frontend/subjects/subjects.h"
 #include "host/gil.h"
 #include "host/objects.h"
-#include "runtime/executable.h"
+#include "runtime/prepared.h"
 
 namespace saker::frontend {
 
@@ -105,7 +105,7 @@ bool Segment::sizesFit(const std::vector<at::Tensor>& tensors) const {
   for (const runtime::Source& source : program->sources) {
     bound.push_back(source.kind == runtime::Source::Kind::Argument ? tensors[source.argument] : source.tensor);
   }
-  return runtime::Sizes(program->executable().sizes()).fit(bound);
+  return runtime::Sizes(program->prepared().get(runtime::Executable::Views::Called).sizes()).fit(bound);
 }
 
 }  // namespace saker::frontend

@@ -131,7 +131,7 @@ bool writesNothing(const ir::Node& node) {
   const Operator* op = of(&node);
   bool none = true;
   for (size_t i = 0; i < node.args().size(); ++i) {
-    if (op->writes >> i & 1) none &= node.arg(i).isNone();
+    if (op->writesArgument(i)) none &= node.arg(i).isNone();
   }
   if (none) return true;
   // Batch normalization in evaluation.

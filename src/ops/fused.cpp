@@ -37,7 +37,7 @@ void copyWritten(Infer& in) {
       *find(in.op().parsed.overload.empty() ? in.op().parsed.name + "_"
                                             : in.op().parsed.name + "_." + in.op().parsed.overload);
   for (size_t i = 0; i < inplace.parsed.arguments.size(); ++i) {
-    if (!(inplace.writes >> i & 1)) continue;
+    if (!inplace.writesArgument(i)) continue;
     if (!inplace.parsed.arguments[i].type.list) {
       likeResult(in, in.tensor(i), in.tensor(i).dtype);
       continue;

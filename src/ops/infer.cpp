@@ -277,7 +277,7 @@ void finishOut(const Operator& op, Infer& in, ir::Context& context, Inferred& ou
   size_t next = 0;
   for (size_t i = 0; i < op.parsed.arguments.size(); ++i) {
     // Positional arguments that are written (running statistics) are no results.
-    if (!(op.writes >> i & 1) || !op.parsed.arguments[i].keywordOnly) continue;
+    if (!op.writesArgument(i) || !op.parsed.arguments[i].keywordOnly) continue;
     if (next >= out.results.size()) break;
     const TensorType* computed = ir::asTensor(out.results[next]);
     if (!computed) refuse(op.qualified + ": a result that is not asked for has no place in out=");

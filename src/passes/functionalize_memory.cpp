@@ -70,7 +70,7 @@ ProgramMemory::Root& ProgramMemory::makeRoot(Value* value) {
   roots_.push_back({.original = value, .contents = value});
   Tensor& tensor = tensorOf(value);
   tensor.root = static_cast<uint32_t>(roots_.size());
-  if (value->isParameter()) tensor.input = value;
+  if (isInput(value)) tensor.input = value;
   return roots_.back();
 }
 
@@ -115,7 +115,7 @@ Value* ProgramMemory::contents(Value* value, Node* position) {
     const Tensor tensor = tensorOf(at);
     ops::Builder build(graph_, position->region(), position, tensor.view->origin());
     now = ops::repeatView(build, *tensor.view, tensor.index, now);
-    Tensor& made = tensorOf(at);
+    Tensor& made = change(at);
     made.current = now;
     made.age = root.age;
   }
@@ -134,7 +134,7 @@ bool ProgramMemory::canWrite(const Value* target) {
 
 void ProgramMemory::noteWrite(Root& root, const ir::Origin& origin) {
   if (root.frozen) throw NotFunctional{"memory is written that the results of a body may share"};
-  if (!root.written && root.original->isParameter()) {
+  if (!change(root).written && isInput(root.original)) {
     writtenInputs_.push_back(static_cast<uint32_t>(&root - roots_.data()));
   }
   root.written = true;
@@ -142,9 +142,10 @@ void ProgramMemory::noteWrite(Root& root, const ir::Origin& origin) {
 }
 
 void ProgramMemory::noteBeyond(Value* target) {
-  if (!rootOf(target).original->isParameter()) return;
+  if (!isInput(rootOf(target).original)) return;
   for (Value* at = target; tensorOf(at).parent; at = tensorOf(at).parent) {
     Tensor& tensor = tensorOf(at);
+    if (tensor.beyond && inBody()) throw NotFunctional{"a body writes between the elements of an input"};
     if (tensor.beyond && !tensor.notedBeyond) beyond_.push_back(at);
     tensor.notedBeyond = tensor.beyond;
   }
@@ -184,8 +185,9 @@ void ProgramMemory::commit(const Write& write) {
   // What was written is what is read next, where it is laid out as the view is; no bytes lie between its elements.
   for (auto [tensor, value] : write.seen) {
     if (!coversMemory(*tensor->tensor()) || !sameMemory(*tensor->tensor(), *value->tensor())) continue;
-    tensorOf(tensor).current = value;
-    tensorOf(tensor).age = root.age;
+    Tensor& seen = change(tensor);
+    seen.current = value;
+    seen.age = root.age;
   }
 }
 
@@ -193,13 +195,66 @@ void ProgramMemory::makePrivate(Value* target, Node* position) {
   Root& root = rootOf(target);
   noteBeyond(target);
   noteWrite(root, position->origin());
-  if (root.live && !root.read && !root.contents->isParameter()) return;
+  // What was made outside of a body is not the body's to write.
+  bool own = root.contents->region() == position->region() && !root.contents->isParameter();
+  if (root.live && !root.read && own) return;
   ops::Builder build(graph_, position->region(), position, position->origin());
   Value* copy = cloneOf(build, root.contents);
   if (!copy) throw NotFunctional{"elements of a tensor that is written share addresses"};
   root.contents = copy;
   root.live = true;
   root.read = false;
+  ++root.age;
+}
+
+// ---- bodies ----
+
+ProgramMemory::Tensor& ProgramMemory::change(const Value* value) {
+  Tensor& tensor = tensorOf(value);
+  if (inBody()) changedTensors_.emplace_back(value->id(), tensor);
+  return tensor;
+}
+
+ProgramMemory::Root& ProgramMemory::change(Root& root) {
+  if (inBody()) changedRoots_.emplace_back(static_cast<size_t>(&root - roots_.data()), root);
+  return root;
+}
+
+void ProgramMemory::enter() {
+  scopes_.push_back({changedTensors_.size(), changedRoots_.size(), roots_.size(), writtenInputs_.size()});
+}
+
+void ProgramMemory::leave() {
+  Scope scope = scopes_.back();
+  scopes_.pop_back();
+  for (; changedTensors_.size() > scope.tensors; changedTensors_.pop_back()) {
+    tensors_[changedTensors_.back().first] = changedTensors_.back().second;
+  }
+  for (; changedRoots_.size() > scope.changed; changedRoots_.pop_back()) {
+    auto& [index, before] = changedRoots_.back();
+    before.frozen |= roots_[index].frozen;
+    before.read |= roots_[index].read;
+    roots_[index] = before;
+  }
+  writtenInputs_.resize(scope.writtenInputs);
+}
+
+void ProgramMemory::begin(const Value* tensor, Value* contents) {
+  Root& root = change(rootOf(tensor));
+  root.contents = contents;
+  root.live = true;
+  root.read = false;
+  ++root.age;
+}
+
+void ProgramMemory::wrote(const Value* tensor, Value* contents, const ir::Origin& origin) {
+  Root& root = rootOf(tensor);
+  bool frozen = std::exchange(root.frozen, false);  // what the bodies wrote, they wrote before that
+  noteWrite(root, origin);
+  root.frozen = frozen;
+  root.contents = contents;
+  root.live = true;
+  root.read = true;  // a branch may have given what was there before
   ++root.age;
 }
 

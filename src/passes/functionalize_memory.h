@@ -27,13 +27,14 @@ class ProgramMemory {
   struct Root {
     ir::Value* original;
     ir::Value* contents;
-    uint64_t age = 0;      // counts the times that views became stale
+    uint64_t age = 0;           // counts the times that views became stale
     ir::Origin lastWrite = {};  // of the node that did it
-    uint32_t mark = 0;     // of whoever looks for a root among others
+    uint32_t mark = 0;          // of whoever looks for a root among others
     bool written = false;
     bool live = true;     // all views of this age are views of `contents` itself
     bool read = false;    // `contents` has been used as a value
     bool frozen = false;  // more may see this memory than is known
+    bool lost = false;    // and it may be an input that is written, whose memory this no longer is
   };
 
   // Tensors of the recorded program.
@@ -68,6 +69,20 @@ class ProgramMemory {
   // Contents that may be changed in place: nothing else sees them. The node that does it comes next.
   void makePrivate(ir::Value* target, ir::Node* position);
 
+  // In a body of a branch or a loop. What happens there to memory around it is forgotten when it ends, but for what was
+  // frozen.
+  void enter();
+  void leave();
+  bool inBody() const { return !scopes_.empty(); }
+  // The memory was made in the innermost body.
+  bool isFromBody(const ir::Value* value) { return tensorOf(value).root > scopes_.back().roots; }
+  // In a body of a loop: the contents of this root at the start of each trip.
+  void begin(const ir::Value* tensor, ir::Value* contents);
+  // Behind a node: its bodies have written this root.
+  void wrote(const ir::Value* tensor, ir::Value* contents, const ir::Origin& origin);
+  // A parameter of the program, not of a body.
+  static bool isInput(const ir::Value* value) { return value->isParameter() && !value->region()->owner(); }
+
   // The inputs get what was written; from here on they are their contents, and views are views of them.
   void writeBack(ir::Node* position);
   // A tensor that is returned shares memory with others that are: it is a view of its root's last contents.
@@ -90,6 +105,9 @@ class ProgramMemory {
     if (tensors_.size() <= value->id()) tensors_.resize(graph_.valueLimit());
     return tensors_[value->id()];
   }
+  // For a change that is undone when a body ends.
+  Tensor& change(const ir::Value* value);
+  Root& change(Root& root);
   void noteWrite(Root& root, const ir::Origin& origin);
   void noteBeyond(ir::Value* target);
 
@@ -99,6 +117,13 @@ class ProgramMemory {
   std::vector<uint32_t> writtenInputs_;  // roots, in the order of their first writes
   std::vector<ir::Value*> beyond_;       // views that were written, of inputs, see Tensor::beyond
   std::vector<ir::Value*> chain_;
+  struct Scope {
+    size_t tensors, changed;  // of the lists below
+    size_t roots, writtenInputs;
+  };
+  std::vector<Scope> scopes_;
+  std::vector<std::pair<uint32_t, Tensor>> changedTensors_;  // as they were
+  std::vector<std::pair<size_t, Root>> changedRoots_;
 };
 
 // Same dtype, sizes, strides, offset and bits.

@@ -12,4 +12,7 @@ namespace saker::passes {
 // The node and its other bodies are erased.
 void inlineRegion(ir::Graph& graph, ir::Node* node, ir::Region* body, std::span<const ir::Arg> arguments);
 
+// A value or a constant in the place of a value, wherever it is used.
+void replaceUses(ir::Graph& graph, ir::Value* value, const ir::Arg& by);
+
 }  // namespace saker::passes

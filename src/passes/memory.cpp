@@ -1,19 +1,13 @@
 #include "passes/memory.h"
 
+#include <algorithm>
+
+#include "ir/each_value.h"
 #include "ops/control_flow.h"
-#include "ops/operator.h"
+#include "ops/effects.h"
 
 namespace saker::passes {
 namespace {
-
-template <typename F>
-void eachValue(const ir::Arg& arg, F&& f) {
-  if (arg.isValue()) {
-    f(arg.toValue());
-  } else if (arg.isList()) {
-    for (const ir::Arg& element : arg.toList()) eachValue(element, f);
-  }
-}
 
 // Numbers share no memory. Anything else may hold a tensor.
 bool hasMemory(const ir::Value* value) {
@@ -22,16 +16,19 @@ bool hasMemory(const ir::Value* value) {
 
 }  // namespace
 
-Memory::Memory(const ir::Graph& graph)
-    : parent_(graph.valueLimit() + 1),
+Memory::Memory(const ir::Graph& graph, Assumptions assumptions)
+    : assumptions_(assumptions),
+      parent_(graph.valueLimit() + 1),
       written_(parent_.size()),
       escapes_(parent_.size()),
+      outside_(parent_.size()),
       writes_(graph.nodeLimit()),
       world_(graph.valueLimit()) {
   for (uint32_t i = 0; i < parent_.size(); ++i) parent_[i] = i;
-  // Inputs may share memory with each other.
   for (const ir::Value* input : graph.top()->parameters()) {
-    if (hasMemory(input)) unite(input->id(), world_);
+    if (!hasMemory(input)) continue;
+    outside_[find(input->id())] = true;
+    if (assumptions_.inputsShare) unite(input->id(), world_);
   }
   visit(graph.top());
   if (const ir::Node* end = graph.top()->terminator()) {
@@ -39,7 +36,7 @@ Memory::Memory(const ir::Graph& graph)
   }
 }
 
-uint32_t Memory::find(uint32_t id) {
+uint32_t Memory::find(uint32_t id) const {
   while (parent_[id] != id) id = parent_[id] = parent_[parent_[id]];
   return id;
 }
@@ -48,9 +45,11 @@ void Memory::unite(uint32_t a, uint32_t b) {
   a = find(a);
   b = find(b);
   if (a == b) return;
+  if (b < a) std::swap(a, b);
   parent_[b] = a;
   written_[a] = written_[a] || written_[b];
   escapes_[a] = escapes_[a] || escapes_[b];
+  outside_[a] = outside_[a] || outside_[b];
 }
 
 bool Memory::visit(const ir::Region* region) {
@@ -60,60 +59,58 @@ bool Memory::visit(const ir::Region* region) {
 }
 
 bool Memory::visit(const ir::Node* node) {
-  bool writes = false;
   if (node->isReturn()) return false;
+  bool writes = false;
   if (ops::of(node)) {
-    writes = visitKnown(node);
+    visitKnown(node);
+    writes = ops::writes(*node);
   } else {
-    writes = true;
-    for (const ir::Use& use : node->operands()) {
-      if (hasMemory(use.value)) unite(use.value->id(), world_);
-    }
-    for (size_t i = 0; i < node->resultCount(); ++i) {
-      if (hasMemory(node->result(i))) unite(node->result(i)->id(), world_);
-    }
-    written_[find(world_)] = true;
+    writes = visitUnknown(node);
   }
   if (!node->regions().empty()) uniteRegions(node);
   for (const ir::Region* body : node->regions()) writes |= visit(body);
   return writes_[node->id()] = writes;
 }
 
-bool Memory::visitKnown(const ir::Node* node) {
-  const ops::Operator& op = *ops::of(node);
-  const ir::Schema& schema = op.parsed;
-  for (size_t i = 0; i < node->args().size() && i < 64; ++i) {
-    if (!(op.writes >> i & 1)) continue;
-    eachValue(node->arg(i), [&](const ir::Value* value) { written_[find(value->id())] = true; });
-  }
-  // Results of a list stand flat; with several lists it is not written where one ends, so each result may be any.
-  size_t lists = 0;
-  for (const ir::SchemaArgument& result : schema.returns) lists += result.type.list;
-  size_t at = 0;
-  for (size_t r = 0; r < schema.returns.size(); ++r) {
-    const ir::SchemaArgument& result = schema.returns[r];
-    size_t count = !result.type.list ? 1 : lists == 1 ? node->resultCount() - (schema.returns.size() - 1) : 0;
-    size_t first = lists > 1 ? 0 : at, last = lists > 1 ? node->resultCount() : at + count;
-    at += count;
-    if (result.alias.empty() && op.resultAlias[r] < 0) continue;
-    for (size_t i = first; i < last && i < node->resultCount(); ++i) {
-      uint32_t id = node->result(i)->id();
-      if (!hasMemory(node->result(i))) continue;
-      if (op.resultAlias[r] >= 0) {
-        eachValue(node->arg(static_cast<size_t>(op.resultAlias[r])), [&](const ir::Value* v) { unite(v->id(), id); });
-      } else {
-        unite(id, world_);  // a wildcard
-      }
+bool Memory::visitUnknown(const ir::Node* node) {
+  using Unknown = Assumptions::Unknown;
+  if (assumptions_.unknown == Unknown::Nothing) return false;
+  uint32_t with = world_;
+  if (assumptions_.unknown == Unknown::ShareOperands) {
+    for (size_t i = node->resultCount(); i-- > 0;) {
+      if (hasMemory(node->result(i))) with = node->result(i)->id();
     }
+    if (with == world_) return false;  // nothing comes out of it
   }
-  return op.writes != 0;
+  for (const ir::Use& use : node->operands()) {
+    if (hasMemory(use.value)) unite(use.value->id(), with);
+  }
+  for (size_t i = 0; i < node->resultCount(); ++i) {
+    if (hasMemory(node->result(i))) unite(node->result(i)->id(), with);
+  }
+  if (assumptions_.unknown == Unknown::ShareOperands) return false;
+  written_[find(world_)] = true;
+  return true;
+}
+
+void Memory::visitKnown(const ir::Node* node) {
+  ops::eachWritten(*node, [&](const ir::Value* value) { written_[find(value->id())] = true; });
+  ops::eachShared(*node, [&](const ir::Value* result, const ir::Value* argument, bool) {
+    if (!hasMemory(result) || (argument && !hasMemory(argument))) return;
+    unite(argument ? argument->id() : world_, result->id());
+  });
+  if (!ops::of(node)->has(ops::kSetsStorage)) return;
+  // A tensor may come to see the memory of another one.
+  for (const ir::Use& use : node->operands()) {
+    if (hasMemory(use.value)) unite(node->operand(0)->id(), use.value->id());
+  }
 }
 
 // What goes into a body and what comes out of it: all of one class where the operator is not known.
 void Memory::uniteRegions(const ir::Node* node) {
   if (ops::of(node)) {
     ops::eachEdge(*node, [&](const ir::Arg& from, const ir::Value* to) {
-      eachValue(from, [&](const ir::Value* value) {
+      ir::eachValue(from, [&](const ir::Value* value) {
         if (hasMemory(value) && hasMemory(to)) unite(value->id(), to->id());
       });
     });

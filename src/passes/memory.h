@@ -1,6 +1,6 @@
-// Which tensors may share memory, and what is written or leaves the graph. Values are put in classes: two values of
-// different classes never share memory. Where an operator is unknown the worst is assumed: it writes all it gets, and
-// what it returns may be anything that is reachable from outside.
+// Which tensors of a graph may share memory, and what is written or leaves the graph: the one analysis that passes,
+// autograd and the runtime ask. Values are put in classes: two values of different classes never share memory. What one
+// node does is asked of ops/effects.h.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,25 @@ namespace saker::passes {
 
 class Memory {
  public:
-  explicit Memory(const ir::Graph& graph);
+  struct Assumptions {
+    bool inputsShare = true;  // inputs may share memory with each other
+    // What operators do that are not in the table.
+    enum class Unknown : uint8_t {
+      Anything,       // they write all they get, and return anything that can be reached from outside
+      ShareOperands,  // their results may lie in what they get
+      Nothing,        // they write nothing, and return memory of their own
+    } unknown = Unknown::Anything;
+  };
 
-  uint32_t classOf(const ir::Value* value) { return find(value->id()); }
-  bool isWritten(const ir::Value* value) { return written_[find(value->id())]; }
+  explicit Memory(const ir::Graph& graph, Assumptions assumptions = {true, Assumptions::Unknown::Anything});
+
+  // The least number of a value in the class.
+  uint32_t classOf(const ir::Value* value) const { return find(value->id()); }
+  bool isWritten(const ir::Value* value) const { return written_[find(value->id())]; }
   // Some value of the class is returned from the graph.
-  bool escapes(const ir::Value* value) { return escapes_[find(value->id())]; }
+  bool escapes(const ir::Value* value) const { return escapes_[find(value->id())]; }
+  // Some value of the class is an input of the graph.
+  bool isFromOutside(const ir::Value* value) const { return outside_[find(value->id())]; }
   // Two values become one.
   void merge(const ir::Value* a, const ir::Value* b) { unite(a->id(), b->id()); }
 
@@ -27,15 +40,16 @@ class Memory {
  private:
   bool visit(const ir::Region* region);
   bool visit(const ir::Node* node);
-  bool visitKnown(const ir::Node* node);
+  bool visitUnknown(const ir::Node* node);
+  void visitKnown(const ir::Node* node);
   void uniteRegions(const ir::Node* node);
-  uint32_t find(uint32_t id);
+  uint32_t find(uint32_t id) const;
   void unite(uint32_t a, uint32_t b);
 
-  std::vector<uint32_t> parent_;  // by value id; one more stands for the world outside
-  std::vector<bool> written_;     // by class
-  std::vector<bool> escapes_;
-  std::vector<bool> writes_;  // by node id
+  Assumptions assumptions_;
+  mutable std::vector<uint32_t> parent_;           // by value id; one more stands for the world outside
+  std::vector<bool> written_, escapes_, outside_;  // by class
+  std::vector<bool> writes_;                       // by node id
   uint32_t world_;
 };
 

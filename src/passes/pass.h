@@ -26,6 +26,8 @@ using Failure = std::optional<std::string>;
   X(void, simplifyViews, "simplify-views", "use a value in the place of a view that sees the same elements") \
   X(void, removeNoops, "remove-noops", "leave out operators that give what they are given, bit by bit")      \
   X(void, foldConstants, "fold-constants", "compute what is made of tensors of one known number")            \
+  X(void, simplifyControlFlow, "simplify-control-flow",                                                      \
+    "leave out branches and loops whose way is known, and what they pass or return in vain")                 \
   X(void, canonicalizeSymbols, "canonicalize-symbols", "rewrite sizes by what is known about them")          \
   X(void, foldScalars, "fold", "use the expression a scalar is known to be instead of the scalar")           \
   X(void, stripLocations, "strip-locations", "forget where operators come from")                             \

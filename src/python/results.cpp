@@ -106,6 +106,7 @@ py::tuple toPython(const aten::SharedContext& context, const ir::Type* type) {
 py::list operatorTable() {
   py::list table;
   for (const ops::Operator* op : ops::all()) {
+    if (op->bodies) continue;  // branches and loops are in graphs only: no one calls them
     py::dict entry;
     entry["name"] = op->qualified;
     entry["schema"] = ir::toString(op->parsed);
@@ -118,7 +119,7 @@ py::list operatorTable() {
     entry["traits"] = traits;
     py::list writes;
     for (size_t i = 0; i < op->parsed.arguments.size(); ++i) {
-      if (op->writes >> i & 1) writes.append(op->parsed.arguments[i].name);
+      if (op->writesArgument(i)) writes.append(op->parsed.arguments[i].name);
     }
     entry["writes"] = writes;
     table.append(entry);

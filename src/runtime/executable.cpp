@@ -1,5 +1,6 @@
 #include "runtime/executable.h"
 
+#include <ATen/core/TensorBody.h>
 #include <ATen/ops/copy.h>
 #include <ATen/ops/empty_strided.h>
 
@@ -11,8 +12,8 @@
 
 namespace saker::runtime {
 
-Executable::Executable(const ir::Graph& graph, const std::vector<c10::IValue>& objects)
-    : graph_(graph), objects_(objects), sizes_(graph) {
+Executable::Executable(const ir::Graph& graph, const std::vector<c10::IValue>& objects, Views views)
+    : graph_(graph), objects_(objects), sizes_(graph), views_(views) {
   Preparation(*this).prepare();
 }
 
@@ -20,13 +21,17 @@ Executable::~Executable() = default;
 
 // Operators that are told strides, and not only give them, find other elements where these are others. What draws
 // numbers or is the user's must not be begun and then refused.
-bool Executable::mayRunFreely() const {
-  if (numbers_) return false;
-  for (const Instruction& at : instructions_) {
-    const ops::Operator* op = ops::of(at.node);
-    const std::string& name = at.node->op()->qualified;
+bool mayRunFreely(const ir::Graph& graph) {
+  if (SizePlan(graph).any()) return false;
+  for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
+    if (node->isReturn()) continue;
+    const ops::Operator* op = ops::of(node);
+    const std::string& name = node->op()->qualified;
     bool told = name.find("as_strided") != std::string::npos || name == "aten::_reshape_alias";
     if (!op || op->writes || op->isRandom() || !name.starts_with("aten::") || told) return false;
+    for (size_t i = 0; i < node->resultCount(); ++i) {
+      if (!node->result(i)->tensor() || node->result(i)->tensor()->symbolic) return false;
+    }
   }
   return true;
 }
@@ -108,6 +113,9 @@ bool Run::runRange(uint32_t begin, uint32_t end) {
       case Instruction::Kind::Call:
         call(at);
         break;
+      case Instruction::Kind::View:
+        makeViews(at);
+        break;
       case Instruction::Kind::If:
         branch(at);
         break;
@@ -129,6 +137,27 @@ void Run::call(const Instruction& at) {
   for (uint32_t slot : at.freed) slots_[slot].reset();
   takeResults(at);
   stack_.clear();
+}
+
+// What ATen's operators do in the end: another tensor over the same memory.
+void Run::makeViews(const Instruction& at) {
+  for (const DirectView& view : at.views) {
+    const at::Tensor& source = slots_[view.source];
+    at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(source.storage()),
+                                                               source.key_set(), source.dtype());
+    c10::TensorImpl& impl = *made.unsafeGetTensorImpl();
+    int64_t offset = source.storage_offset();
+    if (view.told.cells.empty() && view.sourceTold.cells.empty()) {
+      const Geometry& told = view.told.numbers;
+      impl.set_sizes_and_strides(told.sizes, told.strides, offset + told.offset - view.sourceTold.numbers.offset);
+    } else {
+      Geometry told = sizes_.geometry(view.told);
+      impl.set_sizes_and_strides(told.sizes, told.strides,
+                                 offset + told.offset - sizes_.geometry(view.sourceTold).offset);
+    }
+    slots_[view.slot] = std::move(made);
+  }
+  for (uint32_t slot : at.freed) slots_[slot].reset();
 }
 
 void Run::pushArguments(const Instruction& at) {

@@ -30,8 +30,11 @@ class Conduct {
 
 class Executable {
  public:
+  // How views are made: by calling their operators, for runs that autograd or a Conduct is to see or with other strides
+  // than told; or directly, as the graph tells their layouts.
+  enum class Views : uint8_t { Called, Direct };
   // Both live as long as this does. Throws std::runtime_error where something in it cannot be run.
-  Executable(const ir::Graph& graph, const std::vector<c10::IValue>& objects);
+  Executable(const ir::Graph& graph, const std::vector<c10::IValue>& objects, Views views = Views::Called);
   ~Executable();
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
@@ -44,8 +47,6 @@ class Executable {
   // `freely`: inputs may have other strides than the graph says, and so may what is computed.
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, std::span<const int64_t> numbers = {},
                               bool freely = false) const;
-  // Does the graph compute the same values whatever the strides of its inputs? It may still refuse some of them.
-  bool mayRunFreely() const;
   // Were operators recorded that must be called in another mode than the one around the run (ir/attributes.h)?
   bool hasModes() const { return modes_; }
 
@@ -62,13 +63,16 @@ class Executable {
   std::vector<uint32_t> cellOf_;  // by value that is a number, or none
   bool numbers_ = false;          // are there sizes that change, or numbers as values?
   bool modes_ = false;
+  Views views_;
 };
+
+// Does the graph compute the same values whatever the strides of its inputs? It may still refuse some of them.
+bool mayRunFreely(const ir::Graph& graph);
 
 // One run.
 class Run final : private aten::CallEnvironment {
  public:
   explicit Run(const Executable& executable, Conduct* conduct = nullptr, bool freely = false);
-  void setConduct(Conduct* conduct) { conduct_ = conduct; }
 
   void set(size_t parameter, at::Tensor tensor);
   void set(const ir::Value* value, at::Tensor tensor) { slots_[value->id()] = std::move(tensor); }
@@ -94,6 +98,7 @@ class Run final : private aten::CallEnvironment {
   void pushArguments(const Instruction& at);
   void takeResults(const Instruction& at);
   void take(const Result& result, at::Tensor real);
+  void makeViews(const Instruction& at);
   void branch(const Instruction& at);
   void loop(const Instruction& at);
   void enter(const Body& body, size_t first, std::vector<c10::IValue>& given);

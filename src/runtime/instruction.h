@@ -43,6 +43,14 @@ struct Result {
   const ir::Value* value = nullptr;
 };
 
+// A view that is made without asking the operator: its layout is told. `source` is what it is a view of, or a view of
+// a view of, whose own layout may have begun elsewhere in memory when it was recorded.
+struct DirectView {
+  uint32_t slot;
+  uint32_t source;
+  Told told, sourceTold;
+};
+
 // Instructions [begin, end) of a body, what they are given and what they give.
 struct Body {
   uint32_t begin = 0, end = 0;
@@ -52,7 +60,7 @@ struct Body {
 };
 
 struct Instruction {
-  enum class Kind : uint8_t { Call, If, Loop };
+  enum class Kind : uint8_t { Call, View, If, Loop };
   Kind kind = Kind::Call;
   bool makes = false;  // takes no tensor, and is of the table
   const ir::Node* node = nullptr;
@@ -65,6 +73,7 @@ struct Instruction {
   std::vector<Result> results;
   std::vector<uint32_t> freed;  // slots that nothing reads from here on
   std::vector<Body> bodies;
+  std::vector<DirectView> views;
 };
 
 }  // namespace saker::runtime

@@ -62,17 +62,45 @@ bool isIntType(const c10::Type& type) {
   return type.kind() == c10::TypeKind::IntType || type.kind() == c10::TypeKind::SymIntType;
 }
 
+// The value that a node gives views of in told layouts, if that is all it does. A caller that sees such a view, or its
+// version, sees one that PyTorch has made.
+const ir::Value* viewedBy(const ir::Node& node) {
+  const ops::Operator* op = ops::of(&node);
+  ir::Attributes recorded = node.attributes();
+  if (!op || op->writes || node.resultCount() == 0 || !node.regions().empty()) return nullptr;
+  if (recorded.shown || recorded.inferenceToggled || recorded.ownVersion) return nullptr;
+  const ir::Value* base = nullptr;
+  for (size_t i = 0; i < op->parsed.returns.size(); ++i) {
+    if (op->parsed.returns[i].alias.empty()) return nullptr;
+  }
+  for (const ir::Arg& arg : node.args()) {
+    if (!arg.isValue() || !arg.toValue()->tensor()) continue;
+    if (base) return nullptr;  // of two tensors, one may tell the sizes alone
+    base = arg.toValue();
+  }
+  if (!base) return nullptr;
+  const ir::TensorType& from = *base->tensor();
+  for (size_t i = 0; i < node.resultCount(); ++i) {
+    const ir::TensorType* to = node.result(i)->tensor();
+    bool same = to && to->dtype == from.dtype && to->device == from.device && to->layout == from.layout &&
+                to->flags.conj == from.flags.conj && to->flags.neg == from.flags.neg;
+    if (!same) return nullptr;
+  }
+  return base;
+}
+
 }  // namespace
 
 void Preparation::prepare() {
   const ir::Graph& graph = made_.graph_;
-  if (!graph.top()->terminator()) throw std::runtime_error("the graph does not end in return");
   made_.cellOf_.assign(graph.valueLimit(), kNone);
   lastUse_.assign(graph.valueLimit(), kNone);
   made_.numbers_ = made_.sizes_.any();
   for (const ir::Value* parameter : graph.top()->parameters()) {
     if (!parameter->tensor()) cellOf(parameter);
   }
+  sourceOf_.assign(graph.valueLimit(), nullptr);
+  if (made_.views_ == Executable::Views::Direct) findViews(*graph.top());
   noteUses(*graph.top());
   translate(*graph.top(), made_.instructions_);
   made_.end_ = static_cast<uint32_t>(made_.instructions_.size());
@@ -81,7 +109,9 @@ void Preparation::prepare() {
     addBodies(at);
     made_.instructions_[i] = std::move(at);
   }
-  for (const ir::Arg& arg : graph.top()->terminator()->args()) {
+  const ir::Node* end = graph.top()->terminator();
+  // A recording that is run as far as it goes has no end yet.
+  for (const ir::Arg& arg : end ? end->args() : std::span<const ir::Arg>()) {
     made_.returned_.push_back(arg);
     if (isExpression(arg)) made_.sizes_.flat.add(arg.toSym());
     if (arg.isValue() && !arg.toValue()->tensor()) cellOf(arg.toValue());
@@ -90,13 +120,45 @@ void Preparation::prepare() {
   made_.numbers_ |= made_.sizes_.any();
 }
 
+void Preparation::noteUse(const ir::Value* value, const ir::Node& node) {
+  // What is read in a body is read by the node around it that stands where the value does.
+  const ir::Node* reader = &node;
+  while (reader && reader->region() != value->region()) reader = reader->region()->owner();
+  if (reader) lastUse_[value->id()] = reader->id();
+}
+
+// Views whose layouts are told, and what they are views of in the end. Nobody outside sees them.
+void Preparation::findViews(const ir::Region& region) {
+  for (const ir::Node* node = region.first(); node; node = node->next()) {
+    for (const ir::Region* body : node->regions()) findViews(*body);
+    const ir::Value* base = viewedBy(*node);
+    if (!base) continue;
+    const ir::Value* source = sourceOf_[base->id()];
+    for (size_t i = 0; i < node->resultCount(); ++i) sourceOf_[node->result(i)->id()] = source ? source : base;
+  }
+}
+
+bool Preparation::isDirect(const ir::Node& node) const {
+  return node.resultCount() > 0 && sourceOf_[node.result(0)->id()] != nullptr;
+}
+
+// Does anything but other views read it?
+bool Preparation::isMade(const ir::Value* view) const {
+  for (const ir::Use* use = view->firstUse(); use; use = use->next) {
+    if (!isDirect(*use->user)) return true;
+  }
+  return false;
+}
+
 void Preparation::noteUses(const ir::Region& region) {
   for (const ir::Node* node = region.first(); node; node = node->next()) {
+    bool direct = isDirect(*node);
     for (const ir::Use& use : node->operands()) {
-      // What is read in a body is read by the node around it that stands where the value does.
-      const ir::Node* reader = node;
-      while (reader && reader->region() != use.value->region()) reader = reader->region()->owner();
-      if (reader) lastUse_[use.value->id()] = reader->id();
+      if (!direct) noteUse(use.value, *node);
+    }
+    // What a view is a view of is read where it is made.
+    for (size_t i = 0; direct && i < node->resultCount(); ++i) {
+      if (isMade(node->result(i))) noteUse(sourceOf_[node->result(i)->id()], *node);
     }
     for (const ir::Region* body : node->regions()) noteUses(*body);
   }
@@ -104,13 +166,19 @@ void Preparation::noteUses(const ir::Region& region) {
 
 void Preparation::translate(const ir::Region& region, std::vector<Instruction>& into) {
   for (const ir::Node* node = region.first(); node && !node->isReturn(); node = node->next()) {
-    into.push_back(translate(*node));
+    Instruction made = translate(*node);
+    bool nothing = made.kind == Instruction::Kind::View && made.views.empty();
+    if (!nothing) into.push_back(std::move(made));
   }
 }
 
 Instruction Preparation::translate(const ir::Node& node) {
   Instruction made;
   made.node = &node;
+  if (isDirect(node)) {
+    translateViews(made);
+    return made;
+  }
   if (node.regions().empty()) {
     made.handle = handles_.find(node.op());
     const c10::FunctionSchema& schema = made.handle->schema();
@@ -193,6 +261,19 @@ void Preparation::translateArgument(Instruction& made, uint32_t index, const c10
     }
   }
   made.converted.push_back(index);
+}
+
+void Preparation::translateViews(Instruction& made) {
+  made.kind = Instruction::Kind::View;
+  for (size_t i = 0; i < made.node->resultCount(); ++i) {
+    const ir::Value* view = made.node->result(i);
+    if (!isMade(view)) continue;
+    const ir::Value* source = sourceOf_[view->id()];
+    made.views.push_back(
+        {view->id(), source->id(), made_.sizes_.tell(*view->tensor()), made_.sizes_.tell(*source->tensor())});
+    if (!isLast(source, *made.node) || source->region() != made.node->region()) continue;
+    if (made.freed.empty()) made.freed.push_back(source->id());
+  }
 }
 
 void Preparation::translateControl(Instruction& made) {

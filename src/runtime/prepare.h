@@ -11,10 +11,15 @@ class Preparation {
   void prepare();
 
  private:
+  void findViews(const ir::Region& region);
+  bool isDirect(const ir::Node& node) const;
+  bool isMade(const ir::Value* view) const;
+  void noteUse(const ir::Value* value, const ir::Node& node);
   void noteUses(const ir::Region& region);
   void translate(const ir::Region& region, std::vector<Instruction>& into);
   Instruction translate(const ir::Node& node);
   void translateArgument(Instruction& made, uint32_t index, const c10::Type& type);
+  void translateViews(Instruction& made);
   void translateControl(Instruction& made);
   void translateResults(Instruction& made);
   uint32_t cellOf(const ir::Value* value);
@@ -24,7 +29,8 @@ class Preparation {
 
   Executable& made_;
   aten::Handles handles_;
-  std::vector<uint32_t> lastUse_;  // by value: the last node of its own region that it is read by, or in
+  std::vector<const ir::Value*> sourceOf_;  // by value that is a view and made directly: what it is a view of
+  std::vector<uint32_t> lastUse_;           // by value: the last node of its own region that it is read by, or in
 };
 
 }  // namespace saker::runtime

@@ -14,8 +14,8 @@
 #include "aten/on_copies.h"
 #include "aten/trace_key.h"
 #include "ops/operator.h"
-#include "runtime/executable.h"
 #include "runtime/failure.h"
+#include "runtime/prepared.h"
 #include "runtime/shown.h"
 
 namespace saker::runtime {
@@ -78,7 +78,7 @@ at::Tensor flat(const at::Tensor& tensor, const ir::TensorType& type) {
   return tensorOver(tensor.storage(), type, geometry);
 }
 
-void check(const Program& program, size_t parameter, const at::Tensor& given, Run& run) {
+void check(const Program& program, size_t parameter, const at::Tensor& given, Sizes& sizes) {
   if (!given.defined()) return;  // a .grad that nothing reads
   const ir::TensorType& type = *program.graph->top()->parameters()[parameter]->tensor();
   auto fail = [&](const std::string& what) {
@@ -93,7 +93,7 @@ void check(const Program& program, size_t parameter, const at::Tensor& given, Ru
          std::string(c10::toString(aten::fromDType(type.dtype))));
   }
   if (given.device() != aten::fromDevice(type.device)) fail("is on device " + given.device().str());
-  Geometry told = run.sizes().told(parameter);
+  Geometry told = sizes.told(parameter);
   if (given.sizes() != c10::IntArrayRef(told.sizes)) {
     fail("has sizes " + shapeText(given.sizes()) + ", the graph was captured for " + shapeText(told.sizes));
   }
@@ -287,18 +287,19 @@ static bool followsGradients(const Program& program, const std::vector<at::Tenso
 }
 
 // The inputs of a run, which are what the program was captured for.
-static std::vector<at::Tensor> checkedInputs(const Program& program, std::span<const at::Tensor> arguments, Run& run,
-                                             bool guarded) {
+static std::vector<at::Tensor> checkedInputs(const Program& program, std::span<const at::Tensor> arguments,
+                                             bool guarded = false) {
   for (const at::Tensor& argument : arguments) {
     if (!argument.defined()) throw RunError("an argument is no tensor");
   }
   std::vector<at::Tensor> inputs = bind(program, arguments);
-  run.sizes().bind(inputs);
   if (guarded) return inputs;
+  Sizes sizes(program.prepared().get(Executable::Views::Called).sizes());
+  sizes.bind(inputs);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (program.sources[i].kind != Source::Kind::Flat) check(program, i, inputs[i], run);
+    if (program.sources[i].kind != Source::Kind::Flat) check(program, i, inputs[i], sizes);
   }
-  if (std::string why = run.sizes().unmet(); !why.empty()) throw RunError(why);
+  if (std::string why = sizes.unmet(); !why.empty()) throw RunError(why);
   if (!program.asRecorded) checkSharing(program, arguments, inputs);
   checkGradients(program, inputs);
   return inputs;
@@ -306,21 +307,19 @@ static std::vector<at::Tensor> checkedInputs(const Program& program, std::span<c
 
 bool needsFunction(const Program& program, std::span<const at::Tensor> arguments) {
   if (!program.userGradients) return false;
-  Run run(program.executable());
-  return followsGradients(program, checkedInputs(program, arguments, run, false));
+  return followsGradients(program, checkedInputs(program, arguments));
 }
 
-const Executable& Program::executable() const {
-  std::call_once(prepared_, [this] { executable_ = std::make_unique<Executable>(*graph, objects); });
-  return *executable_;
+const Prepared& Program::prepared() const {
+  std::call_once(once_, [this] { prepared_ = std::make_unique<Prepared>(*graph, objects); });
+  return *prepared_;
 }
 
 Program::Program() = default;
 Program::~Program() = default;
 
 std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor> arguments, bool guarded) {
-  Run execution(program.executable());
-  std::vector<at::Tensor> inputs = checkedInputs(program, arguments, execution, guarded);
+  std::vector<at::Tensor> inputs = checkedInputs(program, arguments, guarded);
   bool grad = followsGradients(program, inputs);
   if (grad && program.recorded) return run(*program.recorded, arguments);
   if (grad && program.userGradients) {
@@ -330,8 +329,12 @@ std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor>
         "itself, or run the graph with autograd off");
   }
 
+  const Prepared& prepared = program.prepared();
+  const Executable& executable = grad ? prepared.get(Executable::Views::Called) : prepared.get(inputs);
   std::optional<RecordedCalls> calls;
-  if (grad || program.executable().hasModes()) execution.setConduct(&calls.emplace(program, grad));
+  if (grad || executable.hasModes()) calls.emplace(program, grad);
+  Run execution(executable, calls ? &*calls : nullptr);
+  execution.sizes().bind(inputs);
   Versions versions = grad ? Versions() : countedAhead(program, arguments, inputs);
   std::optional<aten::BelowAutograd> below;
   c10::AutoGradMode mode(true);  // kernels that keep something for a backward ask for it

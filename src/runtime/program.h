@@ -29,7 +29,7 @@ struct Source {
   bool literal = false;
 };
 
-class Executable;
+class Prepared;
 
 struct Program {
   std::shared_ptr<ir::Context> context;
@@ -79,15 +79,15 @@ struct Program {
   // The guards that must hold for the graph to be right, as text; those on sizes.
   std::vector<std::string> guards() const;
 
-  // What runs it, prepared when it is first asked for: the graph does not change from then on.
-  const Executable& executable() const;
+  // What runs it: the graph does not change from the first time on that this is asked for.
+  const Prepared& prepared() const;
 
   Program();
   ~Program();
 
  private:
-  mutable std::once_flag prepared_;
-  mutable std::unique_ptr<Executable> executable_;
+  mutable std::once_flag once_;
+  mutable std::unique_ptr<Prepared> prepared_;
 };
 
 // Raised when a graph is given what it was not captured for.

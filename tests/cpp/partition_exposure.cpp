@@ -153,6 +153,17 @@ class Judge {
     return value;
   }
 
+  // What bodies read: values inside of them follow from nothing but these and the operands.
+  template <typename F>
+  static void eachFree(const ir::Node& node, F&& f) {
+    for (const ir::Region* body : node.regions()) {
+      for (const ir::Node* inner = body->first(); inner; inner = inner->next()) {
+        for (const ir::Use& use : inner->operands()) f(use.value);
+        eachFree(*inner, f);
+      }
+    }
+  }
+
   bool isOn(const Writable& writable, const ir::Value* memory) const {
     for (size_t each : writable.primals) {
       if (cut_.forward->top()->parameters()[each] == memory) return true;
@@ -192,12 +203,15 @@ class Judge {
       }
       uint64_t tangents = 0, meeting = 0;
       bool follows = false;
+      auto note = [&](const ir::Value* value) {
+        tangents |= from[value->id()];
+        meeting |= met[value->id()];
+        follows |= early[value->id()];
+      };
       for (const ir::Use& use : node->operands()) {
-        if (!readsData(*node, use.value)) continue;
-        tangents |= from[use.value->id()];
-        meeting |= met[use.value->id()];
-        follows |= early[use.value->id()];
+        if (readsData(*node, use.value)) note(use.value);
       }
+      eachFree(*node, note);
       for (size_t i = 0; i < node->resultCount(); ++i) {
         uint32_t id = node->result(i)->id();
         from[id] = tangents;

@@ -66,9 +66,36 @@ class RandomJoint {
     return std::any_of(returned.begin(), returned.end(), [&](const ir::Arg& arg) { return arg.toValue() == value; });
   }
 
+  // A branch or a loop; its bodies read one value as an operand, and another one from outside.
+  ir::Value* withBodies(ops::Builder& build, ir::Value* a, ir::Value* b) {
+    ir::Graph& graph = build.graph();
+    bool loops = random_.chance(50);
+    std::vector<ir::Arg> args = {ir::Arg::boolean(true), ir::Arg::value(a)};
+    if (loops) args.insert(args.begin(), ir::Arg::integer(3));
+    const ir::Type* type = a->type();
+    ir::Node* node = build.insert(*ops::find(loops ? "saker::loop" : "saker::if"), args, {&type, 1});
+    for (size_t bodies = loops ? 1 : 2; bodies > 0; --bodies) {
+      ir::Region* body = graph.addRegion(node);
+      if (loops) graph.addParameter(body, graph.context().types().plain(ir::TypeKind::Int));
+      ir::Value* parameter = graph.addParameter(body, type);
+      ops::Builder inside(graph, body, nullptr);
+      ir::Value* read = random_.chance(70) ? inside.tryCall("aten::mul.Tensor",
+                                                            {ir::Arg::value(parameter), ir::Arg::value(b)})
+                                           : nullptr;
+      if (!read || read->type() != type) read = parameter;
+      std::vector<ir::Arg> returned = {ir::Arg::value(read)};
+      if (loops) returned.insert(returned.begin(), ir::Arg::boolean(true));
+      graph.appendReturn(body, returned);
+    }
+    return node->result();
+  }
+
   void step(ops::Builder& build, const std::vector<ir::Value*>& from, std::vector<ir::Value*>& to) {
     ir::Arg a = ir::Arg::value(random_.pick(from)), b = ir::Arg::value(random_.pick(from));
-    switch (random_.below(10)) {
+    switch (random_.below(12)) {
+      case 10:
+      case 11:
+        return to.push_back(withBodies(build, a.toValue(), b.toValue()));
       case 0:
         return to.push_back(build.call("aten::mm", {a, b}));
       case 1:

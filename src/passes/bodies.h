@@ -1,0 +1,35 @@
+// Changing nodes with bodies: branches and loops (ops/control_flow.h).
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace saker::passes {
+
+// Is the value defined in a body of the node, or in a body in one?
+bool isInside(const ir::Value* value, const ir::Node* node);
+
+// Puts a node of the same operator and origin in the place of `node`, which is erased: with these arguments and
+// results, and with its bodies, of which the parameters with a `false` in `kept` (by place; none: all stay) are left
+// out: nothing may use them. Result i takes over the uses and the name of result `from[i]` of the old node, where that
+// is one.
+ir::Node* rebuild(ir::Graph& graph, ir::Node* node, std::span<const ir::Arg> args,
+                  std::span<const ir::Type* const> results, std::span<const size_t> from,
+                  const std::vector<bool>& kept = {});
+
+// The tensor that a value is: operators that write return the tensor they wrote.
+ir::Value* sameTensor(ir::Value* value);
+
+// Uses values in the place of what is bound to be the same: a branch's parameters, what both branches return, what a
+// loop passes on from trip to trip. Of one node, or of all in a region and in bodies in it.
+void forwardInvariants(ir::Graph& graph, ir::Node* node);
+void forwardInvariants(ir::Graph& graph, ir::Region* region);
+
+// Calls `f` with each value that `value` may be or lie in the memory of: outside of the node the first one, inside of
+// it fresh results and parameters.
+void eachBase(ir::Value* value, const ir::Node* node, const std::function<void(ir::Value*)>& f);
+
+}  // namespace saker::passes
