@@ -256,6 +256,10 @@ bool Compiled::warnLimit() {
   }
   if (warned_) return true;
   warned_ = true;
+  Report report;
+  report.outcome = "eager";
+  report.why = Stop(Why::RecompileLimit, times, lastFailure_);
+  note(report, Segment());
   text = "saker: " + text + " and runs eagerly for other arguments from now on; " + hint;
   return PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) == 0;
 }
