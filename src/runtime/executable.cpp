@@ -36,6 +36,16 @@ bool mayRunFreely(const ir::Graph& graph) {
   return true;
 }
 
+bool Executable::mayMakeViews(std::span<const at::Tensor> inputs) const {
+  if (viewed_.empty()) return true;
+  Sizes sizes(sizes_);
+  if (sizes_.any()) sizes.bind(inputs);
+  for (uint32_t i : viewed_) {
+    if (inputs[i].defined() && !sizes.sameStrides(sizes_.told()[i], inputs[i])) return false;
+  }
+  return true;
+}
+
 std::vector<at::Tensor> Executable::run(std::vector<at::Tensor> inputs, std::span<const int64_t> numbers,
                                         bool freely) const {
   Run run(*this, nullptr, freely);

@@ -47,6 +47,8 @@ class Executable {
   // `freely`: inputs may have other strides than the graph says, and so may what is computed.
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, std::span<const int64_t> numbers = {},
                               bool freely = false) const;
+  // May views be made as told? Inputs that they are views of must have the strides that the graph tells.
+  bool mayMakeViews(std::span<const at::Tensor> inputs) const;
   // Were operators recorded that must be called in another mode than the one around the run (ir/attributes.h)?
   bool hasModes() const { return modes_; }
 
@@ -63,6 +65,7 @@ class Executable {
   std::vector<uint32_t> cellOf_;  // by value that is a number, or none
   bool numbers_ = false;          // are there sizes that change, or numbers as values?
   bool modes_ = false;
+  std::vector<uint32_t> viewed_;  // parameters that operators give views of
   Views views_;
 };
 

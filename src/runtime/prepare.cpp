@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "ops/control_flow.h"
+#include "ops/effects.h"
 #include "ops/operator.h"
 #include "symbolic/context.h"
 
@@ -100,7 +101,7 @@ void Preparation::prepare() {
     if (!parameter->tensor()) cellOf(parameter);
   }
   sourceOf_.assign(graph.valueLimit(), nullptr);
-  if (made_.views_ == Executable::Views::Direct) findViews(*graph.top());
+  if (made_.views_ == Executable::Views::Direct && !changesLayouts(*graph.top())) findViews(*graph.top());
   noteUses(*graph.top());
   translate(*graph.top(), made_.instructions_);
   made_.end_ = static_cast<uint32_t>(made_.instructions_.size());
@@ -127,10 +128,28 @@ void Preparation::noteUse(const ir::Value* value, const ir::Node& node) {
   if (reader) lastUse_[value->id()] = reader->id();
 }
 
+void Preparation::noteViewed(const ir::Value* value) {
+  if (!value || !value->isParameter() || value->region() != made_.graph_.top()) return;
+  std::vector<uint32_t>& all = made_.viewed_;
+  if (std::find(all.begin(), all.end(), value->index()) == all.end()) all.push_back(value->index());
+}
+
+// A tensor whose layout is changed in place is seen in the new one under its old name too.
+bool Preparation::changesLayouts(const ir::Region& region) {
+  for (const ir::Node* node = region.first(); node && !node->isReturn(); node = node->next()) {
+    for (const ir::Region* body : node->regions()) {
+      if (changesLayouts(*body)) return true;
+    }
+    if (node->regions().empty() && handles_.find(node->op()).hasTag(at::Tag::inplace_view)) return true;
+  }
+  return false;
+}
+
 // Views whose layouts are told, and what they are views of in the end. Nobody outside sees them.
 void Preparation::findViews(const ir::Region& region) {
   for (const ir::Node* node = region.first(); node; node = node->next()) {
     for (const ir::Region* body : node->regions()) findViews(*body);
+    for (size_t i = 0; ops::of(node) && i < node->resultCount(); ++i) noteViewed(ops::sharedArgument(node->result(i)));
     const ir::Value* base = viewedBy(*node);
     if (!base) continue;
     const ir::Value* source = sourceOf_[base->id()];

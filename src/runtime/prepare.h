@@ -11,6 +11,8 @@ class Preparation {
   void prepare();
 
  private:
+  void noteViewed(const ir::Value* value);
+  bool changesLayouts(const ir::Region& region);
   void findViews(const ir::Region& region);
   bool isDirect(const ir::Node& node) const;
   bool isMade(const ir::Value* view) const;

@@ -15,7 +15,9 @@ const Executable& Prepared::get(std::span<const at::Tensor> inputs) const {
                              c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::Functionalize});
     recorded = input.defined() && !(input.key_set() & others).empty();
   }
-  return get(recorded ? Executable::Views::Called : Executable::Views::Direct);
+  if (recorded) return get(Executable::Views::Called);
+  const Executable& direct = get(Executable::Views::Direct);
+  return direct.mayMakeViews(inputs) ? direct : get(Executable::Views::Called);
 }
 
 }  // namespace saker::runtime

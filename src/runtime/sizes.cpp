@@ -120,6 +120,18 @@ bool Sizes::same(const Told& told, const at::Tensor& tensor) {
   return true;
 }
 
+bool Sizes::sameStrides(const Told& told, const at::Tensor& tensor) {
+  size_t rank = told.numbers.sizes.size();
+  if (static_cast<size_t>(tensor.dim()) != rank) return false;
+  c10::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
+  for (size_t i = 0; i < rank; ++i) {
+    if (sizes[i] <= 1) continue;
+    bool number = told.cells.empty() || told.cells[rank + i] == kNone;
+    if (strides[i] != (number ? told.numbers.strides[i] : integer(told.cells[rank + i]))) return false;
+  }
+  return true;
+}
+
 int64_t Sizes::integer(uint32_t cell) {
   std::optional<int64_t> number = value(cell).integer();
   if (!number) throw std::runtime_error("a size has no value here");

@@ -65,6 +65,8 @@ class Sizes {
   // The same for a program that is guarded, with the layouts of its inputs.
   bool fit(std::span<const at::Tensor> inputs);
 
+  // Is an element of the tensor where the layout tells? Strides of sizes up to one do not matter.
+  bool sameStrides(const Told& told, const at::Tensor& tensor);
   Geometry geometry(const Told& told);
   Geometry told(size_t parameter) { return geometry(plan_.told_[parameter]); }
   const sym::Cell& value(uint32_t cell) { return plan_.flat.value(cells_, cell); }
