@@ -4,7 +4,6 @@
 
 #include "frontend/kinds.h"
 #include "frontend/operations.h"
-#include "frontend/recorder.h"
 
 #include "host/objects.h"
 namespace saker::frontend {

@@ -17,6 +17,7 @@
 #include "frontend/log.h"
 #include "frontend/risk.h"
 #include "frontend/stance.h"
+#include "frontend/subjects/subjects.h"
 #include "frontend/verify.h"
 #include "frontend/wrapped.h"
 #include "host/errors.h"
@@ -81,42 +82,38 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
   }
   CallArguments call{args, static_cast<size_t>(PyVectorcall_NARGS(nargsf)), names};
   // The memory is used again, unless a call inside of the call has it.
-  std::vector<PyObject*> found = std::exchange(found_, {});
+  Found found = std::exchange(found_, {});
   struct GiveBack {
-    std::vector<PyObject*>&from, &to;
+    Found &from, &to;
     ~GiveBack() { to = std::move(from); }
   } giveBack{found, found_};
-  for (size_t i = 0; i < versions_.size(); ++i) {
+  for (size_t i = 0; i < known_.size(); ++i) {
+    std::shared_ptr<const Segment> segment = known_[i].segment;  // other threads may record while it runs
+    bool eager = known_[i].eager.has_value();
     std::optional<Locked> locked;
-    if (!versions_[i]->locks.empty()) locked.emplace(versions_[i]->locks);
+    if (!eager && !segment->locks.empty()) locked.emplace(segment->locks);
     if (locked && !locked->all()) {
       locked.reset();
       return plain(args, nargsf, names);
     }
-    if (!versions_[i]->fits(now, call, found)) {
-      if (i == 0)
-        lastFailure_ =
-            versions_[i]->ambient == now ? versions_[i]->guards.failure() : versions_[i]->ambient.difference(now);
+    Replay replayed(*segment, found);
+    if (!replayed.fits(now, call, /*guardsOnly=*/eager)) {
+      if (i == 0) lastFailure_ = replayed.failure(now);
       continue;
     }
     if (i > 0)
-      std::rotate(versions_.begin(), versions_.begin() + static_cast<std::ptrdiff_t>(i),
-                  versions_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-    std::shared_ptr<Version> version = versions_[0];  // other threads may record while it runs
-    struct LetGo {
-      Guards& guards;
-      ~LetGo() { guards.letGo(); }
-    } letGo{version->guards};
-    if (version->eager) return plain(args, nargsf, names);
+      std::rotate(known_.begin(), known_.begin() + static_cast<std::ptrdiff_t>(i),
+                  known_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    if (eager) return plain(args, nargsf, names);
     ++counts().replays;
     if (logs(Topic::Replays)) log(Topic::Replays, Operations::name(function_.get()));
-    if (options_.verify && !version->verified && !locked && canVerify(*version, function_.get())) {
-      version->verified = true;
-      return runVerified(*version, found, function_.get(), call);
+    if (options_.verify && !known_[0].verified && !locked && canVerify(*segment, function_.get())) {
+      known_[0].verified = true;
+      return runVerified(replayed, function_.get(), call);
     }
-    return replay(*version, found, call, locked ? &*locked : nullptr);
+    return replay(replayed, call, locked ? &*locked : nullptr);
   }
-  if (stands != Stance::Default && !versions_.empty()) {
+  if (stands != Stance::Default && !known_.empty()) {
     if (stands == Stance::EagerOnRecompile) return plain(args, nargsf, names);
     PyErr_Format(PyExc_RuntimeError,
                  "%s would be recorded again, which torch.compiler.set_stance(\"fail_on_recompile\") forbids; this did "
@@ -124,7 +121,7 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
                  Operations::name(function_.get()).c_str(), lastFailure_.c_str());
     return nullptr;
   }
-  if (versions_.size() >= (options_.limit ? options_.limit : recompileLimit())) {
+  if (known_.size() >= (options_.limit ? options_.limit : recompileLimit())) {
     if (!warnLimit()) return nullptr;
     return plain(args, nargsf, names);
   }
@@ -135,9 +132,9 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
 }
 
 void Compiled::noteFloats(const CallArguments& call) {
-  for (const std::shared_ptr<Version>& version : versions_) {
-    if (version->eager) continue;
-    for (const ChangedNumber& each : changedFloats(version->guards, call)) {
+  for (const Known& known : known_) {
+    if (known.eager) continue;
+    for (const ChangedNumber& each : changedFloats(known.segment->guards, call)) {
       if (!comparedFloats_.contains(each.place)) floats_.insert(each.place);
     }
   }
@@ -149,76 +146,78 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   if (sizes.empty() && !checkMarks(call, allSizes(call), nullptr)) return nullptr;
   if (sizes.empty() && options_.dynamic == Options::Dynamic::Always) sizes = allSizes(call);
   std::vector<ChangedNumber> counters;
-  for (size_t i = 0; sizes.empty() && counters.empty() && i < versions_.size(); ++i) {
-    sizes = changedSizes(*versions_[i], call);
-    if (!versions_[i]->eager) counters = changedCounters(versions_[i]->guards, call);
+  for (size_t i = 0; sizes.empty() && counters.empty() && i < known_.size(); ++i) {
+    if (known_[i].eager) continue;
+    sizes = changedSizes(*known_[i].segment, call);
+    counters = changedCounters(known_[i].segment->guards, call);
   }
   if (sizes.empty() && counters.empty()) return nullptr;
   std::optional<Stop> why;
   Progress progress(Operations::name(function_.get()));
-  std::shared_ptr<Version> version;
+  std::shared_ptr<Segment> segment;
   for (bool again = true; again;) {  // an attempt changes nothing, and can be made once more
     CompilingQuestion question(tellsCompiling_);
-    version = frontend::captureDynamic(function_.get(), before, call, sizes, counters, why);
-    again = !version && question.mayHelp();
+    segment = frontend::captureDynamic(function_.get(), before, call, sizes, counters, why);
+    again = !segment && question.mayHelp();
     tellsCompiling_ |= again;
   }
-  if (!checkMarks(call, sizes, version.get())) return nullptr;
-  if (!version) {
+  if (!checkMarks(call, sizes, segment.get())) return nullptr;
+  if (!segment) {
     Report report;
     report.outcome = "static";
     report.why = why;
-    note(report, Version());
+    note(report, Segment());
     return nullptr;
   }
-  std::vector<PyObject*> found;
-  if (!version->fits(before, call, found)) return nullptr;
-  std::vector<at::Tensor> examples;
-  for (uint32_t place : version->inputs) examples.push_back(tensorAt(found[place]));
-  version->memory = sharedMemory(examples);
+  Found found;
+  Replay first(*segment, found);
+  if (!first.fits(before, call)) return nullptr;
+  std::vector<at::Tensor> examples = first.inputs();
+  segment->memory = sharedMemory(examples);
   if (options_.backend) {
-    version->executor = makeExecutor(version->program, examples, {false, options_.backend});
+    segment->code->set(makeExecutor(segment->program, examples, {false, options_.backend}));
   }
-  if (!versions_.empty()) ++counts().recompiles;
+  if (!known_.empty()) ++counts().recompiles;
   ++counts().graphs;
-  counts().operators += version->program->graph->liveNodes();
-  counts().guards += version->guards.size();
+  counts().operators += segment->program->graph->liveNodes();
+  counts().guards += segment->guards.size();
   Report report;
   report.outcome = "captured";
-  report.changed = versions_.empty() ? "" : lastFailure_;
-  report.operators = version->program->graph->liveNodes();
-  report.guards = version->guards.size();
+  report.changed = known_.empty() ? "" : lastFailure_;
+  report.operators = segment->program->graph->liveNodes();
+  report.guards = segment->guards.size();
   report.compiling = progress.seconds();
-  note(report, *version);
-  version->settle();
-  versions_.insert(versions_.begin(), version);
+  note(report, *segment);
+  segment->settle();
+  known_.insert(known_.begin(), {segment, std::nullopt});
   ++counts().replays;
-  PyObject* result = replay(*version, found, call);
+  PyObject* result = replay(first, call);
   if (result) --counts().replays;  // the first call is none
   return result;
 }
 
-PyObject* Compiled::replay(Version& version, const std::vector<PyObject*>& found, const CallArguments& call,
-                           Locked* locked) {
+PyObject* Compiled::replay(Replay& replay, const CallArguments& call, Locked* locked) {
+  const Segment& segment = replay.segment();
   std::optional<Flags> flags;
-  if (version.sets) flags.emplace();
-  HookHandles handles(version.handles);
-  at::Tensor generator = version.generatorBefore();
-  if (PyObject* result = version.run(found)) return result;
+  if (segment.sets) flags.emplace();
+  HookHandles handles(segment.handles);
+  at::Tensor generator = replay.generatorBefore();
+  if (PyObject* result = replay.run()) return result;
   if (flags) flags->restore();
-  if (!std::exchange(version.inGraph, false) || raisedBackendError()) return nullptr;
+  if (!replay.failedInGraph() || raisedBackendError()) return nullptr;
   // What no operator raises because of data is an interruption, or the back end's own error.
-  if (!PyErr_ExceptionMatches(PyExc_Exception) || (version.foreign && !version.risky)) return nullptr;
-  if (!version.takeBack(generator)) {
-    version.doEffectsBefore(found);
-    version.drawOnlyBefore(found);
+  const Hazards& hazards = segment.hazards;
+  if (!PyErr_ExceptionMatches(PyExc_Exception) || (hazards.foreign && !hazards.risky)) return nullptr;
+  if (!replay.takeBack(generator)) {
+    replay.doEffectsBefore();
+    replay.drawOnlyBefore();
     return nullptr;
   }
   // An operator failed on what these tensors hold, or gave another size. The program may catch that, and has done other
   // things before: it runs itself.
   PyErr_Clear();
   if (counts().replays > 0) --counts().replays;
-  if (runtime::lastFailure().sizes) noteSizes(version);
+  if (runtime::lastFailure().sizes) noteSizes(segment);
   if (locked) locked->release();
   return plain(call.values, call.positional, call.names);
 }
@@ -228,18 +227,19 @@ void Compiled::noteAround(Why why) {
   Report report;
   report.outcome = "eager";
   report.why = why;
-  note(report, Version());
+  note(report, Segment());
 }
 
 // Sizes have changed that depend on data. They will again: recording them is of no use.
-void Compiled::noteSizes(Version& version) {
+void Compiled::noteSizes(const Segment& segment) {
   Report report;
   report.outcome = "eager";
-  report.why = version.eager = Why::SizeChanged;
-  version.draws.clear();  // the program draws itself
-  version.writes = version.dynamic = false;
+  report.why = Why::SizeChanged;
+  for (Known& known : known_) {
+    if (known.segment.get() == &segment) known.eager = report.why;
+  }
   ++counts().breaks;
-  note(report, version);
+  note(report, segment);
 }
 
 // With fullgraph=True it raises.
@@ -256,18 +256,22 @@ bool Compiled::warnLimit() {
   }
   if (warned_) return true;
   warned_ = true;
+  Report report;
+  report.outcome = "eager";
+  report.why = Stop(Why::RecompileLimit, times, lastFailure_);
+  note(report, Segment());
   text = "saker: " + text + " and runs eagerly for other arguments from now on; " + hint;
   return PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) == 0;
 }
 
 PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t nargsf, PyObject* names) {
-  if (!versions_.empty()) ++counts().recompiles;
+  if (!known_.empty()) ++counts().recompiles;
   Report report;
-  report.changed = versions_.empty() ? "" : lastFailure_;
+  report.changed = known_.empty() ? "" : lastFailure_;
   Progress progress(Operations::name(function_.get()));
   CallArguments call{args, static_cast<size_t>(PyVectorcall_NARGS(nargsf)), names};
-  auto version = std::make_shared<Version>();
-  version->ambient = before;
+  auto segment = std::make_shared<Segment>();
+  segment->ambient = before;
   WrappersScope wrappers;
   tracing::Host host = pythonHost();
   host.checkedTruth = &watch::checkedTruth;
@@ -278,7 +282,8 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   // With floats as inputs it may stop because of these alone: no error, but a call that is not recorded.
   Recorder recorder(tape, function_.get(), call, /*raising=*/options_.fullgraph && !floats, {}, scalarsAreData_);
   tape.setAround([&](bool any) {
-    return tracing::Tape::Around{noticesErrors(any), recorder.effects().size(), recorder.draws().size()};
+    return tracing::Tape::Around{noticesErrors(any), recorder.effects().size(),
+                                 recorder.subjects().random.draws().size()};
   });
   CompilingQuestion question(tellsCompiling_);
   Aside aside;
@@ -298,15 +303,15 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     ++counts().breaks;
   } else if (!result) {
     why = Why::Raised;
-  } else if (!(Ambient::now() == before) && !recorder.leavesGradMode(before)) {
+  } else if (!(Ambient::now() == before) && !recorder.subjects().flags.leavesGradMode(before)) {
     why = Stop(Why::LeavesAmbient, Ambient::now().difference(before));
-  } else if (recorder.holdsLocks()) {
+  } else if (recorder.subjects().world.holdsLocks()) {
     why = Why::LeavesLock;
   } else if (!recorder.balanced()) {
     why = Why::LeavesContextVariable;
   } else if (why = recorder.seal(); !why) {
     progress.phase("compiling");
-    why = finishSafely(*version, recorder, tape, result, report);
+    why = finishSafely(*segment, recorder, tape, result, report);
     report.compiling = progress.seconds() - report.watching;
     Progress::tick();
   }
@@ -319,14 +324,9 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   report.guards = recorder.guards().size();
   report.effects = recorder.effects().size();
   report.operators = tape.operators();
-  version->eager = why;
-  if (why) {  // the program takes its locks and draws its numbers itself
-    version->locks.clear();
-    version->draws.clear();
-    version->writes = version->dynamic = false;
-  }
-  version->guards = recorder.takeGuards();
-  note(report, *version);
+  if (why) segment->keepGuardsOnly();
+  segment->guards = recorder.takeGuards();
+  note(report, *segment);
   if (!result) return nullptr;  // a later call may not raise
   if (why && floats && recorder.metScalars() && !report.internal) {
     comparedFloats_.merge(floats_);  // they decide something: from now on they are compared
@@ -348,17 +348,17 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     scalarsAreData_ = false;  // the same
     return result;
   }
-  counts().guards += version->guards.size();
-  version->settle();
-  versions_.insert(versions_.begin(), std::move(version));
+  counts().guards += segment->guards.size();
+  segment->settle();
+  known_.insert(known_.begin(), {std::move(segment), why});
   return result;
 }
 
 // Whatever goes wrong in compiling, the call has its result. The back end is the user's: its errors are raised.
-std::optional<Stop> Compiled::finishSafely(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result,
+std::optional<Stop> Compiled::finishSafely(Segment& segment, Recorder& recorder, tracing::Tape& tape, PyObject* result,
                                            Report& report) {
   try {
-    std::optional<Stop> why = finish(version, recorder, tape, result);
+    std::optional<Stop> why = finish(segment, recorder, tape, result);
     if (PyErr_Occurred()) PyErr_Clear();
     return why;
   } catch (const std::exception& error) {
@@ -368,25 +368,24 @@ std::optional<Stop> Compiled::finishSafely(Version& version, Recorder& recorder,
     }
     if (PyErr_Occurred()) PyErr_Clear();
     report.internal = true;
-    version.executor = nullptr;
-    version.late = nullptr;
+    segment.code->clear();
     tellInternalFailure(error.what(), Operations::name(function_.get()));
     return Stop(Why::Internal, error.what());
   }
 }
 
-std::optional<Stop> Compiled::finish(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result) {
+std::optional<Stop> Compiled::finish(Segment& segment, Recorder& recorder, tracing::Tape& tape, PyObject* result) {
   failIfAsked();
   Cookbook book(recorder, [&](const at::Tensor& tensor) { return tape.made(tensor); });
   std::optional<uint32_t> returned = book.write(result);
   if (!returned) return book.refusal();
-  version.result = *returned;
-  if (!version.addEffects(recorder, book)) return book.refusal();
-  version.draws = recorder.draws();
-  if (!version.draws.empty() && Aside::current() && Aside::current()->drew()) {
+  segment.exit.result = *returned;
+  if (!segment.addEffects(recorder, book)) return book.refusal();
+  segment.draws = recorder.subjects().random.draws();
+  if (!segment.draws.empty() && Aside::current() && Aside::current()->drew()) {
     return Why::DrawsTwice;
   }
-  version.handles = recorder.handleCount();
+  segment.handles = recorder.subjects().hooks.handleCount();
   size_t operators = tape.operators();
   std::vector<at::Tensor> inputs;
   std::unique_ptr<runtime::Program> program = tape.finish(book.outputs);
@@ -395,55 +394,56 @@ std::optional<Stop> Compiled::finish(Version& version, Recorder& recorder, traci
     if (input.literal) continue;
     uint32_t place = recorder.placeOfTensor(input.tensor);
     if (place == kInside) return Why::UnknownTensor;
-    version.inputs.push_back(place);
+    segment.inputs.push_back(place);
     inputs.push_back(input.tensor);
   }
-  version.recipes = std::move(book.recipes);
+  segment.recipes = std::move(book.recipes);
   if (operators == 0 && book.outputs.empty()) return std::nullopt;
-  version.program = std::move(program);
-  for (uint32_t writes : version.program->argumentWrites) version.writes |= writes != 0;
+  segment.program = std::move(program);
+  for (uint32_t writes : segment.program->argumentWrites) segment.writes |= writes != 0;
   for (const at::Tensor& written : tape.unseenWrites()) {
     bool isInput = false;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].is_same(written)) continue;
       isInput = true;
-      version.unseen.emplace_back(i, version.program->argumentWrites[i]);
+      segment.unseen.emplace_back(i, segment.program->argumentWrites[i]);
     }
     // A back end counts all writes. For an input that is put right after the run.
     if (!isInput && options_.backend) return Why::HiddenWrite;
-    version.writes = true;
+    segment.writes = true;
   }
-  HostCalls hosts = hostCallsOf(version.program->objects);
+  HostCalls hosts = hostCallsOf(segment.program->objects);
   const Stop unsafe(Why::MayFail, tape.risk().op);
-  if (!version.takeRisk(tape.risk(), hosts.repeatable)) return unsafe;
+  if (!segment.takeRisk(tape.risk(), hosts.repeatable)) return unsafe;
   // Where such a call fails after a write, eager mode leaves an iterator in the middle.
-  bool leaves = tape.risk().any && (version.firstDone || version.unknown);
-  if (recorder.consumes() && leaves) return unsafe;
-  version.sets = hosts.sets;
-  version.alone = version.writes && !hosts.any;
-  if (hosts.any && !version.locks.empty()) return Why::LockedUserCode;
-  version.memory = sharedMemory(inputs);
+  bool leaves = tape.risk().any && (segment.hazards.firstDone || segment.hazards.unknown);
+  if (recorder.subjects().iterators.any() && leaves) return unsafe;
+  segment.sets = hosts.sets;
+  segment.alone = segment.writes && !hosts.any;
+  if (hosts.any && !segment.locks.empty()) return Why::LockedUserCode;
+  segment.memory = sharedMemory(inputs);
   bool changed = false;
-  std::vector<PyObject*> objects = recorder.objects();
+  std::vector<PyObject*> objects = recorder.provenance().objects();
   for (const Instruction& at : recorder.guards().instructions) {
     if (at.op != Op::Tensor) continue;
     const at::Tensor& tensor = tensorOf(objects[at.place]);
     changed |= !recorder.guards().tensors[static_cast<size_t>(at.number)].fits(tensor);
   }
   // What runs the user's code whenever it is called is not to run ahead of time.
-  bool ahead = options_.ahead && !hosts.any && !hosts.sets && hosts.repeatable && version.draws.empty() &&
-               tape.unseenWrites().empty() && !changesInferenceMode(*version.program) && !version.inOrder &&
-               !mustBeFollowed(*version.program, inputs);
-  ExecutorOptions options{ahead, options_.backend, hosts.wraps, version.mustUndo};
-  version.foreign = bool(options_.backend);
-  if (changed && version.mustUndo) return unsafe;
+  bool ahead = options_.ahead && !hosts.any && !hosts.sets && hosts.repeatable && segment.draws.empty() &&
+               tape.unseenWrites().empty() && !changesInferenceMode(*segment.program) && !segment.hazards.inOrder &&
+               !mustBeFollowed(*segment.program, inputs);
+  ExecutorOptions options{ahead, options_.backend, hosts.wraps, segment.hazards.mustUndo};
+  segment.hazards.foreign = bool(options_.backend);
+  if (changed && segment.hazards.mustUndo) return unsafe;
   if (changed) {
-    version.late = [options, program = version.program](const std::vector<at::Tensor>& given) {
+    segment.code->setLate([options, program = segment.program](const std::vector<at::Tensor>& given) {
       return makeExecutor(program, given, options);
-    };
+    });
   } else {
-    version.executor = makeExecutor(version.program, inputs, options);
-    if (!version.executor) return unsafe;
+    Executor made = makeExecutor(segment.program, inputs, options);
+    if (!made) return unsafe;
+    segment.code->set(std::move(made));
   }
   ++counts().graphs;
   counts().operators += operators;

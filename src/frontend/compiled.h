@@ -1,4 +1,5 @@
-// The callable that saker.compile gives: checks its versions, runs the one that fits, and otherwise records the call.
+// The callable that saker.compile gives: checks its segments, replays the one that fits, and otherwise records the
+// call.
 #pragma once
 
 #include <Python.h>
@@ -10,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "frontend/version.h"
+#include "frontend/replay.h"
 
 namespace saker::frontend {
 
@@ -26,8 +27,8 @@ struct Options {
   bool ahead = true;  // through ahead-of-time autograd; else the recording itself runs
   Ref backend;        // (program, example inputs) -> callable; or nothing
   enum class Dynamic : uint8_t { Never, WhenChanged, Always } dynamic = Dynamic::WhenChanged;
-  size_t limit = 8;     // versions of one function; 0: the limit of the process
-  bool verify = false;  // compare the first replay of each version with eager mode
+  size_t limit = 8;     // segments of one function; 0: the limit of the process
+  bool verify = false;  // compare the first replay of each segment with eager mode
 };
 
 // What happened to one call that was recorded, for reports.
@@ -48,14 +49,21 @@ void failIfAsked();
 
 class Locked;  // the locks that a recorded call takes
 
+// What a function does with calls to which the guards of a segment apply.
+struct Known {
+  std::shared_ptr<const Segment> segment;
+  std::optional<Stop> eager;  // they run eagerly, for this reason
+  bool verified = false;      // a replay was compared with eager mode, where that was asked for
+};
+
 class Compiled {
  public:
   Compiled(PyObject* function, Options options);
   ~Compiled();
 
   PyObject* call(PyObject* const* args, size_t nargsf, PyObject* names);
-  void forget() { versions_.clear(); }
-  const std::vector<std::shared_ptr<Version>>& versions() const { return versions_; }
+  void forget() { known_.clear(); }
+  const std::vector<Known>& known() const { return known_; }
   const std::vector<Report>& reports() const { return reports_; }
   PyObject* function() const { return function_.get(); }
   void setFunction(PyObject* function) { function_ = Ref::borrow(function); }
@@ -65,26 +73,25 @@ class Compiled {
   PyObject* capture(const Ambient& before, PyObject* const* args, size_t nargsf, PyObject* names);
   // Which floats keep the call from being replayed?
   void noteFloats(const CallArguments& call);
-  // A version with symbolic sizes, where that can be; its result, or nullptr and no error set.
+  // A segment with symbolic sizes, where that can be; its result, or nullptr and no error set.
   PyObject* captureDynamic(const Ambient& before, const CallArguments& call);
   // Nothing, or why the call cannot be done again.
-  std::optional<Stop> finish(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result);
+  std::optional<Stop> finish(Segment& segment, Recorder& recorder, tracing::Tape& tape, PyObject* result);
   bool warnLimit();
-  PyObject* replay(Version& version, const std::vector<PyObject*>& found, const CallArguments& call,
-                   Locked* locked = nullptr);
-  void noteSizes(Version& version);
+  PyObject* replay(Replay& replay, const CallArguments& call, Locked* locked = nullptr);
+  void noteSizes(const Segment& segment);
   // Something around the call keeps it from being recorded: told once.
   void noteAround(Why why);
-  std::optional<Stop> finishSafely(Version& version, Recorder& recorder, tracing::Tape& tape, PyObject* result,
+  std::optional<Stop> finishSafely(Segment& segment, Recorder& recorder, tracing::Tape& tape, PyObject* result,
                                    Report& report);
-  void note(const Report& report, const Version& version);
+  void note(const Report& report, const Segment& segment);
 
   Ref function_;
   Options options_;
-  std::vector<std::shared_ptr<Version>> versions_;
+  std::vector<Known> known_;  // the one that was used last first
   std::vector<Report> reports_;
   std::string lastFailure_;
-  std::vector<PyObject*> found_;  // room for what a check of guards finds
+  Found found_;  // room for what a check of guards finds
   bool warned_ = false;
   std::set<Why> toldAround_;
   static constexpr int kMostFailures = 3;

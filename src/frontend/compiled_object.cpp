@@ -28,7 +28,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   auto each = [&](PyObject* object) {
     if (object && stop == 0) stop = visit(object, arg);
   };
-  for (const std::shared_ptr<Version>& version : compiled->versions()) version->eachObject(each);
+  for (const Known& known : compiled->known()) known.segment->eachObject(each);
   return stop;
 }
 

@@ -6,6 +6,7 @@
 #include "capture/capture.h"
 #include "capture/trace_tensor.h"
 #include "frontend/execute.h"
+#include "frontend/subjects/subjects.h"
 #include "frontend/surroundings.h"
 #include "host/errors.h"
 #include "host/kept_error.h"
@@ -97,7 +98,7 @@ bool holdsDouble(const Guards& guards, const Doubles& doubles) {
 }
 
 // Tensors that the trace met elsewhere are inputs like the others.
-bool closedToArguments(runtime::Program& program, const Recorder& recorder, Version& version) {
+bool closedToArguments(runtime::Program& program, const Recorder& recorder, Segment& segment) {
   for (size_t i = 0; i < program.sources.size(); ++i) {
     runtime::Source& source = program.sources[i];
     if (source.kind == runtime::Source::Kind::Flat) return false;
@@ -109,7 +110,7 @@ bool closedToArguments(runtime::Program& program, const Recorder& recorder, Vers
     program.sameAs.push_back(program.arguments++);
     program.argumentWrites.push_back(program.closedWrites[i]);
     program.closedWrites[i] = 0;
-    version.inputs.push_back(place);
+    segment.inputs.push_back(place);
   }
   return true;
 }
@@ -142,7 +143,7 @@ void fix(std::vector<StandIn>& arguments, const std::vector<at::Tensor>& given,
 }
 
 // One attempt. Where the program saw symbols, these are taken from `arguments`.
-std::unique_ptr<Version> attempt(PyObject* function, const Ambient& before, const CallArguments& call,
+std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, const CallArguments& call,
                                  std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& counters,
                                  std::optional<Stop>& why) {
   std::vector<at::Tensor> tensors;
@@ -159,8 +160,8 @@ std::unique_ptr<Version> attempt(PyObject* function, const Ambient& before, cons
   tracing::Host host = pythonHost();
   host.error = &refuse;
   refused = false;
-  auto version = std::make_unique<Version>();
-  version->ambient = before;
+  auto segment = std::make_unique<Segment>();
+  segment->ambient = before;
   Surroundings surroundings;
   SymbolWatch watch;
   try {
@@ -196,7 +197,7 @@ std::unique_ptr<Version> attempt(PyObject* function, const Ambient& before, cons
     std::vector<Ref> modes = functionModes();
     Recorder recorder(unused, function, given, /*raising=*/true, arguments, /*scalarsAreData=*/false, &doubles);
     Ref result = Ref::steal(watch::run(recorder, function, values.data(), call.positional, call.names));
-    bool leavesModes = recorder.leftModes().has_value();
+    bool leavesModes = recorder.subjects().flags.leftModes().has_value();
     if (leavesModes) setFunctionModes(modes);
     bool seen = !watch.seen().empty() || !watch.failure().empty();
     if (!result || leavesModes || recorder.abandoned() || refused || seen || !(Ambient::now() == before) ||
@@ -214,15 +215,15 @@ std::unique_ptr<Version> attempt(PyObject* function, const Ambient& before, cons
     auto made = [](const at::Tensor& tensor) { return tracing::traceTensor(*tensor.unsafeGetTensorImpl()) != nullptr; };
     Cookbook book(recorder, made);
     std::optional<uint32_t> returned = book.write(result.get());
-    if (!returned || !version->addEffects(recorder, book)) {
+    if (!returned || !segment->addEffects(recorder, book)) {
       why = book.refusal();
       return nullptr;
     }
-    version->result = *returned;
+    segment->exit.result = *returned;
     for (const Ref& standIn : wrapped) {
       uint32_t number = recorder.placeOfNumber(standIn.get());
-      version->inputs.push_back(number == kInside ? recorder.placeOf(standIn.get()) : number);
-      if (version->inputs.back() != kInside) continue;
+      segment->inputs.push_back(number == kInside ? recorder.placeOf(standIn.get()) : number);
+      if (segment->inputs.back() != kInside) continue;
       why = Why::SizeUnused;
       return nullptr;
     }
@@ -232,21 +233,21 @@ std::unique_ptr<Version> attempt(PyObject* function, const Ambient& before, cons
       why = Why::UserGradients;
       return nullptr;
     }
-    if (!closedToArguments(*program, recorder, *version)) {
+    if (!closedToArguments(*program, recorder, *segment)) {
       why = Why::TensorsElsewhere;
       return nullptr;
     }
-    for (uint32_t writes : program->argumentWrites) version->writes |= writes != 0;
-    if (!version->takeRiskOf(*program)) {
+    for (uint32_t writes : program->argumentWrites) segment->writes |= writes != 0;
+    if (!segment->takeRiskOf(*program)) {
       why = Why::MayFailAfterWrite;
       return nullptr;
     }
-    version->recipes = std::move(book.recipes);
-    version->guards = recorder.takeGuards();
-    version->executor = makeExecutor(program, {}, {/*ahead=*/false, Ref()});
-    version->program = std::move(program);
-    version->dynamic = true;
-    return version;
+    segment->recipes = std::move(book.recipes);
+    segment->guards = recorder.takeGuards();
+    segment->code->set(makeExecutor(program, {}, {/*ahead=*/false, Ref()}));
+    segment->program = std::move(program);
+    segment->dynamic = true;
+    return segment;
   } catch (const std::exception& error) {
     why = Stop(Why::AttemptRaised, setPythonError() ? pendingError() : error.what());
     PyErr_Clear();
@@ -256,7 +257,7 @@ std::unique_ptr<Version> attempt(PyObject* function, const Ambient& before, cons
 
 }  // namespace
 
-std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& before, const CallArguments& call,
+std::unique_ptr<Segment> captureDynamic(PyObject* function, const Ambient& before, const CallArguments& call,
                                         std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& counters,
                                         std::optional<Stop>& why) {
   for (size_t i = 0; i < counters.size() && onlyThread(); ++i) {
@@ -264,8 +265,8 @@ std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& befor
   }
   while (!arguments.empty()) {
     size_t count = symbolsOf(arguments);
-    std::unique_ptr<Version> version = attempt(function, before, call, arguments, counters, why);
-    if (version || symbolsOf(arguments) == count) return version;
+    std::unique_ptr<Segment> segment = attempt(function, before, call, arguments, counters, why);
+    if (segment || symbolsOf(arguments) == count) return segment;
   }
   return nullptr;
 }
@@ -285,10 +286,10 @@ bool isMarked(PyObject* tensor, size_t dim, const char* mark) {
 
 }  // namespace
 
-std::vector<StandIn> changedSizes(const Version& version, const CallArguments& call) {
-  if (version.eager || call.positional != version.guards.positional) return {};
+std::vector<StandIn> changedSizes(const Segment& segment, const CallArguments& call) {
+  if (call.positional != segment.guards.positional) return {};
   std::vector<StandIn> out;
-  for (Guards::Argument& argument : version.guards.tensorArguments()) {
+  for (Guards::Argument& argument : segment.guards.tensorArguments()) {
     PyObject* object = argument.index < valuesOf(call) ? follow(call.values[argument.index], argument.path) : nullptr;
     if (!object || !isTensor(object)) return {};
     const at::Tensor& tensor = tensorOf(object);
@@ -306,7 +307,7 @@ std::vector<StandIn> changedSizes(const Version& version, const CallArguments& c
     }
     if (!dims.empty()) out.push_back({argument.index, std::move(argument.path), tensor, std::move(dims), false, {}});
   }
-  for (Guards::Number& argument : version.guards.numberArguments()) {
+  for (Guards::Number& argument : segment.guards.numberArguments()) {
     PyObject* number = argument.index < valuesOf(call) ? follow(call.values[argument.index], argument.path) : nullptr;
     if (!number || !isSize(number)) return {};
     if (argument.value && sameValue(argument.value, number)) continue;
@@ -371,15 +372,15 @@ bool leavesRange(PyObject* tensor, size_t dim, int64_t size) {
 }
 
 // Does what was recorded hold for this one size only?
-bool isConstant(const Version& version, PyObject* tensor, size_t dim, const CallArguments& call) {
-  const sym::Facts& facts = version.program->context->symbols().facts();
-  std::span<ir::Value* const> parameters = version.program->graph->top()->parameters();
-  for (size_t i = 0; i < version.program->sources.size(); ++i) {
-    const runtime::Source& source = version.program->sources[i];
+bool isConstant(const Segment& segment, PyObject* tensor, size_t dim, const CallArguments& call) {
+  const sym::Facts& facts = segment.program->context->symbols().facts();
+  std::span<ir::Value* const> parameters = segment.program->graph->top()->parameters();
+  for (size_t i = 0; i < segment.program->sources.size(); ++i) {
+    const runtime::Source& source = segment.program->sources[i];
     if (source.kind != runtime::Source::Kind::Argument) continue;
-    uint32_t place = version.inputs[source.argument];
+    uint32_t place = segment.inputs[source.argument];
     bool here = false;
-    for (const Instruction& at : version.guards.instructions) {
+    for (const Instruction& at : segment.guards.instructions) {
       if (at.place != place || at.op > Op::Keyword) continue;
       size_t index = static_cast<size_t>(at.number) + (at.op == Op::Keyword ? call.positional : 0);
       here |= call.values[index] == tensor;
@@ -406,7 +407,7 @@ bool raiseMark(size_t index, size_t dim, const std::string& what) {
 
 }  // namespace
 
-bool checkMarks(const CallArguments& call, const std::vector<StandIn>& left, const Version* version) {
+bool checkMarks(const CallArguments& call, const std::vector<StandIn>& left, const Segment* segment) {
   for (size_t i = 0; i < valuesOf(call); ++i) {
     if (!isTensor(call.values[i])) continue;
     const at::Tensor& tensor = tensorOf(call.values[i]);
@@ -420,7 +421,7 @@ bool checkMarks(const CallArguments& call, const std::vector<StandIn>& left, con
         return each.index == i && std::find(each.dims.begin(), each.dims.end(), d) != each.dims.end();
       };
       bool stays = std::any_of(left.begin(), left.end(), holds);
-      bool fixed = !stays || (version && isConstant(*version, call.values[i], d, call));
+      bool fixed = !stays || (segment && isConstant(*segment, call.values[i], d, call));
       if (fixed) return raiseMark(i, d, "the function fixes it to " + std::to_string(size));
     }
   }

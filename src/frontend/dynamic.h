@@ -1,5 +1,5 @@
-// Versions for sizes that change: the call is made with stand-ins whose sizes are symbols, and nothing runs. What it
-// finds out about the sizes becomes guards of the version.
+// Segments for sizes that change: the call is made with stand-ins whose sizes are symbols, and nothing runs. What it
+// finds out about the sizes becomes guards of the segment.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 #include "frontend/changed_numbers.h"
 #include "frontend/recorder.h"
-#include "frontend/version.h"
+#include "frontend/segment.h"
 
 namespace saker::frontend {
 
@@ -16,18 +16,18 @@ namespace saker::frontend {
 // Sizes and numbers that the program looks at as objects (their text, their hash) are taken from `arguments` and stay
 // what they are. `counters` are ints outside of the arguments that are symbols as well: they stand in the dicts of the
 // program while it is followed.
-std::unique_ptr<Version> captureDynamic(PyObject* function, const Ambient& before, const CallArguments& call,
+std::unique_ptr<Segment> captureDynamic(PyObject* function, const Ambient& before, const CallArguments& call,
                                         std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& counters,
                                         std::optional<Stop>& why);
 
-// Which sizes of the call's tensors, and which numbers, have changed since a version was recorded that would otherwise
+// Which sizes of the call's tensors, and which numbers, have changed since a segment was recorded that would otherwise
 // fit; those that were dynamic already stay so. Empty: it is not about sizes.
-std::vector<StandIn> changedSizes(const Version& version, const CallArguments& call);
+std::vector<StandIn> changedSizes(const Segment& segment, const CallArguments& call);
 // All sizes of all tensors that are arguments, or those that the user marked.
 std::vector<StandIn> allSizes(const CallArguments& call);
 std::vector<StandIn> markedSizes(const CallArguments& call);
 // False, with an error set: the user has said by torch._dynamo.mark_dynamic that a size changes, and the program does
-// not allow it. `left` has the sizes that stayed symbols, `version` what was recorded, or nothing.
-bool checkMarks(const CallArguments& call, const std::vector<StandIn>& left, const Version* version);
+// not allow it. `left` has the sizes that stayed symbols, `segment` what was recorded, or nothing.
+bool checkMarks(const CallArguments& call, const std::vector<StandIn>& left, const Segment* segment);
 
 }  // namespace saker::frontend

@@ -1,7 +1,7 @@
 // What runs a recorded tensor program: ahead-of-time autograd, the recording itself, or a back end of the user's.
 #pragma once
 
-#include "frontend/version.h"
+#include "frontend/segment.h"
 
 namespace saker::frontend {
 

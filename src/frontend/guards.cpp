@@ -77,17 +77,6 @@ std::string dims(c10::IntArrayRef values) {
   return out + ")";
 }
 
-std::string repr(PyObject* object) {
-  Ref text = Ref::steal(PyObject_Repr(object));
-  const char* data = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  if (!data) {
-    PyErr_Clear();
-    return "?";
-  }
-  std::string out = data;
-  return out.size() > 80 ? out.substr(0, 77) + "..." : out;
-}
-
 Py_ssize_t lengthOf(PyObject* object) {
   if (PyDict_Check(object)) return PyDict_GET_SIZE(object);
   if (PyList_Check(object) || PyTuple_Check(object)) return Py_SIZE(object);
@@ -267,20 +256,25 @@ bool sameValue(PyObject* left, PyObject* right) {
   return equal.get() == Py_True;
 }
 
-bool Guards::checkTypes() {
+// Of a live frame; nullptr where nothing is bound, or the frame has no such slot.
+static PyObject* slotOf(std::span<PyObject* const> slots, int64_t number) {
+  return static_cast<size_t>(number) < slots.size() ? slots[static_cast<size_t>(number)] : nullptr;
+}
+
+bool Guards::checkTypes(Found& found) const {
   if (registrations) {
     Ref now = registeredClasses();
     if (!now || !sameValue(now.get(), registrations.get())) {
-      failedType_ = "a class was registered with an abstract one";
+      found.why = "a class was registered with an abstract one";
       return false;
     }
   }
-  for (TypeLookups& lookups : types) {
+  for (const TypeLookups& lookups : types) {
     auto* type = reinterpret_cast<PyTypeObject*>(lookups.type.get());
     if ((type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) && type->tp_version_tag == lookups.version) continue;
     for (const auto& [name, value] : lookups.names) {
       if (_PyType_Lookup(type, name.get()) == value) continue;
-      failedType_ = std::string(type->tp_name) + "." + PyUnicode_AsUTF8(name.get()) + " is another object now";
+      found.why = std::string(type->tp_name) + "." + PyUnicode_AsUTF8(name.get()) + " is another object now";
       return false;
     }
     if (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) lookups.version = type->tp_version_tag;
@@ -288,7 +282,7 @@ bool Guards::checkTypes() {
   return true;
 }
 
-bool Guards::step(const Instruction& at, const CallArguments& call, std::vector<PyObject*>& found) {
+bool Guards::step(const Instruction& at, const CallArguments& call, Found& found) const {
   auto load = [&](PyObject* object) {
     found[at.place] = object;
     return object != nullptr;
@@ -297,6 +291,12 @@ bool Guards::step(const Instruction& at, const CallArguments& call, std::vector<
   switch (at.op) {
     case Op::Positional:
       return load(call.values[at.number]);
+    case Op::FrameLocal:
+      return load(slotOf(call.locals, at.number));
+    case Op::FrameUnbound:
+      return static_cast<size_t>(at.number) < call.locals.size() && !slotOf(call.locals, at.number);
+    case Op::FrameStack:
+      return load(slotOf(call.stack, at.number));
     case Op::Keyword:
       return load(call.values[call.positional + static_cast<size_t>(at.number)]);
     case Op::FunctionMode:
@@ -342,8 +342,8 @@ bool Guards::step(const Instruction& at, const CallArguments& call, std::vector<
       return saker_generator_unbegun(object, &generator) && load(generator.slots[at.number]);
     }
     case Op::Saved:
-      unpacked_.push_back(savedTensor(object, static_cast<size_t>(at.number), at.object.get()));
-      return load(unpacked_.back().get());
+      found.made.push_back(savedTensor(object, static_cast<size_t>(at.number), at.object.get()));
+      return load(found.made.back().get());
     case Op::ContextValue: {
       PyObject* value = nullptr;
       if (PyContextVar_Get(object, nullptr, &value) < 0) PyErr_Clear();
@@ -404,16 +404,16 @@ bool Guards::step(const Instruction& at, const CallArguments& call, std::vector<
   return false;
 }
 
-bool Guards::check(const CallArguments& call, std::vector<PyObject*>& found) {
-  letGo();
+bool Guards::check(const CallArguments& call, Found& found) const {
+  found.made.clear();
+  found.failed = nullptr;
+  found.why.clear();
   bool all = holds(call, found);
-  if (!all) letGo();
+  if (!all) found.made.clear();
   return all;
 }
 
-bool Guards::holds(const CallArguments& call, std::vector<PyObject*>& found) {
-  failed_ = nullptr;
-  failedType_.clear();
+bool Guards::holds(const CallArguments& call, Found& found) const {
   size_t named = call.names ? static_cast<size_t>(PyTuple_GET_SIZE(call.names)) : 0;
   if (call.positional != positional || named != keywords.size()) return false;
   for (size_t i = 0; i < named; ++i) {
@@ -421,18 +421,18 @@ bool Guards::holds(const CallArguments& call, std::vector<PyObject*>& found) {
   }
   if (memo_.armed()) {
     Memo::Answer answer = memo_.check(*this, call, found);
-    if (answer != Memo::Answer::Unknown) return answer == Memo::Answer::Holds && checkTypes();
+    if (answer != Memo::Answer::Unknown) return answer == Memo::Answer::Holds && checkTypes(found);
   }
-  found.assign(places, nullptr);
+  found.places.assign(places, nullptr);
   for (const Instruction& instruction : instructions) {
     if (step(instruction, call, found)) continue;
-    failed_ = &instruction;
+    found.failed = &instruction;
     return false;
   }
-  if (!checkTypes()) return false;
+  if (!checkTypes(found)) return false;
   // Where things keep changing, it does not pay to remember them.
   constexpr uint32_t kOften = 16, kSeldom = 64;
-  if (++whole_ < kOften || whole_ % kSeldom == 0) memo_.arm(*this, found);
+  if (++whole_ < kOften || whole_ % kSeldom == 0) memo_.arm(*this, found.places);
   return true;
 }
 
@@ -470,127 +470,6 @@ std::vector<Guards::Number> Guards::numberArguments() const {
     if (at.op == Op::Equals && isSize(at.object.get())) out.push_back({index, path, at.object.get()});
   });
   return out;
-}
-
-std::string Guards::expression(uint32_t place) const {
-  for (const Instruction& at : instructions) {
-    if (at.place != place || at.op > Op::ContextValue) continue;
-    auto name = [&] { return std::string(PyUnicode_Check(at.object.get()) ? PyUnicode_AsUTF8(at.object.get()) : "?"); };
-    switch (at.op) {
-      case Op::Positional:
-        return "args[" + std::to_string(at.number) + "]";
-      case Op::Keyword:
-        return name();
-      case Op::FunctionMode:
-        return "function mode " + std::to_string(at.number);
-      case Op::Fixed:
-        if (PyModule_Check(at.object.get())) return PyModule_GetName(at.object.get());
-        if (PyFunction_Check(at.object.get())) {
-          return PyUnicode_AsUTF8(reinterpret_cast<PyFunctionObject*>(at.object.get())->func_qualname);
-        }
-        return std::string("<") + Py_TYPE(at.object.get())->tp_name + ">";
-      case Op::Attribute:
-        return expression(at.parent) + "." + name();
-      case Op::Slot:
-        return expression(at.parent) + ".<slot>";
-      case Op::Item:
-        return expression(at.parent) + "[" + std::to_string(at.number) + "]";
-      case Op::Key:
-        return expression(at.parent) + "[" + repr(at.object.get()) + "]";
-      case Op::Cell:
-        return expression(at.parent) + ".cell_contents";
-      case Op::Gradient:
-        return expression(at.parent) + ".grad";
-      case Op::MethodSelf:
-        return expression(at.parent) + ".__self__";
-      case Op::MethodFunction:
-        return expression(at.parent) + ".__func__";
-      case Op::DictOf:
-        return expression(at.parent) + ".__dict__";
-      case Op::Referent:
-        return expression(at.parent) + "()";
-      case Op::Saved:
-        return expression(at.parent) + ".saved_tensors[" + std::to_string(at.number) + "]";
-      case Op::Computed:
-        return expression(at.parent) + "." + reinterpret_cast<PyGetSetDescrObject*>(at.object.get())->d_getset->name;
-      case Op::Local:
-        return expression(at.parent) + ".<local " + std::to_string(at.number) + ">";
-      default:
-        return expression(at.parent) + ".get()";
-    }
-  }
-  return "?";
-}
-
-std::string Guards::text(const Instruction& at) const {
-  std::string where = expression(at.place);
-  switch (at.op) {
-    case Op::IsType:
-      return "type(" + where + ") is " + reinterpret_cast<PyTypeObject*>(at.object.get())->tp_name;
-    case Op::Is:
-      return where + " is the same object";
-    case Op::Equals:
-      return where + " == " + repr(at.object.get());
-    case Op::Same:
-      return where + " is " + expression(static_cast<uint32_t>(at.number));
-    case Op::Different:
-      return where + " is not " + expression(static_cast<uint32_t>(at.number));
-    case Op::Number:
-      return where + " > 1";
-    case Op::Length:
-      return "len(" + where + ") == " + std::to_string(at.number);
-    case Op::Empty:
-      return at.number ? "not " + where : "bool(" + where + ")";
-    case Op::Keys:
-      return "list(" + where + ") == list(" + repr(at.object.get()) + ")";
-    case Op::Elements:
-      return "elements of " + where + " are " + repr(at.object.get());
-    case Op::NoAttribute:
-      return where + " has no attribute " + repr(at.object.get());
-    case Op::NoKey:
-      return repr(at.object.get()) + " not in " + where;
-    case Op::NoCell:
-      return where + " is empty";
-    case Op::NoGradient:
-      return where + ".grad is None";
-    case Op::Tensor:
-    case Op::Array: {
-      const TensorShape& shape = tensors[static_cast<size_t>(at.number)];
-      return where + ": " + c10::toString(shape.dtype) + dims(shape.sizes) +
-             (shape.requiresGrad ? ", requires grad" : "");
-    }
-    case Op::Function:
-      return where + ".__code__ and defaults are the same";
-    case Op::NoSlot:
-      return where + ".<slot> is not set";
-    case Op::Gives: {
-      std::string name = PyUnicode_AsUTF8(PyDescr_NAME(PyTuple_GET_ITEM(at.object.get(), 0)));
-      if (PyTuple_GET_SIZE(at.object.get()) == 1) return where + "." + name + " is not set";
-      return where + "." + name + " == " + repr(PyTuple_GET_ITEM(at.object.get(), 1));
-    }
-    case Op::Unbegun:
-      return where + " is a generator of the same code that has not begun";
-    case Op::Position:
-      return where + " is an iterator at the same place";
-    default:
-      return where + " exists";
-  }
-}
-
-std::vector<std::string> Guards::texts() const {
-  std::vector<std::string> out;
-  for (const Instruction& at : instructions) {
-    if (at.op > Op::ContextValue) out.push_back(text(at));
-  }
-  for (const TypeLookups& lookups : types) {
-    out.push_back(std::string("attributes of ") + reinterpret_cast<PyTypeObject*>(lookups.type.get())->tp_name);
-  }
-  return out;
-}
-
-std::string Guards::failure() const {
-  if (!failedType_.empty()) return failedType_;
-  return failed_ ? text(*failed_) : "other arguments";
 }
 
 }  // namespace saker::frontend

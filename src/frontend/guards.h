@@ -37,6 +37,9 @@ enum class Op : uint8_t {
   // Loads: what is found at a place that the object of another place leads to.
   Positional,      // argument `number` of the call
   Keyword,         // the keyword argument named `object`
+  FrameLocal,      // slot `number` of the locals of a live frame; `object` is its name
+  FrameUnbound,    // the same where nothing is bound
+  FrameStack,      // entry `number` of the value stack of a live frame, from below
   FunctionMode,    // entry `number` of PyTorch's stack of function modes
   Fixed,           // `object` itself
   Attribute,       // `object` in the dict of an instance
@@ -97,7 +100,7 @@ using Path = std::vector<Step>;
 // is looked up again.
 struct TypeLookups {
   Ref type;
-  unsigned version = 0;
+  mutable unsigned version = 0;
   std::vector<std::pair<Ref, PyObject*>> names;  // what was found is kept alive by the type's dict, or by `kept`
   std::vector<Ref> kept;
 };
@@ -106,11 +109,23 @@ struct FunctionParts {
   Ref defaults, keywordDefaults;
 };
 
-// The arguments of a call, as a vectorcall has them.
+// What guards start from: the arguments of a call, as a vectorcall has them, or the slots of a live frame.
 struct CallArguments {
   PyObject* const* values;
   size_t positional;
   PyObject* names;
+  std::span<PyObject* const> locals = {}, stack = {};  // borrowed; nullptr: nothing is bound
+};
+
+// What one check of guards finds. It belongs to a call: other calls may check the same guards at the same time.
+struct Found {
+  std::vector<PyObject*> places = {};   // borrowed; what is not wanted may be left out
+  std::vector<Ref> made = {};           // what the check has made to look at
+  const Instruction* failed = nullptr;  // the check that did not hold
+  std::string why = {};                 // or what else did not
+
+  PyObject*& operator[](size_t place) { return places[place]; }
+  PyObject* operator[](size_t place) const { return places[place]; }
 };
 
 class Guards {
@@ -129,15 +144,11 @@ class Guards {
   std::vector<uint32_t> wanted;
   bool wantsAll = true;
 
-  // Fills `found` (borrowed, by place; what is not wanted may be left out). False: something does not hold; `failure`
-  // says which instruction failed, or which type, if asked for.
-  bool check(const CallArguments& call, std::vector<PyObject*>& found);
-  // Lets go of what check() has made for `found`.
-  void letGo() { unpacked_.clear(); }
-  // The reason of the last failure, in words.
-  std::string failure() const;
-  // Something besides the guards does not hold.
-  void failFor(std::string why) { failedType_ = std::move(why); }
+  // Fills `found`. False: something does not hold, which failure() tells. What a check remembers for the next one (the
+  // memo, versions of types) is a shortcut and no part of what must hold.
+  bool check(const CallArguments& call, Found& found) const;
+  // Why a check did not hold, in words.
+  std::string failure(const Found& found) const;
   size_t size() const { return instructions.size() + types.size(); }
   // The tensors that are arguments of the call, or in one of them.
   struct Argument {
@@ -174,18 +185,15 @@ class Guards {
 
  private:
   friend class Memo;
-  bool holds(const CallArguments& call, std::vector<PyObject*>& found);
-  bool step(const Instruction& instruction, const CallArguments& call, std::vector<PyObject*>& found);
-  bool checkTypes();
+  bool holds(const CallArguments& call, Found& found) const;
+  bool step(const Instruction& instruction, const CallArguments& call, Found& found) const;
+  bool checkTypes(Found& found) const;
   std::string text(const Instruction& instruction) const;
   // Each check of an argument of the call, or of what is in one: with the index of the argument and the way there.
   template <typename Visit>
   void eachArgumentCheck(Visit visit) const;
-  const Instruction* failed_ = nullptr;
-  std::string failedType_;
-  Memo memo_;
-  uint32_t whole_ = 0;  // checks of everything that succeeded
-  std::vector<Ref> unpacked_;
+  mutable Memo memo_;
+  mutable uint32_t whole_ = 0;  // checks of everything that succeeded
 };
 
 // The dict of an instance, or nullptr. Makes it where CPython keeps the attributes elsewhere.

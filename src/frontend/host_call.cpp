@@ -8,8 +8,9 @@
 #include "capture/tape.h"
 #include "capture/trace.h"
 #include "frontend/hook_handles.h"
+#include "frontend/kinds.h"
 #include "frontend/numpy.h"
-#include "frontend/recorder.h"
+#include "frontend/operations.h"
 
 #include "host/errors.h"
 #include "host/gil.h"

@@ -1,4 +1,7 @@
 #include "frontend/kinds.h"
+
+#include "frontend/numpy.h"
+#include "host/objects.h"
 #include "watch/once.h"
 
 #include <string_view>
@@ -97,6 +100,52 @@ Ref keysInOrder(PyObject* dict) {
   }
   Ref iterator = Ref::steal(PyODict_Type.tp_iter(dict));
   return iterator ? Ref::steal(PySequence_Tuple(iterator.get())) : Ref();
+}
+
+bool isAtom(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return object == Py_None || type == &PyLong_Type || type == &PyUnicode_Type || type == &PyBool_Type ||
+         type == &PyFloat_Type || type == &PyBytes_Type || type == &PyComplex_Type || object == Py_Ellipsis ||
+         object == Py_NotImplemented || isTorchConstant(type) || type == &PyRange_Type || type == &PyCode_Type ||
+         numpy::isScalar(object);
+}
+
+namespace {
+
+bool isEnumMember(PyObject* object) {
+  PyTypeObject* meta = Py_TYPE(Py_TYPE(object));
+  if (std::string_view(meta->tp_name).ends_with("pybind11_type")) {
+    static PyObject* const members = PyUnicode_InternFromString("__members__");
+    return _PyType_Lookup(Py_TYPE(object), members) != nullptr;
+  }
+  return meta != &PyType_Type &&
+         (std::string_view(meta->tp_name) == "EnumType" || std::string_view(meta->tp_name) == "EnumMeta");
+}
+
+// int | str: a class of C that has no name to include.
+bool isUnion(PyObject* object) {
+  static constinit watch::Once<PyObject*> found;
+  PyObject* type = found.get([] { return watch::importedAttribute("types", "UnionType"); });
+  return Py_IS_TYPE(object, reinterpret_cast<PyTypeObject*>(type));
+}
+
+bool isOperator(PyObject* object) {
+  std::string_view name = Py_TYPE(object)->tp_name;
+  return name == "numpy.ufunc" || name == "numpy._ArrayFunctionDispatcher" || name == "OpOverload" ||
+         name == "OpOverloadPacket" || name == "_OpNamespace" || name == "_Ops" ||
+         name == "builtin_function_or_method" || name == "torch._C.Generator" || name == "re.Pattern";
+}
+
+}  // namespace
+
+bool isNamed(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return PyType_Check(object) || type == &PyFunction_Type || PyCFunction_Check(object) || PyModule_Check(object) ||
+         type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type ||
+         type == &PyMemberDescr_Type || type == &PyInstanceMethod_Type || type == &PyClassMethodDescr_Type ||
+         type == &PyProperty_Type || type == &PyStaticMethod_Type || type == &PyClassMethod_Type ||
+         PyType_IsSubtype(type, &Py_GenericAliasType) || isUnion(object) || isEnumMember(object) ||
+         isOperator(object) || numpy::isDtype(object);
 }
 
 }  // namespace saker::frontend

@@ -10,7 +10,6 @@
 #include "frontend/dict_changes.h"
 #include "frontend/guards.h"
 #include "frontend/kinds.h"
-#include "frontend/recorder.h"
 
 #include "host/objects.h"
 namespace saker::frontend {
@@ -302,10 +301,10 @@ void Memo::disarm() {
 }
 
 // A dict was written to: what is looked up in it may be as it was.
-bool Memo::lookAgain(Word& word, const std::vector<uint32_t>& lookups, Guards& guards, const CallArguments& call,
-                     std::vector<PyObject*>& found) {
+bool Memo::lookAgain(Word& word, const std::vector<uint32_t>& lookups, const Guards& guards, const CallArguments& call,
+                     Found& found) {
   if (lookups.empty()) return false;
-  found = found_;
+  found.places = found_;
   for (uint32_t index : lookups) {
     const Instruction& at = guards.instructions[index];
     if (!guards.step(at, call, found)) return false;
@@ -316,7 +315,7 @@ bool Memo::lookAgain(Word& word, const std::vector<uint32_t>& lookups, Guards& g
   return true;
 }
 
-bool Memo::wordsHold(size_t from, size_t to, Guards& guards, const CallArguments& call, std::vector<PyObject*>& found) {
+bool Memo::wordsHold(size_t from, size_t to, const Guards& guards, const CallArguments& call, Found& found) {
   constexpr size_t kBlock = 16;  // read without a branch, so that many are on their way from memory at once
   for (size_t start = from; start < to; start += kBlock) {
     size_t end = std::min(start + kBlock, to);
@@ -331,7 +330,7 @@ bool Memo::wordsHold(size_t from, size_t to, Guards& guards, const CallArguments
   return true;
 }
 
-bool Memo::levelsHold(Guards& guards, const CallArguments& call, std::vector<PyObject*>& found) {
+bool Memo::levelsHold(const Guards& guards, const CallArguments& call, Found& found) {
   uint64_t changes = dictChanges();
   bool readVersions = !watched_ || changes != changes_;
   Level done{0, 0, 0};
@@ -347,15 +346,15 @@ bool Memo::levelsHold(Guards& guards, const CallArguments& call, std::vector<PyO
   return true;
 }
 
-Memo::Answer Memo::check(Guards& guards, const CallArguments& call, std::vector<PyObject*>& found) {
+Memo::Answer Memo::check(const Guards& guards, const CallArguments& call, Found& found) {
   // What is looked at lies all over the memory: ask for it ahead.
   constexpr size_t kTensorsAhead = 6, kLine = 64;
-  found.resize(guards.places);
+  found.places.resize(guards.places);
   for (uint32_t place : copied_) found[place] = found_[place];
   if (!levelsHold(guards, call, found)) return Answer::Unknown;
   auto holds = [&](uint32_t instruction) {
     if (guards.step(guards.instructions[instruction], call, found)) return true;
-    guards.failed_ = &guards.instructions[instruction];
+    found.failed = &guards.instructions[instruction];
     return false;
   };
   for (size_t i = 0; i < tensors_.size(); ++i) {

@@ -20,6 +20,7 @@ namespace saker::frontend {
 
 class Guards;
 struct CallArguments;
+struct Found;
 
 class Memo {
  public:
@@ -29,7 +30,7 @@ class Memo {
   // After a check that succeeded, with what it found.
   void arm(const Guards& guards, const std::vector<PyObject*>& found);
   // Unknown: something moved, and everything has to be checked.
-  Answer check(Guards& guards, const CallArguments& call, std::vector<PyObject*>& found);
+  Answer check(const Guards& guards, const CallArguments& call, Found& found);
   void disarm();
 
  private:
@@ -67,10 +68,10 @@ class Memo {
   };
 
   class Builder;
-  bool wordsHold(size_t from, size_t to, Guards& guards, const CallArguments& call, std::vector<PyObject*>& found);
-  bool levelsHold(Guards& guards, const CallArguments& call, std::vector<PyObject*>& found);
-  bool lookAgain(Word& word, const std::vector<uint32_t>& lookups, Guards& guards, const CallArguments& call,
-                 std::vector<PyObject*>& found);
+  bool wordsHold(size_t from, size_t to, const Guards& guards, const CallArguments& call, Found& found);
+  bool levelsHold(const Guards& guards, const CallArguments& call, Found& found);
+  bool lookAgain(Word& word, const std::vector<uint32_t>& lookups, const Guards& guards, const CallArguments& call,
+                 Found& found);
 
   std::vector<Word> words_;
   std::vector<std::vector<uint32_t>> lookups_;  // by word: instructions that look into a dict of that version

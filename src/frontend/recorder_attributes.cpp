@@ -6,7 +6,7 @@
 
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
-#include "frontend/recorder.h"
+#include "frontend/subjects/subjects.h"
 #include "frontend/symbol_doors.h"
 #include "frontend/wrapped.h"
 
@@ -31,24 +31,26 @@ std::string described(PyObject* owner, PyObject* name) {
 bool Recorder::readsAttribute(PyObject* owner, PyObject* name) {
   check();
   if (stopped_) return false;
-  if (std::optional<bool> known = arrayAttribute(owner, name)) return *known;
-  if (std::optional<bool> known = wrappedAttribute(owner, name)) return *known;
+  Answer known =
+      subjects_->first(Question::ReadsAttribute, [&](Subject& each) { return each.readsAttribute(owner, name); });
+  if (known) return *known;
   return attribute(owner, name);
 }
 
 void Recorder::readAttribute(PyObject* owner, PyObject* name, PyObject* value) {
-  if (hosted_) hosted(value);
+  subjects_->arrays.gave(value);
   static PyObject* const data = interned("data");
   if (name == data && isTensor(owner) && isTensor(value) && !stopped_) {
     tape_.sharesData(tensorOf(value), tensorOf(owner));
   }
-  static PyObject* const saved = interned("saved_tensors");
-  if (name == saved && !stopped_) readSaved(owner, value);
+  for (Subject* each : subjects_->asked(Question::ReadAttribute)) each->readAttribute(owner, name, value);
   check();
 }
 
 bool Recorder::readsSpecial(PyObject* owner, PyObject* name) {
-  if (speculative_ && shows(doors::isSymbol(owner) ? owner : nullptr, "it is used in a with statement")) return false;
+  if (speculative_ &&
+      subjects_->attempt.shows(doors::isSymbol(owner) ? owner : nullptr, "it is used in a with statement"))
+    return false;
   PyObject* found = lookUp(Py_TYPE(owner), name);
   if (!found || PyFunction_Check(found)) return true;
   if (operations_.ofCall(found) != Behaviour::Unknown) return true;
@@ -63,7 +65,7 @@ bool Recorder::classAttribute(PyTypeObject* type, PyObject* name) {
     static PyObject* const dictName = interned("__dict__");
     if (c && operations_.ofDescriptor(meta) == Behaviour::Unknown)
       return stop({Why::ReadsAttribute, described(asObject, name)});
-    if (name == dictName && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !madeClass(asObject)) {
+    if (name == dictName && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !subjects_->made.madeClass(asObject)) {
       fixed(type->tp_dict);
       return true;
     }
@@ -142,7 +144,9 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
       if (dict) read(Op::DictOf, place, nullptr, 0, dict);
       return dict ? true : stop({Why::ReadsAttribute, described(owner, name)});
     }
-    if (std::optional<bool> known = nodeAttribute(owner, name, descriptor, place)) return *known;
+    Answer known = subjects_->first(
+        Question::ReadsDescriptor, [&](Subject& each) { return each.readsDescriptor(owner, name, descriptor, place); });
+    if (known) return *known;
     static PyObject* const history = interned("grad_fn");
     if (name == history && isTensor(owner) && tensorOf(owner).is_leaf()) return true;  // it is None
     Behaviour behaviour = operations_.ofDescriptor(descriptor);
@@ -179,17 +183,43 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
   return stop({Why::ReadsThrough, described(owner, name), kind->tp_name});
 }
 
+bool Recorder::moduleAttribute(PyObject* owner, PyObject* name) {
+  static PyObject* const getAttr = interned("__getattr__");
+  static PyObject* const dictName = interned("__dict__");
+  static PyObject* const annotations = interned("__annotations__");
+  PyObject* dict = PyModule_GetDict(owner);
+  lookUp(Py_TYPE(owner), name);
+  if (written(dict, name)) return true;
+  uint32_t where = fixed(dict);
+  if (name == dictName) return true;
+  if (name == annotations && !PyDict_GetItemWithError(dict, name))
+    return stop({Why::ReadsAttribute, described(owner, name)});
+  if (PyObject* value = PyDict_GetItemWithError(dict, name)) {
+    read(Op::Key, where, name, 0, value);
+    return true;
+  }
+  checkIs(Op::NoKey, where, name);
+  if (written(dict, getAttr)) return true;
+  if (PyObject* own = PyDict_GetItemWithError(dict, getAttr)) {
+    read(Op::Key, where, getAttr, 0, own);
+  } else {
+    checkIs(Op::NoKey, where, getAttr);
+  }
+  return true;
+}
+
 bool Recorder::attribute(PyObject* owner, PyObject* name, bool plain) {
   static PyObject* const getAttribute = interned("__getattribute__");
   static PyObject* const getAttr = interned("__getattr__");
   static PyObject* const remove = interned("remove");
   static PyObject* const classOf = interned("__class__");
   // Which hook it removes is another thing in each call.
-  if (handleOf(owner) && name != remove && name != classOf) {
+  if (subjects_->hooks.handleOf(owner) && name != remove && name != classOf) {
     return stop({Why::ReadsHandle, described(owner, name)});
   }
   PyTypeObject* type = Py_TYPE(owner);
-  if (speculative_ && shows(doors::isSymbol(owner) ? owner : nullptr, "an attribute of it is read")) return false;
+  if (speculative_ && subjects_->attempt.shows(doors::isSymbol(owner) ? owner : nullptr, "an attribute of it is read"))
+    return false;
   if (PyType_Check(owner)) {
     auto* asType = reinterpret_cast<PyTypeObject*>(owner);
     PyObject* own = lookUp(type, getAttribute);
@@ -199,29 +229,7 @@ bool Recorder::attribute(PyObject* owner, PyObject* name, bool plain) {
   if (type == &PySuper_Type) return superAttribute(owner, name);
   if (isThreadLocal(owner)) return localAttribute(owner, name);
   uint32_t place = placeOf(owner);
-  if (PyModule_Check(owner)) {
-    static PyObject* const dictName = interned("__dict__");
-    static PyObject* const annotations = interned("__annotations__");
-    PyObject* dict = PyModule_GetDict(owner);
-    lookUp(type, name);
-    if (written(dict, name)) return true;
-    uint32_t where = fixed(dict);
-    if (name == dictName) return true;
-    if (name == annotations && !PyDict_GetItemWithError(dict, name))
-      return stop({Why::ReadsAttribute, described(owner, name)});
-    if (PyObject* value = PyDict_GetItemWithError(dict, name)) {
-      read(Op::Key, where, name, 0, value);
-      return true;
-    }
-    checkIs(Op::NoKey, where, name);
-    if (written(dict, getAttr)) return true;
-    if (PyObject* own = PyDict_GetItemWithError(dict, getAttr)) {
-      read(Op::Key, where, getAttr, 0, own);
-    } else {
-      checkIs(Op::NoKey, where, getAttr);
-    }
-    return true;
-  }
+  if (PyModule_Check(owner)) return moduleAttribute(owner, name);
   if (type == &PyMethod_Type) {  // asks its function
     static PyObject* const doc = interned("__doc__");
     PyObject* known = lookUp(type, name);
@@ -244,13 +252,13 @@ bool Recorder::attribute(PyObject* owner, PyObject* name, bool plain) {
   if (hasDict) {
     PyObject* dict = instanceDict(owner);
     PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
-    PyObject* before = dict ? dictBefore(dict) : nullptr;
+    PyObject* before = dict ? effects_.before(dict) : nullptr;
     bool changed = before && PyDict_GetItemWithError(before, name) != value;
     if (place != kInside && !changed && !written(owner, name) && !(dict && written(dict, name))) {
       if (value) {
         read(Op::Attribute, place, name, 0, value);
       } else {
-        if (absent_.emplace(place, name).second) checkIs(Op::NoAttribute, place, name);
+        if (provenance_.lacks(place, name)) checkIs(Op::NoAttribute, place, name);
       }
     }
     if (value) return true;
@@ -285,56 +293,25 @@ bool Recorder::writesAttribute(PyObject* owner, PyObject* name, PyObject* value)
   static PyObject* const deleter = interned("__delattr__");
   check();
   if (stopped_) return false;
-  if (speculative_ && shows(doors::isSymbol(owner) ? owner : nullptr, "an attribute of it is set")) return false;
+  if (speculative_ && subjects_->attempt.shows(doors::isSymbol(owner) ? owner : nullptr, "an attribute of it is set"))
+    return false;
   PyTypeObject* type = Py_TYPE(owner);
   PyObject* own = lookUp(type, value ? setter : deleter);
   if (own && PyFunction_Check(own)) return true;
   return plainWrite(owner, name, value);
 }
 
-bool Recorder::setsRequiresGrad(PyObject* tensor, PyObject* flag) {
-  static PyObject* const set = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__setattr__");
-  static PyObject* const name = interned("requires_grad");
-  // Of a transform of torch.func: the operators below are what counts.
-  if (tensorOf(tensor).unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::FuncTorchGradWrapper)) {
-    return true;
-  }
-  const at::Tensor& real = tensorOf(tensor);
-  if (flag == Py_True && real.requires_grad() && !real.is_leaf()) return true;  // it does
-  if (!PyBool_Check(flag) || !real.is_leaf() || !(real.is_floating_point() || real.is_complex())) {
-    return stop(Why::SetsRequiresGrad);
-  }
-  if (placeOf(tensor) == kInside) return makesLeaf(tensor, flag);
-  if (tape_.made(real)) return stop(Why::SetsRequiresGradOfUsed);
-  if (!effect(set, {tensor, name, flag})) return false;
-  effects_.back().early = true;
-  return true;
-}
-
-// A tensor that the call made: the replay tells autograd at the same place.
-bool Recorder::makesLeaf(PyObject* tensor, PyObject* flag) {
-  static PyObject* const require = PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensorClass()), "requires_grad_");
-  if (speculative_) return stop(Why::SetsRequiresGradOfMade);
-  if (!tape_.computed(tensorOf(tensor))) return stop(Why::SetsRequiresGradOfUnknown);
-  if (leaves_.insert(tensor).second) kept_.push_back(Ref::borrow(tensor));
-  if (!hosts(require, {tensor, flag}, nullptr)) return false;
-  hosted_->call->sets = hosted_->call->repeatable = true;
-  hosted_->call->wraps = isWrapperClass(Py_TYPE(tensor));  // its class is not asked
-  hosted(Py_None);
-  return !stopped_;
-}
-
 bool Recorder::classWrite(PyObject* type, PyObject* name, PyObject* value) {
   static PyObject* const set = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyType_Type), "__setattr__");
-  if (madeClass(type)) {
-    namedClasses_.erase(type);
+  if (subjects_->made.madeClass(type)) {
+    subjects_->made.changedClass(type);
     return true;
   }
   if (!isPythonClass(reinterpret_cast<PyTypeObject*>(type))) return true;  // the program will be told
   PyObject* meta = lookUp(Py_TYPE(type), name);
   if (!value || (meta && isData(meta))) return stop(Why::ChangesClass);
   fixed(type);
-  written_.emplace(type, name);
+  effects_.write(type, name);
   if (auto* dict = reinterpret_cast<PyTypeObject*>(type)->tp_dict; placeOf(dict) != kInside) {
     return stop(Why::ChangesReadClass);
   }
@@ -343,7 +320,7 @@ bool Recorder::classWrite(PyObject* type, PyObject* name, PyObject* value) {
 }
 
 bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
-  if (handleOf(owner)) return stop(Why::ChangesHandle);
+  if (subjects_->hooks.handleOf(owner)) return stop(Why::ChangesHandle);
   static PyObject* const plainSet =
       PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__setattr__");
   static PyObject* const plainDelete =
@@ -356,14 +333,14 @@ bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
     if (!value) return stop(Why::DeletesModuleAttribute);
     PyObject* dict = PyModule_GetDict(owner);
     fixed(dict);
-    written_.emplace(dict, name);
+    effects_.write(dict, name);
     return effect(setItem, {dict, name, value});
   }
   static PyObject* const grad = interned("grad");
   static PyObject* const requiresGrad = interned("requires_grad");
-  if (isTensor(owner) && name == requiresGrad && value) return setsRequiresGrad(owner, value);
+  if (isTensor(owner) && name == requiresGrad && value) return subjects_->made.setsRequiresGrad(owner, value);
   if (isTensor(owner) && name == grad && value && placeOf(owner) != kInside) {
-    written_.emplace(owner, name);
+    effects_.write(owner, name);
     return effect(plainSet, {owner, name, value});
   }
   PyObject* descriptor = lookUp(type, name);
@@ -399,9 +376,9 @@ bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
       PyErr_Clear();
       return stop({Why::SetsAttribute, described(owner, name)});
     }
-    written_.emplace(dict.get(), name);
+    effects_.write(dict.get(), name);
   }
-  written_.emplace(owner, name);
+  effects_.write(owner, name);
   return value ? effect(plainSet, {owner, name, value}) : effect(plainDelete, {owner, name});
 }
 

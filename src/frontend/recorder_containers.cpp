@@ -1,7 +1,7 @@
 // Containers and operators.
 
 #include "frontend/kinds.h"
-#include "frontend/recorder.h"
+#include "frontend/subjects/subjects.h"
 #include "frontend/symbol_doors.h"
 
 #include "host/objects.h"
@@ -98,7 +98,7 @@ bool Recorder::slotIsKnown(PyObject* object, const char* const* names) {
     Ref name = Ref::steal(PyUnicode_InternFromString(*names));
     PyObject* found = lookUp(type, name.get());
     if (!found || PyFunction_Check(found) || found == Py_None) continue;
-    if (operations_.ofCall(found) == Behaviour::Identity) distinguish(object);
+    if (operations_.ofCall(found) == Behaviour::Identity) provenance_.distinguish(object);
     if (operations_.ofCall(found) == Behaviour::Unknown && Py_TYPE(found) != &PyClassMethod_Type &&
         Py_TYPE(found) != &PyClassMethodDescr_Type) {
       return false;
@@ -111,21 +111,21 @@ bool Recorder::operand(PyObject* object, bool deep) { return isContainer(object)
 
 bool Recorder::length(PyObject* object) {
   object = behindProxy(object);
-  if (arrayOf(object)) return true;  // its sizes are guarded
+  if (subjects_->arrays.arrayOf(object)) return true;  // its sizes are guarded
   uint32_t place = placeOf(object);
   if (!isContainer(object)) {
     return slotIsKnown(object, kLength) ? true : stop({Why::AsksLength, Py_TYPE(object)->tp_name});
   }
   if (place == kInside) return true;
-  if (before_.contains(object)) return realize(object, false);
+  if (effects_.changed(object)) return realize(object, false);
   checkIs(Op::Length, place, nullptr, PyObject_Length(object));
   return true;
 }
 
 // Guards what an outside container held when the call began.
 void Recorder::realizeElements(PyObject* object, uint32_t place) {
-  auto changed = before_.find(object);
-  PyObject* held = changed == before_.end() ? object : changed->second.get();
+  PyObject* before = effects_.before(object);
+  PyObject* held = before ? before : object;
   if (PyDict_Check(held)) {
     Ref order = Ref::steal(PyODict_Check(held) ? PyODict_Type.tp_iter(held) : PyDict_Keys(held));
     Ref tuple = Ref::steal(PySequence_Tuple(order.get()));
@@ -147,13 +147,23 @@ void Recorder::realizeElements(PyObject* object, uint32_t place) {
   }
 }
 
+bool Recorder::realizeOnce(PyObject* object, uint32_t place) {
+  bool isNew = realized_.insert(object).second;
+  if (isNew) realizeElements(object, place);
+  return isNew;
+}
+
+void Recorder::forgetRealized() {
+  std::erase_if(realized_, [&](PyObject* object) { return placeOf(object) == kInside; });
+}
+
 bool Recorder::realize(PyObject* object, bool deep, int depth) {
   object = behindProxy(object);
-  if (arrayOf(object)) return stop(Why::ArrayInside);
+  if (subjects_->arrays.arrayOf(object)) return stop(Why::ArrayInside);
   guardSpecials(Py_TYPE(object));
   if (depth > kDeepest || isAtom(object) || isNamed(object) || isTensor(object)) return true;
   if (!isContainer(object)) {
-    if (isIterator(object) && placeOf(object) != kInside) return consumes(object);
+    if (isIterator(object) && placeOf(object) != kInside) return subjects_->iterators.consumes(object);
     if (PyWeakref_CheckRefExact(object)) return true;  // calling it is told
     if (Py_IS_TYPE(object, &PyMethod_Type) || isPythonClass(Py_TYPE(object))) return true;
     if (placeOf(object) == kInside || PySlice_Check(object)) return true;
@@ -163,9 +173,7 @@ bool Recorder::realize(PyObject* object, bool deep, int depth) {
     return stop({Why::LooksInto, Py_TYPE(object)->tp_name});
   }
   uint32_t place = placeOf(object);
-  if (place != kInside && realized_.insert(object).second) {
-    realizeElements(object, place);
-  }
+  if (place != kInside) realizeOnce(object, place);
   if (!deep) return true;
   if (PyDict_Check(object)) {
     Py_ssize_t position = 0;
@@ -184,7 +192,7 @@ bool Recorder::realize(PyObject* object, bool deep, int depth) {
 // A key is looked up in a container: an element is read, or its absence.
 bool Recorder::lookup(PyObject* container, PyObject* key) {
   container = behindProxy(container);
-  if (findsByData(key)) return false;
+  if (subjects_->arrays.findsByData(key)) return false;
   uint32_t place = placeOf(container);
   if (isTensor(container)) return realize(key, true);
   if (!isContainer(container)) {
@@ -207,8 +215,8 @@ bool Recorder::lookup(PyObject* container, PyObject* key) {
     PyObject* value = PyDict_GetItemWithError(container, key);
     if (PyErr_Occurred()) PyErr_Clear();  // unhashable: the program will be told
     if (written(container, key)) return true;
-    if (before_.contains(container) && !isAtom(key)) return realize(container, false);
-    if (PyObject* before = dictBefore(container); before && PyDict_GetItemWithError(before, key) != value) {
+    if (effects_.changed(container) && !isAtom(key)) return realize(container, false);
+    if (PyObject* before = effects_.before(container); before && PyDict_GetItemWithError(before, key) != value) {
       return true;  // what the call wrote
     }
     if (value) {
@@ -230,7 +238,7 @@ bool Recorder::lookup(PyObject* container, PyObject* key) {
     }
     return true;
   }
-  if (before_.contains(container) || !PyLong_Check(key) || PyAnySet_Check(container) || isDeque(container)) {
+  if (effects_.changed(container) || !PyLong_Check(key) || PyAnySet_Check(container) || isDeque(container)) {
     return realize(container, false);
   }
   Py_ssize_t index = PyLong_AsSsize_t(key), size = Py_SIZE(container);
@@ -241,11 +249,6 @@ bool Recorder::lookup(PyObject* container, PyObject* key) {
   }
   if (index >= 0 && index < size) read(Op::Item, place, nullptr, index, PySequence_Fast_ITEMS(container)[index]);
   return true;
-}
-
-PyObject* Recorder::dictBefore(PyObject* dict) const {
-  auto found = before_.find(dict);
-  return found == before_.end() ? nullptr : found->second.get();
 }
 
 bool Recorder::writable(PyObject* container, PyObject* key, PyObject* value) const {
@@ -262,42 +265,26 @@ bool Recorder::writable(PyObject* container, PyObject* key, PyObject* value) con
 
 // The first write to an outside container: what it held decides later reads.
 bool Recorder::beforeWrite(PyObject* container) {
-  if (before_.contains(container)) return true;
-  PyObject* copy = nullptr;
-  if (PyODict_Check(container)) {
-    copy = PyObject_CallOneArg(reinterpret_cast<PyObject*>(&PyODict_Type), container);
-  } else if (PyDict_Check(container)) {
-    copy = PyDict_Copy(container);
-  } else if (PyAnySet_Check(container)) {
-    copy = PySequence_Tuple(container);  // a copy of a set may be in another order
-  } else {
-    copy = PySequence_List(container);
-  }
-  if (!copy) {
-    PyErr_Clear();
-    return stop({Why::ChangesContainer, Py_TYPE(container)->tp_name});
-  }
-  before_.emplace(container, Ref::steal(copy));
-  return true;
+  return effects_.remember(container) || stop({Why::ChangesContainer, Py_TYPE(container)->tp_name});
 }
 
 void Recorder::entered(PyObject* dict, PyObject* key, PyObject* value) {
   static PyObject* const set = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__setitem__");
   if (stopped_ || PyDict_GetItemWithError(dict, key) != value) return PyErr_Clear();
   // As it was before: the key was not there.
-  if (!before_.contains(dict)) {
+  if (!effects_.changed(dict)) {
     if (!beforeWrite(dict)) return;
-    PyDict_DelItem(before_.at(dict).get(), key);
+    PyDict_DelItem(effects_.before(dict), key);
   }
-  kept_.push_back(Ref::borrow(key));
-  written_.emplace(dict, key);
+  keep(Ref::borrow(key));
+  effects_.write(dict, key);
   effect(set, {dict, key, value});
 }
 
 bool Recorder::readsItem(PyObject* container, PyObject* key) {
   check();
   if (stopped_) return false;
-  if (speculative_ && shows(doors::seenByItem(container, key), "it is looked up")) return false;
+  if (speculative_ && subjects_->attempt.shows(doors::seenByItem(container, key), "it is looked up")) return false;
   if (PyType_Check(container)) {  // list[int]
     static PyObject* const getItem = PyUnicode_InternFromString("__class_getitem__");
     guardSpecials(Py_TYPE(container));
@@ -305,8 +292,8 @@ bool Recorder::readsItem(PyObject* container, PyObject* key) {
     return true;
   }
   container = behindProxy(container);
-  if (std::optional<bool> known = arrayItem(container, key, nullptr, false)) return *known;
-  if (findsByData(key)) return false;
+  if (Answer known = subjects_->arrays.item(container, key, nullptr, false)) return *known;
+  if (subjects_->arrays.findsByData(key)) return false;
   if (!isContainer(container)) {
     if (!slotIsKnown(container, kGetItem)) return stop({Why::LooksInto, Py_TYPE(container)->tp_name});
     return isTensor(container) ? realize(key, true) : true;
@@ -321,9 +308,9 @@ bool Recorder::readsItem(PyObject* container, PyObject* key) {
 bool Recorder::writesItem(PyObject* container, PyObject* key, PyObject* value) {
   check();
   if (stopped_) return false;
-  if (speculative_ && shows(doors::seenByItem(container, key), "it becomes a key")) return false;
-  if (std::optional<bool> known = arrayItem(container, key, value, true)) return *known;
-  if (findsByData(key)) return false;
+  if (speculative_ && subjects_->attempt.shows(doors::seenByItem(container, key), "it becomes a key")) return false;
+  if (Answer known = subjects_->arrays.item(container, key, value, true)) return *known;
+  if (subjects_->arrays.findsByData(key)) return false;
   if (isTensor(container)) return realize(key, true) && (!value || realize(value, true));
   if (!slotIsKnown(container, kSetItem)) return stop({Why::WritesInto, Py_TYPE(container)->tp_name});
   static PyObject* const setName = PyUnicode_InternFromString("__setitem__");
@@ -349,7 +336,8 @@ bool Recorder::writesItem(PyObject* container, PyObject* key, PyObject* value) {
 bool Recorder::iterates(PyObject* iterable) {
   check();
   if (stopped_) return false;
-  if (speculative_ && shows(doors::isSymbol(iterable) ? iterable : nullptr, "it is iterated over")) return false;
+  if (speculative_ && subjects_->attempt.shows(doors::isSymbol(iterable) ? iterable : nullptr, "it is iterated over"))
+    return false;
   iterable = behindProxy(iterable);
   if (isContainer(iterable)) {
     static PyObject* const iterate = PyUnicode_InternFromString("__iter__");
@@ -359,7 +347,7 @@ bool Recorder::iterates(PyObject* iterable) {
   }
   if (isIterator(iterable)) {
     if (placeOf(iterable) != kInside && !(Py_TYPE(iterable)->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
-      return consumes(iterable);
+      return subjects_->iterators.consumes(iterable);
     }
     return true;
   }
@@ -370,7 +358,7 @@ bool Recorder::advances(PyObject* iterator) {
   if (stopped_) return false;
   PyTypeObject* type = Py_TYPE(iterator);
   if (operations_.isIterator(type) || type == &PyGen_Type || type == &PyCoro_Type) {
-    return consumes(iterator);
+    return subjects_->iterators.consumes(iterator);
   }
   if (slotIsKnown(iterator, kNext)) return true;
   return stop({Why::IteratesOver, type->tp_name});
@@ -379,7 +367,8 @@ bool Recorder::advances(PyObject* iterator) {
 bool Recorder::spreads(PyObject* iterable, PyObject* into) {
   check();
   if (stopped_) return false;
-  if (speculative_ && into && PyAnySet_Check(into) && shows(doors::symbolIn(iterable), "it enters a set")) {
+  if (speculative_ && into && PyAnySet_Check(into) &&
+      subjects_->attempt.shows(doors::symbolIn(iterable), "it enters a set")) {
     return false;
   }
   if (into && placeOf(into) != kInside) return stop(Why::ChangesByOperator);
@@ -390,8 +379,8 @@ bool Recorder::spreads(PyObject* iterable, PyObject* into) {
 bool Recorder::unary(watch::Unary op, PyObject* operand) {
   check();
   if (stopped_) return false;
-  if (speculative_ && shows(doors::seenByUnary(op, operand), "its bits are inverted")) return false;
-  if (std::optional<bool> known = arrayUnary(op, operand)) return *known;
+  if (speculative_ && subjects_->attempt.shows(doors::seenByUnary(op, operand), "its bits are inverted")) return false;
+  if (Answer known = subjects_->arrays.unary(op, operand)) return *known;
   if (op == watch::Unary::Truth || op == watch::Unary::Not) {
     if (isContainer(operand)) {
       static PyObject* const truth = PyUnicode_InternFromString("__bool__");
@@ -402,10 +391,9 @@ bool Recorder::unary(watch::Unary op, PyObject* operand) {
       }
       uint32_t place = placeOf(operand);
       if (place == kInside) return true;
-      if (before_.contains(operand)) return realize(operand, false);
+      if (effects_.changed(operand)) return realize(operand, false);
       Py_ssize_t count = PyObject_Length(operand);
-      uint64_t key = (static_cast<uint64_t>(place) << 8) ^ 0x7e57u;
-      if (reads_.try_emplace(key, 0).second) checkIs(Op::Empty, place, nullptr, count == 0);
+      if (provenance_.first(Op::Empty, place, nullptr)) checkIs(Op::Empty, place, nullptr, count == 0);
       return true;
     }
     if (slotIsKnown(operand, kLength)) return true;
@@ -417,8 +405,9 @@ bool Recorder::unary(watch::Unary op, PyObject* operand) {
 bool Recorder::binary(watch::Binary op, bool inplace, PyObject* left, PyObject* right) {
   check();
   if (stopped_) return false;
-  if (speculative_ && shows(doors::seenByBinary(op, left, right), "an operator that symbols lack")) return false;
-  if (std::optional<bool> known = arrayOperator(op, inplace, left, right)) return *known;
+  if (speculative_ && subjects_->attempt.shows(doors::seenByBinary(op, left, right), "an operator that symbols lack"))
+    return false;
+  if (Answer known = subjects_->arrays.binary(op, inplace, left, right)) return *known;
   if (op == watch::Binary::Remainder && (PyUnicode_Check(left) || PyBytes_Check(left)) && !tells(right)) return false;
   for (PyObject* each : {left, right}) {
     if (!slotIsKnown(each, kArithmetic)) return stop({Why::ComputesWith, Py_TYPE(each)->tp_name});
@@ -435,8 +424,9 @@ bool Recorder::binary(watch::Binary op, bool inplace, PyObject* left, PyObject* 
 bool Recorder::compares(int op, PyObject* left, PyObject* right) {
   check();
   if (stopped_) return false;
-  if (speculative_ && shows(doors::seenByComparison(left, right), "it is compared with an object")) return false;
-  if (std::optional<bool> known = arrayComparison(op, left, right)) return *known;
+  if (speculative_ && subjects_->attempt.shows(doors::seenByComparison(left, right), "it is compared with an object"))
+    return false;
+  if (Answer known = subjects_->arrays.compares(op, left, right)) return *known;
   for (PyObject* each : {left, right}) {
     if (!slotIsKnown(each, kCompare)) return stop({Why::Compares, Py_TYPE(each)->tp_name});
     if (!operand(each, true)) return false;
@@ -447,8 +437,10 @@ bool Recorder::compares(int op, PyObject* left, PyObject* right) {
 
 bool Recorder::contains(PyObject* container, PyObject* item) {
   check();
-  if (stopped_ || findsByData(item) || findsByData(container)) return false;
-  if (speculative_ && shows(doors::seenByContains(container, item), "a container is searched for it")) return false;
+  if (stopped_ || subjects_->arrays.findsByData(item) || subjects_->arrays.findsByData(container)) return false;
+  if (speculative_ &&
+      subjects_->attempt.shows(doors::seenByContains(container, item), "a container is searched for it"))
+    return false;
   container = behindProxy(container);
   if (isTensor(container)) return true;
   if (!slotIsKnown(container, kContains)) return stop({Why::Searches, Py_TYPE(container)->tp_name});
@@ -466,8 +458,8 @@ bool Recorder::contains(PyObject* container, PyObject* item) {
 bool Recorder::formats(PyObject* value, int, PyObject*) {
   check();
   if (stopped_) return false;
-  if (speculative_ && shows(doors::symbolIn(value), "it is formatted")) return false;
-  if (arrayOf(value)) return stop(Why::ArrayFormats);
+  if (speculative_ && subjects_->attempt.shows(doors::symbolIn(value), "it is formatted")) return false;
+  if (subjects_->arrays.arrayOf(value)) return stop(Why::ArrayFormats);
   if (!slotIsKnown(value, kText)) return stop({Why::Formats, Py_TYPE(value)->tp_name});
   return tells(value) && (PyExceptionInstance_Check(value) || realize(value, true));
 }
@@ -476,13 +468,13 @@ bool Recorder::matches(PyObject* subject, PyObject* cls, PyObject* names) {
   check();
   if (stopped_) return false;
   PyObject* symbol = speculative_ && cls && doors::isSymbol(subject) ? subject : nullptr;
-  if (shows(symbol, "a pattern asks its class")) return false;
+  if (subjects_->attempt.shows(symbol, "a pattern asks its class")) return false;
   if (cls && names && PyTuple_Check(names)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
       if (!attribute(subject, PyTuple_GET_ITEM(names, i))) return false;
     }
   }
-  if (isPythonClass(Py_TYPE(subject))) guards_.registrations = registeredClasses();  // what is a sequence, a mapping
+  if (isPythonClass(Py_TYPE(subject))) guards().registrations = registeredClasses();  // what is a sequence, a mapping
   if (cls) {
     static PyObject* const args = PyUnicode_InternFromString("__match_args__");
     if (!belongs(subject, cls, false)) return false;

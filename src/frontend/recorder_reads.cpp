@@ -1,6 +1,5 @@
 // What C code reads of objects besides what containers hold: special methods, the bases of classes, names, parts of
 // exceptions, and answers that may be others at the next call.
-#include <ATen/PythonTorchFunctionTLS.h>
 #include <Python.h>
 #include <structmember.h>
 
@@ -8,7 +7,7 @@
 
 #include "frontend/around.h"
 #include "frontend/kinds.h"
-#include "frontend/recorder.h"
+#include "frontend/subjects/subjects.h"
 
 #include "host/objects.h"
 namespace saker::frontend {
@@ -64,86 +63,17 @@ const std::vector<PyObject*>& specialNames() {
 
 PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
 
-// Which object this is, or which value it has, is all that there is to it.
-bool isAnswer(PyObject* object) {
-  if (PyList_CheckExact(object) || PyTuple_CheckExact(object)) {
-    PyObject* const* items = PySequence_Fast_ITEMS(object);
-    return std::all_of(items, items + Py_SIZE(object), isAnswer);
-  }
-  return isAtom(object) || isNamed(object);
-}
-
-bool sameArguments(const Asked& asked, PyObject* function, PyObject* arguments, const std::vector<uint32_t>& places) {
-  return asked.function.get() == function && asked.places == places && sameAnswer(asked.arguments.get(), arguments);
-}
-
-// C code that is bound to an object, as the method of its type that takes any.
-Ref unbound(PyObject* callable, PyObject* self) {
-  Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
-  PyErr_Clear();
-  return name ? Ref::borrow(_PyType_Lookup(Py_TYPE(self), name.get())) : Ref();
-}
-
-// Neither modes nor classes see what is asked.
-class WithoutTorchFunction {
- public:
-  WithoutTorchFunction() : before_(at::impl::PythonTorchFunctionTLS::get_disabled_state()) {
-    at::impl::PythonTorchFunctionTLS::set_disabled_state(at::impl::TorchFunctionDisabledState::ALL_DISABLED);
-  }
-  ~WithoutTorchFunction() { at::impl::PythonTorchFunctionTLS::set_disabled_state(before_); }
-  WithoutTorchFunction(const WithoutTorchFunction&) = delete;
-  WithoutTorchFunction& operator=(const WithoutTorchFunction&) = delete;
-
- private:
-  at::impl::TorchFunctionDisabledState before_;
-};
-
-// Whose autocast is among what is guarded of every call.
-bool isUsualDevice(PyObject* device) {
-  return PyUnicode_Check(device) && (PyUnicode_CompareWithASCIIString(device, "cpu") == 0 ||
-                                     PyUnicode_CompareWithASCIIString(device, "cuda") == 0);
-}
-
-PyObject* handledNow() {
-  PyObject* handled = PyErr_GetHandledException();
-  Py_XDECREF(handled);  // the handler holds it
-  return handled == Py_None ? nullptr : handled;
-}
-
 }  // namespace
-
-Ref askAgain(const Asked& asked, const std::vector<PyObject*>& found) {
-  std::vector<PyObject*> args;
-  for (size_t i = 0; i < asked.places.size(); ++i) {
-    PyObject* constant = PyTuple_GET_ITEM(asked.arguments.get(), static_cast<Py_ssize_t>(i));
-    args.push_back(asked.places[i] == kInside ? constant : found[asked.places[i]]);
-  }
-  const WithoutTorchFunction unasked;
-  Ref answer = Ref::steal(PyObject_Vectorcall(asked.function.get(), args.data(), args.size(), nullptr));
-  if (!answer) PyErr_Clear();
-  return answer;
-}
-
-bool sameAnswer(PyObject* left, PyObject* right) {
-  if (left == right) return true;
-  if (Py_TYPE(left) != Py_TYPE(right)) return false;
-  if (!PyList_CheckExact(left) && !PyTuple_CheckExact(left)) return isAtom(left) && sameValue(left, right);
-  if (Py_SIZE(left) != Py_SIZE(right)) return false;
-  for (Py_ssize_t i = 0; i < Py_SIZE(left); ++i) {
-    if (!sameAnswer(PySequence_Fast_ITEMS(left)[i], PySequence_Fast_ITEMS(right)[i])) return false;
-  }
-  return true;
-}
 
 void Recorder::guardSpecials(PyTypeObject* type) {
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || !specials_.insert(type).second) return;
-  if (madeClass(reinterpret_cast<PyObject*>(type))) return;
+  if (subjects_->made.madeClass(reinterpret_cast<PyObject*>(type))) return;
   for (PyObject* name : specialNames()) lookUp(type, name);
 }
 
 void Recorder::guardOrder(PyTypeObject* type) {
   auto* object = reinterpret_cast<PyObject*>(type);
-  if (!isPythonClass(type) || madeClass(object) || !orders_.insert(type).second) return;
+  if (!isPythonClass(type) || subjects_->made.madeClass(object) || !orders_.insert(type).second) return;
   uint32_t order = read(Op::Slot, fixed(object), nullptr, offsetof(PyTypeObject, tp_mro), type->tp_mro);
   checkIs(Op::Is, order, type->tp_mro);
 }
@@ -186,7 +116,7 @@ bool Recorder::tells(PyObject* object, int depth) {
   if (PyModule_Check(object)) {
     for (const char* name : {"__name__", "__spec__", "__loader__", "__file__"}) {
       Ref key = Ref::steal(interned(name));
-      kept_.push_back(key);
+      keep(key);
       if (!attribute(object, key.get())) return false;
     }
     return true;
@@ -257,7 +187,7 @@ bool Recorder::classPart(PyTypeObject* type, PyObject* name, PyObject* descripto
   static PyObject* const order = interned("__mro__");
   static PyObject* const doc = interned("__doc__");
   auto* object = reinterpret_cast<PyObject*>(type);
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || madeClass(object)) return true;
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || subjects_->made.madeClass(object)) return true;
   if (name == order) {
     guardOrder(type);
     return true;
@@ -285,52 +215,6 @@ bool Recorder::classPart(PyTypeObject* type, PyObject* name, PyObject* descripto
     return stop({Why::ReadsMadeAnew, textAttribute(name, "__str__")});
   }
   checkGives(descriptor, object, place);
-  return true;
-}
-
-// sys.exc_info(): the caller may be in a handler.
-bool Recorder::asksForException(PyObject* callable) {
-  PyObject* now = handledNow();
-  if (now != handled_.get()) return true;  // one of the call's own
-  if (now) return stop({Why::AsksForHandled, Operations::name(callable)});
-  return true;  // whether there is one is guarded
-}
-
-bool Recorder::asks(PyObject* callable, const Values& given) {
-  std::string name = nameOf(callable);
-  if (name == "exc_info" || name == "exception") return asksForException(callable);
-  if (setFlags_.contains(around::flagOf(callable))) return true;  // the call has set it itself
-  if (name.find("autocast") != std::string::npos && (given.empty() || isUsualDevice(given.back()))) return true;
-  Values args = given;
-  Ref function = Ref::borrow(callable);
-  PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
-  if (self && !args.empty() && args[0] == self) {
-    if (isTensor(self)) {
-      function = unbound(callable, self);
-      if (!function) return stop(unknownCall(callable));
-    } else {
-      args.erase(args.begin());  // functions of pybind11 are bound to what it knows of them
-    }
-  }
-  Ref tuple = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(args.size())));
-  std::vector<uint32_t> places;
-  for (size_t i = 0; i < args.size(); ++i) {
-    bool constant = isAtom(args[i]) || isNamed(args[i]);
-    places.push_back(constant ? kInside : placeOf(args[i]));
-    if (!constant && places.back() == kInside) {
-      if (args.size() == 1) return true;  // how the call made it is recorded
-      return stop({Why::CallsWithMade, Operations::name(callable)});
-    }
-    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(constant ? args[i] : Py_None));
-  }
-  for (const Asked& each : asked_) {
-    if (sameArguments(each, function.get(), tuple.get(), places)) return true;
-  }
-  Asked asked{function, tuple, {}, places};
-  asked.answer = askAgain(asked, objects_);
-  if (!asked.answer) return true;  // the program will be told
-  if (!isAnswer(asked.answer.get())) return stop({Why::AsksForObject, Operations::name(callable)});
-  asked_.push_back(std::move(asked));
   return true;
 }
 

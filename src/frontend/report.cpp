@@ -20,7 +20,7 @@ std::string& failure() {
 
 }  // namespace
 
-void Compiled::note(const Report& report, const Version& version) {
+void Compiled::note(const Report& report, const Segment& segment) {
   KeptError kept;  // of a call that raised
   constexpr size_t kKept = 64;
   if (reports_.size() == kKept) reports_.erase(reports_.begin());
@@ -49,11 +49,11 @@ void Compiled::note(const Report& report, const Version& version) {
   }
   if (report.why) return;
   if (logs(Topic::Guards)) {
-    for (const std::string& text : version.guards.texts()) log(Topic::Guards, text);
+    for (const std::string& text : segment.guards.texts()) log(Topic::Guards, text);
   }
-  if (logs(Topic::Graph) && version.program) log(Topic::Graph, ir::print(*version.program->graph));
+  if (logs(Topic::Graph) && segment.program) log(Topic::Graph, ir::print(*segment.program->graph));
   if (logs(Topic::Effects)) {
-    for (const DoneAgain& effect : version.effects) {
+    for (const DoneAgain& effect : segment.effects) {
       log(Topic::Effects, effect.callable ? Operations::name(effect.callable.get()) : "writes a variable");
     }
   }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "frontend/version.h"
+#include "frontend/replay.h"
 #include "host/gil.h"
 #include "host/kept_error.h"
 #include "host/ref.h"
@@ -80,45 +80,45 @@ bool noticesErrors(bool any) {
   return watch::handled({&putsBackOnly, any ? [](PyObject*) { return true; } : &catchesDataErrors, &raisesAgain});
 }
 
-bool Version::takeRisk(const tracing::Tape::Risk& risk, bool repeatable) {
-  risky = risk.any;
-  drawsTorch = risk.drew;
-  firstDone = risk.firstDone;
-  firstWrite = risk.firstWrite;
-  before = risk.before;
+bool Segment::takeRisk(const tracing::Tape::Risk& risk, bool repeatable) {
+  hazards.risky = risk.any;
+  hazards.drawsTorch = risk.drew;
+  hazards.firstDone = risk.firstDone;
+  hazards.firstWrite = risk.firstWrite;
+  hazards.before = risk.before;
   bool goesOn = risk.goesOn, sizes = risk.sizesGoOn;
   if (!repeatable) {  // calls of the user's code among the operators
-    firstDone = firstWrite = 0;
-    before = risk.beforeAnywhere;
+    hazards.firstDone = hazards.firstWrite = 0;
+    hazards.before = risk.beforeAnywhere;
     goesOn = risk.goesOnAnywhere;
     sizes = risk.sizes || risk.expects;
   }
   size_t count = 0;
-  for (const auto& each : before) count = std::max(count, each.effects);
-  mustUndo = goesOn || sizes || needGraph(count);
-  unknown = risk.unknown;
-  inOrder = risk.sizes || (unknown && !before.empty() && (writes || count > 0));
-  return !mustUndo || (repeatable && !sizes && !risk.unknown);
+  for (const auto& each : hazards.before) count = std::max(count, each.effects);
+  hazards.mustUndo = goesOn || sizes || needGraph(count);
+  hazards.unknown = risk.unknown;
+  hazards.inOrder = risk.sizes || (hazards.unknown && !hazards.before.empty() && (writes || count > 0));
+  return !hazards.mustUndo || (repeatable && !sizes && !risk.unknown);
 }
 
-bool Version::takeRiskOf(const runtime::Program& given) {
-  risky = true;
+bool Segment::takeRiskOf(const runtime::Program& given) {
+  hazards.risky = true;
   bool known = true;
   passes::Memory memory(*given.graph, {false, passes::Memory::Assumptions::Unknown::Nothing});
   for (const ir::Node* node = given.graph->top()->first(); node && !node->isReturn(); node = node->next()) {
     const ops::Operator* op = ops::of(node);
-    drawsTorch |= !op || op->isRandom();
+    hazards.drawsTorch |= !op || op->isRandom();
     bool writesOutside = false;
     ops::eachWritten(*node, [&](const ir::Value* written) { writesOutside |= memory.isFromOutside(written); });
-    if (firstDone && (!op || op->has(ops::kFailsOnData) || op->has(ops::kDynamicShape))) known = false;
-    if (!firstDone && (!op || writesOutside)) firstDone = node->id();
+    if (hazards.firstDone && (!op || op->has(ops::kFailsOnData) || op->has(ops::kDynamicShape))) known = false;
+    if (!hazards.firstDone && (!op || writesOutside)) hazards.firstDone = node->id();
   }
-  firstWrite = firstDone;
+  hazards.firstWrite = hazards.firstDone;
   return known;
 }
 
 // Do the first effects need results of the graph?
-bool Version::needGraph(size_t count) const {
+bool Segment::needGraph(size_t count) const {
   std::vector<uint32_t> open;
   std::vector<bool> seen(recipes.size());
   for (size_t i = 0; i < std::min(count, effects.size()); ++i) {
@@ -147,19 +147,20 @@ bool Version::needGraph(size_t count) const {
   return false;
 }
 
-at::Tensor Version::generatorBefore() const {
-  if (!risky || !drawsTorch) return {};
+at::Tensor Replay::generatorBefore() const {
+  if (!segment_.hazards.risky || !segment_.hazards.drawsTorch) return {};
   std::lock_guard<std::mutex> held(generatorOfTorch().mutex());
   return generatorOfTorch().get_state();
 }
 
-bool Version::takeBack(const at::Tensor& generator) {
+bool Replay::takeBack(const at::Tensor& generator) {
+  const Hazards& hazards = segment_.hazards;
   std::optional<uint32_t> node = runtime::lastFailure().node;
   // An operator of the user's that gave another size than before has done its work, and is called again.
-  const std::optional<uint32_t>& first = runtime::lastFailure().sizes ? firstWrite : firstDone;
+  const std::optional<uint32_t>& first = runtime::lastFailure().sizes ? hazards.firstWrite : hazards.firstDone;
   // Ahead of time, writes come behind the graph.
-  if (first && (node ? *node >= *first : foreign || unknown)) return false;
-  if (drawsTorch && !generator.defined()) return false;
+  if (first && (node ? *node >= *first : hazards.foreign || hazards.unknown)) return false;
+  if (hazards.drawsTorch && !generator.defined()) return false;
   putBackStates();
   if (generator.defined()) {
     std::lock_guard<std::mutex> held(generatorOfTorch().mutex());
@@ -168,15 +169,16 @@ bool Version::takeBack(const at::Tensor& generator) {
   return true;
 }
 
-void Version::doEffectsBefore(const std::vector<PyObject*>& found) {
+void Replay::doEffectsBefore() {
+  const std::vector<DoneAgain>& effects = segment_.effects;
   std::optional<uint32_t> failed = runtime::lastFailure().node;
   size_t count = 0;
-  for (const auto& each : before) {
+  for (const auto& each : segment_.hazards.before) {
     if (failed && each.node <= *failed) count = each.effects;
   }
   KeptError kept;
   const std::vector<at::Tensor> none;
-  Kitchen kitchen(recipes, found, none);
+  Kitchen kitchen(segment_.recipes, found_.places, none);
   for (size_t i = 0; i < std::min(count, effects.size()); ++i) {
     if (!effects[i].early && !effects[i].inner && !redo(effects[i], kitchen)) PyErr_Clear();
   }

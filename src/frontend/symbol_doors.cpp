@@ -9,7 +9,6 @@
 #include <unordered_set>
 
 #include "frontend/kinds.h"
-#include "frontend/recorder.h"
 #include "host/objects.h"
 #include "watch/loop.h"
 #include "watch/once.h"

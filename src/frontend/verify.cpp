@@ -2,25 +2,32 @@
 
 #include <torch/csrc/utils/pybind.h>
 
+#include "frontend/host_call.h"
+#include "frontend/kinds.h"
+
 namespace saker::frontend {
 
 namespace py = pybind11;
 
-bool canVerify(const Version& version, PyObject* function) {
-  if (version.ambient.functionModes > 0) return false;  // comparing would ask them
-  if (!version.effects.empty() || !version.draws.empty() || version.sets) return false;
-  if (version.program && !hostCallsOf(version.program->objects).repeatable) return false;
-  for (const c10::IValue& object : version.program ? version.program->objects : std::vector<c10::IValue>()) {
+bool canVerify(const Segment& segment, PyObject* function) {
+  if (segment.ambient.functionModes > 0) return false;  // comparing would ask them
+  if (!segment.effects.empty() || !segment.draws.empty() || segment.sets) return false;
+  if (segment.program && !hostCallsOf(segment.program->objects).repeatable) return false;
+  for (const c10::IValue& object : segment.program ? segment.program->objects : std::vector<c10::IValue>()) {
     if (object.isGenerator()) return false;  // both runs would draw from it
   }
   PyObject* self = PyMethod_Check(function) ? PyMethod_GET_SELF(function) : function;
-  std::vector<bool> copied(version.guards.places);
-  for (const Instruction& at : version.guards.instructions) {
+  std::vector<bool> copied(segment.guards.places);
+  for (const Instruction& at : segment.guards.instructions) {
     switch (at.op) {
       case Op::Positional:
       case Op::Keyword:
         copied[at.place] = true;
         break;
+      case Op::FrameLocal:
+      case Op::FrameUnbound:
+      case Op::FrameStack:
+        return false;  // no call of a function
       case Op::FunctionMode:
         break;
       case Op::Fixed:
@@ -37,14 +44,13 @@ bool canVerify(const Version& version, PyObject* function) {
         if (at.op <= Op::ContextValue) copied[at.place] = copied[at.parent];
     }
   }
-  for (uint32_t place : version.inputs) {
-    if (version.writes && !copied[place]) return false;
+  for (uint32_t place : segment.inputs) {
+    if (segment.writes && !copied[place]) return false;
   }
   return true;
 }
 
-PyObject* runVerified(Version& version, const std::vector<PyObject*>& found, PyObject* function,
-                      const CallArguments& call) {
+PyObject* runVerified(Replay& replay, PyObject* function, const CallArguments& call) {
   py::tuple args(call.positional);
   for (size_t i = 0; i < call.positional; ++i) args[i] = py::reinterpret_borrow<py::object>(call.values[i]);
   py::dict keywords;
@@ -52,14 +58,14 @@ PyObject* runVerified(Version& version, const std::vector<PyObject*>& found, PyO
     keywords[py::handle(PyTuple_GET_ITEM(call.names, i))] =
         py::reinterpret_borrow<py::object>(call.values[call.positional + static_cast<size_t>(i)]);
   }
-  py::cpp_function replay([&] {
-    PyObject* result = version.run(found);
+  py::cpp_function again([&] {
+    PyObject* result = replay.run();
     if (!result) throw py::error_already_set();
     return py::reinterpret_steal<py::object>(result);
   });
   try {
     py::object check = py::module_::import("saker._verify").attr("run");
-    return check(py::handle(function), args, keywords, replay).release().ptr();
+    return check(py::handle(function), args, keywords, again).release().ptr();
   } catch (py::error_already_set& error) {
     error.restore();
     return nullptr;

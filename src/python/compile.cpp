@@ -30,12 +30,12 @@ py::object make(const py::object& function, bool fullgraph, bool ahead, const py
 
 py::list versionsOf(const py::object& object) {
   py::list out;
-  for (const std::shared_ptr<Version>& version : unwrap(object).versions()) {
+  for (const Known& known : unwrap(object).known()) {
     py::dict each;
-    each["eager"] = version->eager ? version->eager->text() : "";
-    each["guards"] = version->guards.texts();
-    each["effects"] = version->effects.size();
-    each["program"] = version->program;
+    each["eager"] = known.eager ? known.eager->text() : "";
+    each["guards"] = known.segment->guards.texts();
+    each["effects"] = known.segment->effects.size();
+    each["program"] = known.segment->program;
     out.append(each);
   }
   return out;
@@ -65,16 +65,17 @@ py::list reportsOf(const py::object& object) {
   return out;
 }
 
-// The median time of a check of the newest version's guards, in seconds.
+// The median time of a check of the newest segment's guards, in seconds.
 double timeGuards(const py::object& object, const py::tuple& args, size_t repeats) {
-  const auto& versions = unwrap(object).versions();
-  if (versions.empty() || repeats == 0) throw py::value_error("nothing was recorded yet");
+  const std::vector<Known>& known = unwrap(object).known();
+  if (known.empty() || repeats == 0) throw py::value_error("nothing was recorded yet");
   CallArguments call{reinterpret_cast<PyTupleObject*>(args.ptr())->ob_item, args.size(), nullptr};
   std::vector<double> times;
   for (size_t i = 0; i < repeats; ++i) {
     auto start = std::chrono::steady_clock::now();
-    std::vector<PyObject*> found;
-    if (!versions[0]->guards.check(call, found)) throw py::value_error("the guards do not hold of these arguments");
+    Found found;
+    if (!known[0].segment->guards.check(call, found))
+      throw py::value_error("the guards do not hold of these arguments");
     times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(repeats / 2), times.end());

@@ -4,6 +4,7 @@
 #include "python/aot.h"
 #include "python/compile.h"
 #include "python/describe.h"
+#include "python/frame_guards.h"
 #include "python/graph.h"
 #include "python/infer.h"
 #include "python/symbols.h"
@@ -19,5 +20,6 @@ PYBIND11_MODULE(_C, module) {
   saker::python::bindAot(module);
   saker::python::bindDescribe(module);
   saker::python::bindWatch(module);
+  saker::python::bindFrameGuards(module);
   saker::python::bindCompile(module);
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -141,3 +142,23 @@ def test_what_is_around_the_call_is_told_once() -> None:
     for _ in range(2):
         torch.testing.assert_close(compiled(x), x + 1, rtol=0, atol=0)
     assert saker.stats()["replays"] == before + 1
+
+
+def test_the_recompile_limit_is_told() -> None:
+    by = ["a"]
+    compiled = saker.compile(lambda x: x + len(by[0]), recompile_limit=2)
+    x = torch.ones(2)
+    compiled(x)
+    by[0] = "bb"
+    compiled(x)
+    before = saker.stats()["stops"].get("recompile-limit", 0)
+    for text in ("ccc", "dddd"):
+        by[0] = text
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.testing.assert_close(compiled(x), x + len(text), rtol=0, atol=0)
+    assert saker.stats()["stops"]["recompile-limit"] == before + 1
+    report = saker._C.compiled_reports(compiled)[-1]
+    assert report["outcome"] == "eager"
+    assert report["why"].startswith("was recorded 2 times, which is the limit, and keeps changing: ")
+    assert "== 'bb'" in report["why"]

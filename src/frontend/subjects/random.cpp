@@ -1,11 +1,9 @@
-// Python's random numbers: drawn before the graph when the call is done again, in the same order. And the seed of
-// PyTorch's, which operators of the graph set.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 
 #include "frontend/host_call.h"
 #include "frontend/kinds.h"
-#include "frontend/recorder.h"
+#include "frontend/subjects/subjects.h"
 
 #include "host/objects.h"
 namespace saker::frontend {
@@ -29,11 +27,11 @@ std::vector<Ref> held(const std::vector<PyObject*>& objects, size_t from) {
 
 }  // namespace
 
-std::optional<bool> Recorder::makesGenerator(PyTypeObject* type, const std::vector<PyObject*>& args) {
+Answer Random::makesGenerator(PyTypeObject* type, const Values& args) {
   static PyObject* const newName = PyUnicode_InternFromString("__new__");
   PyObject* make = lookUp(type, newName);
   if (Py_TYPE(type) != &PyType_Type || !make || !PyCFunction_Check(make)) return std::nullopt;
-  if (speculative_) return stop(Why::AttemptMakesGenerator);
+  if (speculative()) return stop(Why::AttemptMakesGenerator);
   for (PyObject* arg : args) {
     if (!isConstant(arg)) return stop(Why::MakesGeneratorFrom);
   }
@@ -42,21 +40,19 @@ std::optional<bool> Recorder::makesGenerator(PyTypeObject* type, const std::vect
   return true;
 }
 
-uint32_t Recorder::generatorPlace(PyObject* generator) {
+uint32_t Random::generatorPlace(PyObject* generator) {
   if (uint32_t place = placeOf(generator); place != kInside) return place;
   if (uint32_t place = placeOfGenerator(generator); place != kInside) return place;
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(generator));
   if (making_.empty() || making_.back()[0].get() != type) return fixed(generator);
-  uint32_t place = guards_.places++;
-  objects_.push_back(generator);
-  kept_.push_back(Ref::borrow(generator));
+  uint32_t place = provenance().give(generator);
   generators_.emplace(generator, place);
   draws_.push_back(Draw{{}, kInside, std::move(making_.back()), {}, place});
   making_.pop_back();
   return place;
 }
 
-std::optional<bool> Recorder::callsRandom(PyObject* callable, const std::vector<PyObject*>& args) {
+Answer Random::calls(PyObject* callable, const Values& args, PyObject*) {
   if (PyType_Check(callable)) {
     auto* type = reinterpret_cast<PyTypeObject*>(callable);
     return PyType_IsSubtype(type, generatorType()) ? makesGenerator(type, args) : std::nullopt;
@@ -72,7 +68,7 @@ std::optional<bool> Recorder::callsRandom(PyObject* callable, const std::vector<
     PyErr_Clear();
     return std::nullopt;
   }
-  if (speculative_) return stop(Why::AttemptDraws);
+  if (speculative()) return stop(Why::AttemptDraws);
   std::vector<Ref> given = held(args, bound ? 0 : 1);
   for (const Ref& each : given) {
     if (!isConstant(each.get()) || !realize(each.get(), true)) return stop(Why::GeneratorArgument);
@@ -81,17 +77,16 @@ std::optional<bool> Recorder::callsRandom(PyObject* callable, const std::vector<
   return true;
 }
 
-void Recorder::drew(PyObject* result) {
+void Random::drew(PyObject* result) {
   Draw draw = std::move(*drawing_);
   drawing_.reset();
-  kept_.push_back(Ref::borrow(result));
+  keep(Ref::borrow(result));
   if (PyFloat_CheckExact(result)) {
     at::Tensor tensor = numberTensor(PyFloat_AS_DOUBLE(result));
-    tape_.meet(tensor);
-    draw.place = guards_.places++;
-    objects_.push_back(result);
-    tensors_.emplace(tensor.unsafeGetTensorImpl(), draw.place);
-    arrays_.emplace(result, Array{tensor, true, false, true});
+    tape().meet(tensor);
+    draw.place = provenance().give(result);
+    provenance().settle(tensor, draw.place);
+    subjects().arrays.addFloat(result, tensor);
   } else {
     draw.expected = Ref::borrow(result);
   }
@@ -99,27 +94,29 @@ void Recorder::drew(PyObject* result) {
 }
 
 // torch.manual_seed and its like take locks and look at every kind of device; to the graph they are one operator each.
-bool Recorder::changesSeed(PyObject* function, const watch::Arguments& arguments) {
+Answer Random::callsFunction(PyObject* function, const watch::Arguments& arguments) {
   auto isNamed = [&](const char* name) { return isPartOf(function, name, "torch/random.py"); };
   SeedCall call = isNamed("manual_seed")     ? SeedCall::Seed
                   : isNamed("get_rng_state") ? SeedCall::GetState
                   : isNamed("set_rng_state") ? SeedCall::SetState
                                              : SeedCall::None;
-  if (call == SeedCall::None) return false;
+  if (call == SeedCall::None) return std::nullopt;
   if (at::globalContext().hasCUDA()) return stop(Why::SeedsDevices);
-  if (speculative_) return stop(Why::AttemptSeeds);
-  if (call == SeedCall::SetState && (arguments.positional != 1 || !isTensor(arguments.values[0]))) return false;
+  if (speculative()) return stop(Why::AttemptSeeds);
+  if (call == SeedCall::SetState && (arguments.positional != 1 || !isTensor(arguments.values[0]))) {
+    return std::nullopt;
+  }
   if (call == SeedCall::SetState) seed_ = Ref::borrow(arguments.values[0]);
   seedCall_ = call;
-  hiding_ = function;
+  hide(function);
   return true;
 }
 
 // It has happened: writing it down does it again, to the same effect.
-void Recorder::changedSeed(PyObject* result) {
+void Random::changedSeed(PyObject* result) {
   SeedCall call = std::exchange(seedCall_, SeedCall::None);
   Ref state = std::exchange(seed_, Ref());
-  if (stopped_) return;
+  if (stopped()) return;
   auto find = [](const char* name) { return c10::Dispatcher::singleton().findSchemaOrThrow(name, ""); };
   switch (call) {
     case SeedCall::Seed: {
@@ -131,11 +128,25 @@ void Recorder::changedSeed(PyObject* result) {
       find("saker::set_rng_state").typed<void(const at::Tensor&)>().call(tensorOf(state.get()));
       return;
     case SeedCall::GetState:
-      tape_.standsFor(tensorOf(result), find("saker::rng_state").typed<at::Tensor()>().call());
+      tape().standsFor(tensorOf(result), find("saker::rng_state").typed<at::Tensor()>().call());
       return;
     case SeedCall::None:
       return;
   }
+}
+
+bool Random::called(PyObject* callable, PyObject* result, bool spread) {
+  if (drawing_ && !spread) {
+    drew(result);
+    return true;
+  }
+  if (seedCall_ != SeedCall::None && !spread) changedSeed(result);
+  if (!stopped() && !making_.empty() && making_.back()[0].get() == callable) generatorPlace(result);
+  return false;
+}
+
+void Random::goesOn() {
+  if (std::exchange(drawing_, std::nullopt)) tape().spoil(Why::DrawFailed);
 }
 
 }  // namespace saker::frontend

@@ -1,10 +1,9 @@
-// What the world outside of the call sees while it runs: printed text, and locks that are taken.
 #include <Python.h>
 
 #include <algorithm>
 
 #include "frontend/kinds.h"
-#include "frontend/recorder.h"
+#include "frontend/subjects/subjects.h"
 
 #include "host/objects.h"
 namespace saker::frontend {
@@ -35,15 +34,14 @@ bool isPlain(PyObject* object, int depth = 0) {
 }  // namespace
 
 // What is printed is a text that the call has made, of values that are guarded.
-bool Recorder::prints(PyObject* callable, std::vector<PyObject*> args, PyObject* names) {
+bool World::prints(PyObject* callable, Values args, PyObject* names) {
   size_t positional = args.size() - (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
   for (size_t i = 0; i < args.size(); ++i) {
     if (!realize(args[i], true)) return false;
     if (isAtom(args[i])) continue;
     if (i >= positional || !isPlain(args[i])) return stop(Why::PrintsObject);
     if (!tells(args[i])) return false;
-    kept_.push_back(Ref::steal(PyObject_Str(args[i])));
-    args[i] = kept_.back().get();
+    args[i] = keep(Ref::steal(PyObject_Str(args[i])));
     if (!args[i]) return false;
   }
   if (!locks_.empty()) return stop(Why::PrintsUnderLock);
@@ -52,13 +50,13 @@ bool Recorder::prints(PyObject* callable, std::vector<PyObject*> args, PyObject*
 
 // A lock is held only for a part of a call. A replay holds those from outside from before it looks at anything until
 // its end; where another thread has one, the call runs eagerly.
-bool Recorder::locks(PyObject* lock, const std::string& method) {
+bool World::takes(PyObject* lock, const std::string& method) {
   if (placeOf(lock) == kInside) return true;
-  if (speculative_) return stop(Why::AttemptLocks);
-  bool takes = method == "acquire" || method == "__enter__";
-  if ((held_[lock] += takes ? 1 : -1) < 0) return stop(Why::ReleasesLock);
+  if (speculative()) return stop(Why::AttemptLocks);
+  bool acquires = method == "acquire" || method == "__enter__";
+  if ((held_[lock] += acquires ? 1 : -1) < 0) return stop(Why::ReleasesLock);
   pin(lock);
-  if (std::any_of(effects_.begin(), effects_.end(), [](const Effect& each) {
+  if (std::any_of(effects().list().begin(), effects().list().end(), [](const Effect& each) {
         return each.callable &&
                (Operations::table().ofCall(each.callable.get()) == Behaviour::Host || isEmission(each.callable.get()));
       })) {
@@ -67,6 +65,16 @@ bool Recorder::locks(PyObject* lock, const std::string& method) {
   bool known = std::any_of(locks_.begin(), locks_.end(), [&](const Ref& each) { return each.get() == lock; });
   if (!known) locks_.push_back(Ref::borrow(lock));
   return true;
+}
+
+bool World::holdsLocks() const {
+  return std::any_of(held_.begin(), held_.end(), [](const auto& each) { return each.second != 0; });
+}
+
+Answer World::behaves(Behaviour behaviour, PyObject* callable, const Values& args, PyObject* names) {
+  if (behaviour == Behaviour::Host) return prints(callable, args, names);
+  if (behaviour == Behaviour::Locks) return args.empty() || takes(args[0], nameOf(callable));
+  return std::nullopt;
 }
 
 }  // namespace saker::frontend

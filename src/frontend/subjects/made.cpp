@@ -1,8 +1,6 @@
-// Parameters and classes of named tuples that the call makes. A parameter is what its tensor becomes in the graph; the
-// class of a named tuple is made again, by the same call, where it is needed to cook a result.
-
 #include "frontend/kinds.h"
-#include "frontend/recorder.h"
+#include "frontend/subjects/subjects.h"
+#include "frontend/wrapped.h"
 #include "host/objects.h"
 #include "watch/once.h"
 
@@ -41,6 +39,8 @@ PyObject* becomeFunction() {
   return function;
 }
 
+bool isLeaf(const at::Tensor& tensor) { return tensor.requires_grad() && tensor.is_leaf(); }
+
 bool isText(PyObject* object) { return PyUnicode_CheckExact(object); }
 
 // Names of fields as a tuple, or as they are.
@@ -55,9 +55,7 @@ Ref fieldsOf(PyObject* fields) {
 
 }  // namespace
 
-bool makesSubclass(PyObject* callable) { return isMakeSubclass(callable); }
-
-std::optional<bool> Recorder::makesParameter(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
+Answer MadeObjects::calls(PyObject* callable, const Values& args, PyObject* names) {
   if (!isMakeSubclass(callable)) return std::nullopt;
   static PyObject* const dispatch = PyUnicode_InternFromString("__torch_dispatch__");
   auto* plain = tensorClass();
@@ -68,28 +66,30 @@ std::optional<bool> Recorder::makesParameter(PyObject* callable, const std::vect
                (Py_TYPE(args[1]) == plain || Py_TYPE(args[1]) == parameterType()) &&
                (args.size() < 3 || PyBool_Check(args[2]));
   if (!known) return stop(Why::SubclassUnknown);
-  if (speculative_) return stop(Why::AttemptMakesParameter);
+  if (speculative()) return stop(Why::AttemptMakesParameter);
   return true;
 }
 
-void Recorder::becomesParameter(PyObject* tensor) {
+void MadeObjects::becomesParameter(PyObject* tensor) {
   const at::Tensor& real = tensorOf(tensor);
-  if (!tape_.computed(real)) return tape_.spoil(Why::ParameterOfUnknown);
-  kept_.push_back(Ref::borrow(tensor));
+  if (!tape().computed(real)) return tape().spoil(Why::ParameterOfUnknown);
+  keep(Ref::borrow(tensor));
   leaves_.insert(tensor);
   parameters_.insert(tensor);
   PyObject* flag = real.requires_grad() ? Py_True : Py_False;
-  if (!hosts(becomeFunction(), {tensor, reinterpret_cast<PyObject*>(Py_TYPE(tensor)), flag}, nullptr)) return;
-  hosted_->call->sets = hosted_->call->repeatable = true;
-  hosted(Py_None);
+  if (!subjects().arrays.hosts(becomeFunction(), {tensor, reinterpret_cast<PyObject*>(Py_TYPE(tensor)), flag}, nullptr))
+    return;
+  subjects().arrays.hosting()->sets = subjects().arrays.hosting()->repeatable = true;
+  subjects().arrays.hosted(Py_None);
 }
 
 // namedtuple(typename, field_names, *, rename=False, defaults=None, module=None)
-bool Recorder::makesNamedTuple(PyObject* function, const watch::Arguments& arguments) {
-  if (arguments.positional != 2 || !isPartOf(function, "namedtuple", "collections/__init__.py")) return false;
+Answer MadeObjects::callsFunction(PyObject* function, const watch::Arguments& arguments) {
+  if (arguments.positional != 2 || !isPartOf(function, "namedtuple", "collections/__init__.py")) return std::nullopt;
   PyObject *name = arguments.values[0], *given = arguments.values[1];
   Ref fields = isText(name) ? fieldsOf(given) : Ref();
-  if (speculative_ || !fields || !realize(given, true)) return false;
+  if (speculative() || !fields) return std::nullopt;
+  if (!realize(given, true)) return false;
   Ref keywords = Ref::steal(PyDict_New());
   for (Py_ssize_t i = 0; arguments.names && i < PyTuple_GET_SIZE(arguments.names); ++i) {
     PyObject* key = PyTuple_GET_ITEM(arguments.names, i);
@@ -99,25 +99,85 @@ bool Recorder::makesNamedTuple(PyObject* function, const watch::Arguments& argum
       if (!realize(value, false)) return false;
       copy = Ref::steal(PySequence_Tuple(value));
     } else if (!isAtom(value)) {
-      return false;
+      return std::nullopt;
     }
     PyDict_SetItem(keywords.get(), key, copy.get());
   }
   naming_ = NamedClass{Ref::borrow(function), Ref::steal(PyTuple_Pack(2, name, fields.get())), keywords};
-  hiding_ = function;
+  hide(function);
   return true;
 }
 
 // It says which module it belongs to by the frame that made it.
-void Recorder::namedTuple(PyObject* type) {
+void MadeObjects::namedTuple(PyObject* type) {
   NamedClass made = std::move(*naming_);
   naming_.reset();
   Ref module = Ref::steal(PyObject_GetAttrString(type, "__module__"));
   if (!module || !isText(module.get())) return PyErr_Clear();
   PyDict_SetItemString(made.keywords.get(), "module", module.get());
-  kept_.push_back(Ref::borrow(type));
-  madeClasses_.insert(type);
+  keep(Ref::borrow(type));
+  classes_.insert(type);
   namedClasses_.emplace(type, std::move(made));
+}
+
+bool MadeObjects::setsRequiresGrad(PyObject* tensor, PyObject* flag) {
+  static PyObject* const set = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__setattr__");
+  static PyObject* const name = PyUnicode_InternFromString("requires_grad");
+  // Of a transform of torch.func: the operators below are what counts.
+  if (tensorOf(tensor).unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::FuncTorchGradWrapper)) {
+    return true;
+  }
+  const at::Tensor& real = tensorOf(tensor);
+  if (flag == Py_True && real.requires_grad() && !real.is_leaf()) return true;  // it does
+  if (!PyBool_Check(flag) || !real.is_leaf() || !(real.is_floating_point() || real.is_complex())) {
+    return stop(Why::SetsRequiresGrad);
+  }
+  if (placeOf(tensor) == kInside) return makesLeaf(tensor, flag);
+  if (tape().made(real)) return stop(Why::SetsRequiresGradOfUsed);
+  if (!effect(set, {tensor, name, flag})) return false;
+  effects().list().back().early = true;
+  return true;
+}
+
+// A tensor that the call made: the replay tells autograd at the same place.
+bool MadeObjects::makesLeaf(PyObject* tensor, PyObject* flag) {
+  static PyObject* const require = PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensorClass()), "requires_grad_");
+  if (speculative()) return stop(Why::SetsRequiresGradOfMade);
+  if (!tape().computed(tensorOf(tensor))) return stop(Why::SetsRequiresGradOfUnknown);
+  if (leaves_.insert(tensor).second) keep(Ref::borrow(tensor));
+  if (!subjects().arrays.hosts(require, {tensor, flag}, nullptr)) return false;
+  subjects().arrays.hosting()->sets = subjects().arrays.hosting()->repeatable = true;
+  subjects().arrays.hosting()->wraps = isWrapperClass(Py_TYPE(tensor));  // its class is not asked
+  subjects().arrays.hosted(Py_None);
+  return !stopped();
+}
+
+bool MadeObjects::called(PyObject*, PyObject* result, bool spread) {
+  if (!naming_ || spread) return false;
+  namedTuple(result);
+  return true;
+}
+
+bool MadeObjects::gave(PyObject* callable, PyObject* result, size_t arguments) {
+  if (isTensor(result) && isMakeSubclass(callable)) {
+    becomesParameter(result);
+    return true;
+  }
+  // Functions that make tensors tell autograd themselves.
+  if (isTensor(result) && isLeaf(tensorOf(result)) && !leaves_.contains(result) && placeOf(result) == kInside &&
+      tape().computed(tensorOf(result))) {
+    makesLeaf(result, Py_True);
+    return true;
+  }
+  if (!PyType_Check(result) || (callable == reinterpret_cast<PyObject*>(&PyType_Type) && arguments == 1)) return false;
+  bool makes = PyCFunction_Check(callable) ||
+               (PyType_Check(callable) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(callable), &PyType_Type));
+  if (makes && (Py_TYPE(callable) == &PyType_Type || !PyCFunction_Check(callable) ||
+                nameOf(callable) == "__build_class__" || nameOf(callable) == "__new__")) {
+    keep(Ref::borrow(result));
+    classes_.insert(result);
+  }
+  return false;
 }
 
 }  // namespace saker::frontend

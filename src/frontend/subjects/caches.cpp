@@ -6,9 +6,29 @@
 #include <algorithm>
 
 #include "frontend/kinds.h"
-#include "frontend/recorder.h"
+#include "frontend/subjects/subjects.h"
 
 namespace saker::frontend {
+
+namespace {
+
+class Caches final : public SubjectOf<Caches> {
+ public:
+  using SubjectOf::SubjectOf;
+
+  Answer calls(PyObject* callable, const Values& args, PyObject* names) override;
+  bool called(PyObject* callable, PyObject* result, bool spread) override;
+  void goesOn() override;
+
+ private:
+  struct CachedCall {
+    Ref callable, names;
+    std::vector<Ref> arguments;
+  };
+  std::optional<CachedCall> caching_;
+};
+
+}  // namespace
 
 namespace {
 
@@ -67,7 +87,9 @@ bool isLink(PyObject* object) { return std::string_view(Py_TYPE(object)->tp_name
 
 }  // namespace
 
-bool Recorder::callsCached(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
+Answer Caches::calls(PyObject* callable, const Values& args, PyObject* names) {
+  if (!isCached(callable)) return std::nullopt;
+  if (speculative() && !subjects().attempt.mayAskCache(callable, args, names)) return false;
   // A later call has the same arguments, and finds the result in the cache.
   auto lasting = [&](auto& self, PyObject* arg) -> bool {
     if (PyTuple_Check(arg)) {
@@ -78,7 +100,7 @@ bool Recorder::callsCached(PyObject* callable, const std::vector<PyObject*>& arg
   };
   bool found = true;
   for (PyObject* arg : args) {
-    if (findsByData(arg) || (isContainer(arg) && !realize(arg, true))) return false;
+    if (subjects().arrays.findsByData(arg) || (isContainer(arg) && !realize(arg, true))) return false;
     guardSpecials(Py_TYPE(arg));
     if (!isContainer(arg)) pin(arg);
     if (!isNamed(arg) && comparesInPython(arg)) {
@@ -91,13 +113,14 @@ bool Recorder::callsCached(PyObject* callable, const std::vector<PyObject*>& arg
   caching_->callable = Ref::borrow(callable);
   caching_->names = Ref::borrow(names);
   for (PyObject* arg : args) caching_->arguments.push_back(Ref::borrow(arg));
-  hiding_ = callable;
+  hide(callable);
   return true;
 }
 
-void Recorder::cached(PyObject* result) {
+// What a cache gives may be older than the call.
+bool Caches::called(PyObject*, PyObject* result, bool) {
   std::optional<CachedCall> call = std::exchange(caching_, std::nullopt);
-  if (!call) return;
+  if (!call) return false;
   Cache cache = cacheOf(call->callable.get());
   for (const Ref& key : keysOf(cache, call->arguments, call->names.get())) {
     PyObject* entry = cache.dict && key ? PyDict_GetItemWithError(cache.dict, key.get()) : nullptr;
@@ -113,15 +136,23 @@ void Recorder::cached(PyObject* result) {
       place = read(Op::Slot, place, nullptr, offset, result);
     }
     if (!isAtom(result)) checkIs(Op::Is, place, result);
-    kept_.push_back(key);
+    keep(key);
     Effect again;
     again.callable = call->callable;
     again.arguments = call->arguments;
     again.names = call->names;
-    effects_.push_back(std::move(again));
-    return noteFixed(result);
+    effects().list().push_back(std::move(again));
+    noteFixed(result);
+    return false;
   }
   stop(Why::CachedNotKept, /*quiet=*/true);
+  return false;
 }
+
+void Caches::goesOn() {
+  if (std::exchange(caching_, std::nullopt)) tape().spoil(Why::CachedRaised);
+}
+
+std::unique_ptr<Subject> makeCaches(Recorder& recorder) { return std::make_unique<Caches>(recorder); }
 
 }  // namespace saker::frontend

@@ -6,11 +6,23 @@
 
 #include "aten/autograd_node.h"
 #include "frontend/kinds.h"
-#include "frontend/recorder.h"
 #include "frontend/saved.h"
+#include "frontend/subjects/subjects.h"
 
 #include "host/objects.h"
 namespace saker::frontend {
+
+namespace {
+
+class Nodes final : public SubjectOf<Nodes> {
+ public:
+  using SubjectOf::SubjectOf;
+
+  Answer readsDescriptor(PyObject* owner, PyObject* name, PyObject* descriptor, uint32_t place) override;
+  void readAttribute(PyObject* owner, PyObject* name, PyObject* value) override;
+};
+
+}  // namespace
 
 namespace {
 
@@ -44,10 +56,10 @@ Ref savedTensor(PyObject* node, size_t number, PyObject* count) {
   }
 }
 
-std::optional<bool> Recorder::nodeAttribute(PyObject* owner, PyObject* name, PyObject* descriptor, uint32_t place) {
+Answer Nodes::readsDescriptor(PyObject* owner, PyObject* name, PyObject* descriptor, uint32_t place) {
   if (!nodeOf(owner) || place == kInside || written(owner, name)) return std::nullopt;
   if (isNamedAs(name, "saved_tensors")) {
-    if (!speculative_ && savesPlainly(owner)) return true;
+    if (!speculative() && savesPlainly(owner)) return true;
     return stop(Why::ReadsSavedByUser);
   }
   if (!isNamedAs(name, "needs_input_grad")) return std::nullopt;
@@ -57,7 +69,8 @@ std::optional<bool> Recorder::nodeAttribute(PyObject* owner, PyObject* name, PyO
   return true;
 }
 
-void Recorder::readSaved(PyObject* node, PyObject* saved) {
+void Nodes::readAttribute(PyObject* node, PyObject* name, PyObject* saved) {
+  if (!isNamedAs(name, "saved_tensors") || stopped()) return;
   uint32_t place = placeOf(node);
   if (!nodeOf(node) || place == kInside || !PyTuple_CheckExact(saved)) return;
   if (PyTuple_GET_SIZE(saved) == 0) {
@@ -65,9 +78,10 @@ void Recorder::readSaved(PyObject* node, PyObject* saved) {
     return;
   }
   // They are new objects each time that they are read, so that each time has a key of its own.
-  kept_.push_back(Ref::steal(Py_BuildValue("[n]", PyTuple_GET_SIZE(saved))));
-  PyObject* count = kept_.back().get();
+  PyObject* count = keep(Ref::steal(Py_BuildValue("[n]", PyTuple_GET_SIZE(saved))));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(saved); ++i) read(Op::Saved, place, count, i, PyTuple_GET_ITEM(saved, i));
 }
+
+std::unique_ptr<Subject> makeNodes(Recorder& recorder) { return std::make_unique<Nodes>(recorder); }
 
 }  // namespace saker::frontend

@@ -7,7 +7,7 @@
 #include <initializer_list>
 
 #include "frontend/kinds.h"
-#include "frontend/recorder.h"
+#include "frontend/subjects/subjects.h"
 #include "watch/loop.h"
 #include "watch/once.h"
 
@@ -53,19 +53,23 @@ PyObject* emitFunction() {
 
 }  // namespace
 
-bool isLogCall(PyObject* function) { return isPartOf(function, "_log", kFile); }
-
 bool isEmission(PyObject* callable) { return callable == emitFunction(); }
 
-// Are all handlers that a record reaches known to change nothing that the program could read? What says so is guarded.
-class Recorder::Handlers {
+namespace {
+
+class Logging final : public SubjectOf<Logging> {
  public:
-  explicit Handlers(Recorder& recorder) : recorder_(recorder) {}
+  using SubjectOf::SubjectOf;
+
+  Answer callsMethod(PyObject* method, const watch::Arguments& arguments) override;
+
+ private:
+  bool emits(PyObject* method, const watch::Arguments& arguments);
+  // Are all handlers that a record reaches known to change nothing that the program could read? What says so is
+  // guarded.
   bool allPlain(PyObject* logger, long level);
   // An attribute, with a guard. Nothing: there is none, or the recording has ended.
   Ref guarded(PyObject* object, const char* name);
-
- private:
   bool isPlain(PyObject* handler, long level);
   bool isFile(PyObject* stream);
   // Are these methods of its class those of the logging module?
@@ -74,26 +78,23 @@ class Recorder::Handlers {
   PyObject* ofClass(PyObject* object, const char* name) {
     PyObject* key = kept(name);
     PyObject* dict = instanceDict(object);
-    if ((dict && PyDict_GetItemWithError(dict, key)) || !recorder_.attribute(object, key)) return nullptr;
-    return recorder_.lookUp(Py_TYPE(object), key);
+    if ((dict && PyDict_GetItemWithError(dict, key)) || !attribute(object, key)) return nullptr;
+    return lookUp(Py_TYPE(object), key);
   }
-  PyObject* kept(const char* name) {
-    recorder_.kept_.push_back(Ref::steal(PyUnicode_InternFromString(name)));
-    return recorder_.kept_.back().get();
-  }
-
-  Recorder& recorder_;
+  PyObject* kept(const char* name) { return keep(Ref::steal(PyUnicode_InternFromString(name))); }
 };
 
-Ref Recorder::Handlers::guarded(PyObject* object, const char* name) {
+}  // namespace
+
+Ref Logging::guarded(PyObject* object, const char* name) {
   PyObject* key = kept(name);
-  if (!recorder_.attribute(object, key)) return {};
+  if (!attribute(object, key)) return {};
   Ref value = Ref::steal(PyObject_GetAttr(object, key));
   if (!value) PyErr_Clear();
   return value;
 }
 
-bool Recorder::Handlers::isOfLogging(PyObject* object, std::initializer_list<const char*> methods) {
+bool Logging::isOfLogging(PyObject* object, std::initializer_list<const char*> methods) {
   return std::all_of(methods.begin(), methods.end(), [&](const char* name) {
     PyObject* found = ofClass(object, name);
     return found && PyFunction_Check(found) && isPartOf(found, name, kFile);
@@ -101,7 +102,7 @@ bool Recorder::Handlers::isOfLogging(PyObject* object, std::initializer_list<con
 }
 
 // A file of Python's, written by C code.
-bool Recorder::Handlers::isFile(PyObject* stream) {
+bool Logging::isFile(PyObject* stream) {
   static constinit watch::Once<PyObject*> file, memory;
   PyObject* fileType = file.get([] { return watch::importedAttribute("_io", "TextIOWrapper"); });
   PyObject* memoryType = memory.get([] { return watch::importedAttribute("_io", "StringIO"); });
@@ -117,7 +118,7 @@ bool Recorder::Handlers::isFile(PyObject* stream) {
   return true;
 }
 
-bool Recorder::Handlers::isPlain(PyObject* handler, long level) {
+bool Logging::isPlain(PyObject* handler, long level) {
   Ref least = guarded(handler, "level");
   if (!least || !PyLong_Check(least.get())) return false;
   if (level < PyLong_AsLong(least.get())) return true;  // it is not asked
@@ -126,7 +127,7 @@ bool Recorder::Handlers::isPlain(PyObject* handler, long level) {
   if (!isOfLogging(handler, {"handle", "emit", "format", "flush", "filter", "acquire", "release"})) return false;
   Ref filters = guarded(handler, "filters"), formatter = guarded(handler, "formatter");
   if (!filters || !PyList_CheckExact(filters.get()) || PyList_GET_SIZE(filters.get()) > 0 || !formatter) return false;
-  if (!recorder_.realize(filters.get(), false)) return false;
+  if (!realize(filters.get(), false)) return false;
   if (formatter.get() != Py_None && !isExact(formatter.get(), {"Formatter"})) return false;
   if (!isExact(handler, {"_StderrHandler"})) {
     Ref stream = guarded(handler, "stream");
@@ -138,7 +139,7 @@ bool Recorder::Handlers::isPlain(PyObject* handler, long level) {
 }
 
 // Every handler that the record reaches, as Logger.callHandlers goes through them.
-bool Recorder::Handlers::allPlain(PyObject* logger, long level) {
+bool Logging::allPlain(PyObject* logger, long level) {
   Ref module = Ref::steal(PyImport_ImportModule("logging"));
   if (!isExact(logger, {"Logger", "RootLogger"}) ||
       !isOfLogging(logger, {"_log", "findCaller", "makeRecord", "handle", "callHandlers", "filter"})) {
@@ -148,11 +149,11 @@ bool Recorder::Handlers::allPlain(PyObject* logger, long level) {
   if (factory.get() != ofModule("LogRecord").get() || !off) return false;
   Ref filters = guarded(logger, "filters");
   if (!filters || !PyList_CheckExact(filters.get()) || PyList_GET_SIZE(filters.get()) > 0) return false;
-  if (!recorder_.realize(filters.get(), false)) return false;
+  if (!realize(filters.get(), false)) return false;
   bool any = false;
   for (Ref at = Ref::borrow(logger); at && at.get() != Py_None;) {
     Ref handlers = guarded(at.get(), "handlers");
-    if (!handlers || !PyList_CheckExact(handlers.get()) || !recorder_.realize(handlers.get(), false)) return false;
+    if (!handlers || !PyList_CheckExact(handlers.get()) || !realize(handlers.get(), false)) return false;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(handlers.get()); ++i) {
       any = true;
       if (!isPlain(PyList_GET_ITEM(handlers.get(), i), level)) return false;
@@ -167,31 +168,37 @@ bool Recorder::Handlers::allPlain(PyObject* logger, long level) {
 }
 
 // Logger._log(level, message, arguments)
-bool Recorder::emits(PyObject* method, const watch::Arguments& arguments) {
-  if (speculative_) return stop(Why::AttemptLogs);
+bool Logging::emits(PyObject* method, const watch::Arguments& arguments) {
+  if (speculative()) return stop(Why::AttemptLogs);
   bool more = arguments.names && PyTuple_GET_SIZE(arguments.names) > 0;
   if (arguments.positional != 3 || more) return stop(Why::LogsWith);
   PyObject *level = arguments.values[0], *message = arguments.values[1], *given = arguments.values[2];
   bool frozen = PyLong_CheckExact(level) && PyUnicode_CheckExact(message) && isFrozen(given);
-  if (!frozen || holdsArrays(given)) return stop(Why::LogsObject);
-  if (!locks_.empty()) return stop(Why::LogsUnderLock);
+  if (!frozen || subjects().arrays.holdsArrays(given)) return stop(Why::LogsObject);
+  if (!subjects().world.locks().empty()) return stop(Why::LogsUnderLock);
   if (!realize(given, true)) return false;
   PyObject* logger = PyMethod_GET_SELF(method);
-  Handlers handlers(*this);
-  if (!handlers.allPlain(logger, PyLong_AsLong(level))) {
+  if (!allPlain(logger, PyLong_AsLong(level))) {
     return stop(Why::LogsToHandler);
   }
   Ref module = Ref::steal(PyImport_ImportModule("logging"));
-  Ref own = handlers.guarded(module.get(), "_srcfile");
+  Ref own = guarded(module.get(), "_srcfile");
   if (!own || !PyUnicode_Check(own.get())) return stop(Why::LogsUnnamed);
   for (const watch::Place& place : watch::places()) {
     if (PyUnicode_Compare(place.code->co_filename, own.get()) == 0) continue;
     Ref line = Ref::steal(PyLong_FromLong(place.line));
-    hiding_ = method;
+    hide(method);
     return effect(emitFunction(),
                   {logger, level, place.code->co_filename, line.get(), message, given, place.code->co_name});
   }
   return stop(Why::LogsInside);
 }
+
+Answer Logging::callsMethod(PyObject* method, const watch::Arguments& arguments) {
+  if (!isPartOf(PyMethod_GET_FUNCTION(method), "_log", kFile)) return std::nullopt;
+  return emits(method, arguments);
+}
+
+std::unique_ptr<Subject> makeLogging(Recorder& recorder) { return std::make_unique<Logging>(recorder); }
 
 }  // namespace saker::frontend

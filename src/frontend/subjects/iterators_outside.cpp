@@ -1,24 +1,20 @@
-// Iterators that were made before the call, as the program takes elements from them. A generator that has not begun is
-// known by its code and its variables, a builtin iterator by where it stands and what it goes through; a replay leaves
-// them as the call did. Generators that have begun, or that the call leaves in the middle, make it run eagerly.
-
 #include "frontend/iterators.h"
-#include "frontend/recorder.h"
+#include "frontend/subjects/subjects.h"
 #include "watch/frame.h"
 
 namespace saker::frontend {
 
-bool Recorder::consumes(PyObject* iterator) {
+bool OutsideIterators::consumes(PyObject* iterator) {
   uint32_t place = placeOf(iterator);
   if (place == kInside || consuming_.contains(iterator)) return true;
   bool known = PyGen_CheckExact(iterator) || iterators::layoutOf(Py_TYPE(iterator));
-  if (speculative_ || !known) return stop(Why::EarlierIterator);
+  if (speculative() || !known) return stop(Why::EarlierIterator);
   consuming_.insert(iterator);
-  written_.emplace(iterator, nullptr);  // it is another one than all that are only read
+  effects().write(iterator, nullptr);  // it is another one than all that are only read
   return PyGen_CheckExact(iterator) ? consumesGenerator(iterator, place) : consumesBuiltin(iterator, place);
 }
 
-bool Recorder::consumesGenerator(PyObject* generator, uint32_t place) {
+bool OutsideIterators::consumesGenerator(PyObject* generator, uint32_t place) {
   SakerUnbegun found;
   if (!saker_generator_unbegun(generator, &found)) return stop(Why::BegunGenerator);
   Ref parts = Ref::steal(PyTuple_Pack(3, found.code, found.globals, found.builtins));
@@ -26,12 +22,12 @@ bool Recorder::consumesGenerator(PyObject* generator, uint32_t place) {
   for (int i = 0; i < found.code->co_nlocalsplus; ++i) {
     if (found.slots[i]) read(Op::Local, place, nullptr, i, found.slots[i]);
   }
-  generatorFunctions_.insert(found.function);
+  functions_.insert(found.function);
   consumed_.push_back({Ref::borrow(generator), {}});
   return effect(iterators::leaveFunction(), {generator, Py_None, Py_None});
 }
 
-bool Recorder::consumesBuiltin(PyObject* iterator, uint32_t place) {
+bool OutsideIterators::consumesBuiltin(PyObject* iterator, uint32_t place) {
   const iterators::Layout& layout = *iterators::layoutOf(Py_TYPE(iterator));
   checkIs(Op::Position, place, iterators::positionOf(iterator).get());
   Consumed consumed{Ref::borrow(iterator), {}};
@@ -66,13 +62,13 @@ bool Recorder::consumesBuiltin(PyObject* iterator, uint32_t place) {
   return true;
 }
 
-std::optional<Stop> Recorder::leaveIterators() {
+std::optional<Stop> OutsideIterators::seal() {
   for (const Consumed& each : consumed_) {
     PyObject* iterator = each.iterator.get();
-    auto found = std::find_if(effects_.begin(), effects_.end(), [&](const Effect& effect) {
+    auto found = std::find_if(effects().list().begin(), effects().list().end(), [&](const Effect& effect) {
       return effect.callable.get() == iterators::leaveFunction() && effect.arguments[0].get() == iterator;
     });
-    if (found == effects_.end()) return Why::LeavesEarlierIterator;
+    if (found == effects().list().end()) return Why::LeavesEarlierIterator;
     SakerUnbegun unbegun;
     if (PyGen_CheckExact(iterator)) {
       if (saker_generator_ended(iterator)) {
@@ -94,6 +90,14 @@ std::optional<Stop> Recorder::leaveIterators() {
     found->arguments[2] = Ref::steal(PyLong_FromUnsignedLong(cleared));
   }
   return std::nullopt;
+}
+
+// A generator from outside is known by its code and its variables.
+bool OutsideIterators::enters(PyObject* function) {
+  auto begins = functions_.find(function);
+  if (begins == functions_.end()) return false;
+  functions_.erase(begins);
+  return true;
 }
 
 }  // namespace saker::frontend

@@ -1,11 +1,22 @@
 // Storages of tensors from outside: which one a tensor has, and its size. What is in one is data, and other calls on it
 // are not known.
 
-#include "frontend/recorder.h"
+#include "frontend/subjects/subjects.h"
 #include "host/objects.h"
 #include "watch/once.h"
 
 namespace saker::frontend {
+
+namespace {
+
+class Storages final : public SubjectOf<Storages> {
+ public:
+  using SubjectOf::SubjectOf;
+
+  Answer calls(PyObject* callable, const Values& args, PyObject* names) override;
+};
+
+}  // namespace
 
 namespace {
 
@@ -31,7 +42,7 @@ const void* methodOf(PyObject* callable) {
 
 }  // namespace
 
-std::optional<bool> Recorder::callsStorage(PyObject* callable, const std::vector<PyObject*>& args) {
+Answer Storages::calls(PyObject* callable, const Values& args, PyObject*) {
   static constinit watch::Once<PyObject*> foundStorage, foundType;
   PyObject* storage = foundStorage.get(
       [] { return PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensorClass()), "untyped_storage"); });
@@ -44,7 +55,7 @@ std::optional<bool> Recorder::callsStorage(PyObject* callable, const std::vector
   PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : args.empty() ? nullptr : args[0];
   if (!self) return true;  // the program will be told
   if (placeOf(self) == kInside) return stop(Why::ReadsStorageOfMade);
-  if (counts) return asks(count, {self});
+  if (counts) return subjects().flags.asks(count, {self});
   if (!isTensor(self) || !tensorOf(self).has_storage()) return stop(Why::ReadsStorage);
   Ref held = Ref::steal(storageOf(self, nullptr));
   read(Op::Computed, placeOf(self), storageAttribute(), 0, held.get());
@@ -52,5 +63,7 @@ std::optional<bool> Recorder::callsStorage(PyObject* callable, const std::vector
   if (placeOf(held.get()) == kInside) return stop(Why::ReadsStorageOfChanged);
   return true;
 }
+
+std::unique_ptr<Subject> makeStorages(Recorder& recorder) { return std::make_unique<Storages>(recorder); }
 
 }  // namespace saker::frontend

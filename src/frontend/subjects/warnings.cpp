@@ -1,10 +1,27 @@
 // Warnings: told again by a replay, at the line that told them. Whether one is shown, turned into an error or ignored
 // is for the filters to say, which are guarded, and for the module's own book of what was shown.
 #include "frontend/kinds.h"
-#include "frontend/recorder.h"
+#include "frontend/subjects/subjects.h"
 #include "watch/once.h"
 
 namespace saker::frontend {
+
+namespace {
+
+class Warnings final : public SubjectOf<Warnings> {
+ public:
+  explicit Warnings(Recorder& recorder);
+
+  Answer behaves(Behaviour behaviour, PyObject* callable, const Values& args, PyObject* names) override;
+
+ private:
+  bool guardFilters();
+  bool warns(PyObject* callable, const Values& args, PyObject* names);
+
+  Ref caller_;  // the frame that made the call
+};
+
+}  // namespace
 
 namespace {
 
@@ -28,10 +45,10 @@ Ref currentFrame() { return Ref::borrow(reinterpret_cast<PyObject*>(PyEval_GetFr
 
 }  // namespace
 
-void Recorder::rememberCaller() { caller_ = currentFrame(); }
+Warnings::Warnings(Recorder& recorder) : SubjectOf(recorder), caller_(currentFrame()) {}
 
 // What the filters are, and in which order.
-bool Recorder::guardFilters() {
+bool Warnings::guardFilters() {
   static PyObject* const moduleName = PyUnicode_InternFromString("warnings");
   static PyObject* const filtersName = PyUnicode_InternFromString("filters");
   Ref module = Ref::steal(PyImport_GetModule(moduleName));
@@ -50,7 +67,7 @@ bool Recorder::guardFilters() {
 }
 
 // warn(message, category=None, stacklevel=1, source=None)
-bool Recorder::warns(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
+bool Warnings::warns(PyObject* callable, const Values& args, PyObject* names) {
   PyObject* message = argumentOf(args, names, 0, "message");
   PyObject* category = argumentOf(args, names, 1, "category");
   PyObject* level = argumentOf(args, names, 2, "stacklevel");
@@ -59,7 +76,7 @@ bool Recorder::warns(PyObject* callable, const std::vector<PyObject*>& args, PyO
     return stop(Why::WarnsObject);
   }
   if (!guardFilters()) return false;
-  hiding_ = calling_;  // how it is shown is Python code
+  hide(calling());  // how it is shown is Python code
   Ref kind = Ref::borrow(category && category != Py_None ? category : PyExc_UserWarning);
   // The frame that it is about: the one that warns, or one of those that led there.
   Py_ssize_t steps = level ? PyLong_AsSsize_t(level) : 1;
@@ -91,5 +108,12 @@ bool Recorder::warns(PyObject* callable, const std::vector<PyObject*>& args, PyO
   if (!explicitly) return stop(Why::Warns);
   return effect(explicitly, {message, kind.get(), file.get(), line.get(), module.get(), registry.get()});
 }
+
+Answer Warnings::behaves(Behaviour behaviour, PyObject* callable, const Values& args, PyObject* names) {
+  if (behaviour != Behaviour::Warns) return std::nullopt;
+  return warns(callable, args, names);
+}
+
+std::unique_ptr<Subject> makeWarnings(Recorder& recorder) { return std::make_unique<Warnings>(recorder); }
 
 }  // namespace saker::frontend

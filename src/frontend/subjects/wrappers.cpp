@@ -4,11 +4,29 @@
 #include <algorithm>
 
 #include "frontend/kinds.h"
-#include "frontend/recorder.h"
+#include "frontend/subjects/subjects.h"
 #include "frontend/wrapped.h"
 
 #include "host/objects.h"
 namespace saker::frontend {
+
+namespace {
+
+class Wrappers final : public SubjectOf<Wrappers> {
+ public:
+  using SubjectOf::SubjectOf;
+
+  Answer calls(PyObject* callable, const Values& args, PyObject* names) override;
+  // An attribute of one that was made here.
+  Answer readsAttribute(PyObject* owner, PyObject* name) override;
+  // What one from outside is made of.
+  void found(uint32_t place, PyObject* object) override;
+
+ private:
+  bool doesEffectsFirst();
+};
+
+}  // namespace
 
 namespace {
 
@@ -23,56 +41,57 @@ bool appliesFunction(PyObject* callable) {
 
 // Code of the user's runs among the operators of a replay, and effects come after these, unless they need no result and
 // no operator before them may fail: then they come first.
-bool Recorder::doesEffectsFirst() {
+bool Wrappers::doesEffectsFirst() {
   auto comes = [&](const Ref& argument) {
     PyObject* object = argument.get();
-    if (arrayOf(object)) return false;  // a number that is data
+    if (subjects().arrays.arrayOf(object)) return false;  // a number that is data
     return isAtom(object) || isNamed(object) || placeOf(object) != kInside;
   };
-  for (Effect& each : effects_) {
+  for (Effect& each : effects().list()) {
     if (each.early || each.hook) continue;
-    if (tape_.risk().any || !std::all_of(each.arguments.begin(), each.arguments.end(), comes)) return false;
+    if (tape().risk().any || !std::all_of(each.arguments.begin(), each.arguments.end(), comes)) return false;
   }
-  for (Effect& each : effects_) each.early |= !each.hook;
+  for (Effect& each : effects().list()) each.early |= !each.hook;
   return true;
 }
 
-std::optional<bool> Recorder::wraps(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
+Answer Wrappers::calls(PyObject* callable, const Values& args, PyObject* names) {
   if (appliesFunction(callable)) {
     if (!doesEffectsFirst()) {
       return stop(Why::WrapperAfterEffects);
     }
-    if (!hosts(callable, args, names, /*asIs=*/true)) return false;
-    hosted_->call->wraps = true;
-    hosted_->call->repeatable = false;
-    hiding_ = calling_;
+    if (!subjects().arrays.hosts(callable, args, names, /*asIs=*/true)) return false;
+    subjects().arrays.hosting()->wraps = true;
+    subjects().arrays.hosting()->repeatable = false;
+    hide(calling());
     return true;
   }
   if (!PyType_Check(callable) || !isWrapperClass(reinterpret_cast<PyTypeObject*>(callable))) return std::nullopt;
   if (!watchWrappers()) return stop(Why::WrapperUnderMode);
-  if (!hosts(callable, args, names)) return false;
-  hosted_->call->wraps = hosted_->call->repeatable = true;
-  hiding_ = calling_;
+  if (!subjects().arrays.hosts(callable, args, names)) return false;
+  subjects().arrays.hosting()->wraps = subjects().arrays.hosting()->repeatable = true;
+  hide(calling());
   return true;
 }
 
-std::optional<bool> Recorder::wrappedAttribute(PyObject* owner, PyObject* name) {
+Answer Wrappers::readsAttribute(PyObject* owner, PyObject* name) {
   if (!isTensor(owner) || placeOf(owner) != kInside || !isWrapperClass(Py_TYPE(owner))) return std::nullopt;
   PyObject* dict = instanceDict(owner);
   PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
-  if (!value || !isTensor(value) || tape_.made(tensorOf(value)) || placeOf(value) != kInside) {
+  if (!value || !isTensor(value) || tape().made(tensorOf(value)) || placeOf(value) != kInside) {
     return std::nullopt;
   }
   static PyObject* const getAttribute = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
-  if (!hosts(getAttribute, {owner, name}, nullptr)) return false;
-  hosted_->call->wraps = hosted_->call->repeatable = true;
+  if (!subjects().arrays.hosts(getAttribute, {owner, name}, nullptr)) return false;
+  subjects().arrays.hosting()->wraps = subjects().arrays.hosting()->repeatable = true;
   return true;
 }
 
 // Its class may look at all of it.
-void Recorder::foundWrapper(uint32_t place, PyObject* object) {
-  if (speculative_ || !watchWrappers()) {
-    tape_.spoil(Why::WrapperFound);
+void Wrappers::found(uint32_t place, PyObject* object) {
+  if (!isTensor(object) || !isWrapperClass(Py_TYPE(object))) return;
+  if (speculative() || !watchWrappers()) {
+    tape().spoil(Why::WrapperFound);
     return;
   }
   PyObject* dict = instanceDict(object);
@@ -84,5 +103,7 @@ void Recorder::foundWrapper(uint32_t place, PyObject* object) {
     realize(value, true);
   }
 }
+
+std::unique_ptr<Subject> makeWrappers(Recorder& recorder) { return std::make_unique<Wrappers>(recorder); }
 
 }  // namespace saker::frontend

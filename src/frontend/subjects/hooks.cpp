@@ -1,12 +1,8 @@
-// Hooks on the backward of modules and tensors. What sets those of modules is code of PyTorch's that a module runs
-// before and after its forward; each of both is an operator of the graph that makes that call again, so that the hooks
-// are code of the user that runs whenever it would. A tensor without elements leads from the first to the second.
-// Registering a hook on a tensor, and removing it by the handle, are operators as well (frontend/hook_handles.h).
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include "frontend/kinds.h"
-#include "frontend/recorder.h"
+#include "frontend/subjects/subjects.h"
 #include "host/objects.h"
 #include "watch/once.h"
 
@@ -20,8 +16,8 @@ PyObject* helper(const char* name) { return watch::importedAttribute("saker._hoo
 
 }  // namespace
 
-std::optional<HostPart> Recorder::pinned(PyObject* object) {
-  if (madeHere(object) || (placeOf(object) == kInside && !isNamed(object) && !isAtom(object))) {
+std::optional<HostPart> Hooks::pinned(PyObject* object) {
+  if (recorder_.madeHere(object) || (placeOf(object) == kInside && !isNamed(object) && !isAtom(object))) {
     stop(Why::HookOfOwnValues);
     return std::nullopt;
   }
@@ -30,7 +26,7 @@ std::optional<HostPart> Recorder::pinned(PyObject* object) {
 }
 
 // Of all that a module is given, hooks see the tensors.
-HostPart Recorder::tensorsOf(PyObject* values, std::vector<at::Tensor>& tensors) {
+HostPart Hooks::tensorsOf(PyObject* values, std::vector<at::Tensor>& tensors) {
   auto part = [&](PyObject* value) {
     if (!isTensor(value)) return HostPart{Kind::Constant, Ref::borrow(Py_None), 0, {}};
     tensors.push_back(tensorOf(value));
@@ -42,7 +38,7 @@ HostPart Recorder::tensorsOf(PyObject* values, std::vector<at::Tensor>& tensors)
   return all;
 }
 
-bool Recorder::registersHook(PyObject* function, const watch::Arguments& arguments) {
+bool Hooks::registersHook(PyObject* function, const watch::Arguments& arguments) {
   constexpr const char* kFile = "torch/_tensor.py";
   bool registers =
       isPartOf(function, "register_hook", kFile) || isPartOf(function, "register_post_accumulate_grad_hook", kFile);
@@ -50,8 +46,8 @@ bool Recorder::registersHook(PyObject* function, const watch::Arguments& argumen
   if (!registers || arguments.positional < 1 || arguments.positional + named != 2) return false;
   PyObject *tensor = arguments.values[0], *hook = arguments.values[1];
   if (!isTensor(tensor)) return false;
-  if (speculative_) return stop(Why::AttemptRegistersHook);
-  bool constant = !madeHere(hook) && (isNamed(hook) || isAtom(hook));
+  if (speculative()) return stop(Why::AttemptRegistersHook);
+  bool constant = !recorder_.madeHere(hook) && (isNamed(hook) || isAtom(hook));
   if (constant) pin(hook);
   Hooking hooking{{}, Ref::borrow(tensor), c10::make_intrusive<HostCall>(), {}, /*registers=*/true};
   if (!constant) hooking.put = Ref::borrow(hook);
@@ -63,12 +59,12 @@ bool Recorder::registersHook(PyObject* function, const watch::Arguments& argumen
   hooking.call->arguments.push_back(
       {Kind::Constant, constant ? Ref::borrow(hook) : Ref::steal(helper("awaited")), 0, {}});
   hooking_ = std::move(hooking);
-  hiding_ = function;
+  hide(function);
   return true;
 }
 
 // A handle from outside changes a dict, as any other Python code does.
-bool Recorder::removesHook(PyObject* function, const watch::Arguments& arguments) {
+bool Hooks::removesHook(PyObject* function, const watch::Arguments& arguments) {
   if (handles_.empty() || arguments.positional != 1) return false;
   std::optional<uint32_t> handle = handleOf(arguments.values[0]);
   if (!handle || !isPartOf(function, "remove", "torch/utils/hooks.py")) return false;
@@ -77,18 +73,18 @@ bool Recorder::removesHook(PyObject* function, const watch::Arguments& arguments
   hooking.call->wraps = hooking.call->hooks = true;
   hooking.call->arguments.push_back({Kind::Handle, {}, *handle, {}});
   hooking_ = std::move(hooking);
-  hiding_ = function;
+  hide(function);
   return true;
 }
 
 // A hook that the call makes, or that another call may find to be another object, is put where it belongs after the
 // operators: until then, a stand-in has its place among the hooks of the tensor.
-void Recorder::registered(PyObject* handle) {
+void Hooks::registered(PyObject* handle) {
   Hooking done = std::move(*hooking_);
   hooking_.reset();
   auto number = static_cast<uint32_t>(handles_.size());
   handles_.emplace(handle, number);
-  kept_.push_back(Ref::borrow(handle));
+  keep(Ref::borrow(handle));
   done.call->handle = number;
   callHost(done.call, done.tensors);
   bool outside = placeOf(done.given.get()) != kInside;
@@ -99,7 +95,7 @@ void Recorder::registered(PyObject* handle) {
   put.arguments = {Ref::borrow(handle), done.put};
   put.hook = true;
   put.inner = !outside;
-  effects_.push_back(std::move(put));
+  effects().list().push_back(std::move(put));
 }
 
 namespace {
@@ -116,27 +112,27 @@ PyObject* hasHooks(PyObject*, PyObject* tensor) {
 
 }  // namespace
 
-std::optional<Stop> Recorder::guardHooks() {
+std::optional<Stop> Hooks::guardHooks() {
   if (!takesGradients_) return std::nullopt;
   if (hooksOutside_) return Why::GradientsWithHooks;
   static PyMethodDef method{"has_hooks", hasHooks, METH_O, nullptr};
   static PyObject* const function = PyCFunction_New(&method, nullptr);
-  for (const auto& [impl, place] : tensors_) {
-    PyObject* tensor = objects_[place];
+  for (const auto& [impl, place] : provenance().tensors()) {
+    PyObject* tensor = provenance().at(place);
     if (!isTensor(tensor) || !impl->requires_grad()) continue;
     Ref answer = Ref::steal(hasHooks(nullptr, tensor));
     PyErr_Clear();
     if (answer.get() != Py_False) return Why::GradientsWithHooks;
-    asked_.push_back({Ref::borrow(function), Ref::steal(PyTuple_Pack(1, tensor)), answer, {place}});
+    subjects().flags.add({Ref::borrow(function), Ref::steal(PyTuple_Pack(1, tensor)), answer, {place}});
   }
   return std::nullopt;
 }
 
-bool Recorder::setsHooks(PyObject* function, const watch::Arguments& arguments) {
+bool Hooks::setsHooks(PyObject* function, const watch::Arguments& arguments) {
   bool enters = isPartOf(function, "setup_input_hook", "torch/utils/hooks.py");
   if (!enters && !isPartOf(function, "setup_output_hook", "torch/utils/hooks.py")) return false;
   if (arguments.positional != 2) return false;
-  if (speculative_) return stop(Why::AttemptSetsHooks);
+  if (speculative()) return stop(Why::AttemptSetsHooks);
   PyObject* hook = arguments.values[0];
   Hooking hooking{Ref::borrow(hook), Ref::borrow(arguments.values[1]), c10::make_intrusive<HostCall>(), {}};
   HostCall& call = *hooking.call;
@@ -166,12 +162,12 @@ bool Recorder::setsHooks(PyObject* function, const watch::Arguments& arguments) 
   }
   call.arguments.push_back(tensorsOf(arguments.values[1], hooking.tensors));
   hooking_ = std::move(hooking);
-  hiding_ = function;
+  hide(function);
   return true;
 }
 
-void Recorder::setHooks(PyObject* result) {
-  if (stopped_) return hooking_.reset();
+void Hooks::setHooks(PyObject* result) {
+  if (stopped()) return hooking_.reset();
   if (hooking_->registers) return registered(result);
   Hooking done = std::move(*hooking_);
   hooking_.reset();
@@ -197,8 +193,40 @@ void Recorder::setHooks(PyObject* result) {
     add(done.given.get(), result);
   }
   for (const at::Tensor& tensor : given) done.call->shapes.emplace_back(tensor);
-  kept_.push_back(std::move(done.hook));
+  keep(std::move(done.hook));
   callHost(done.call, done.tensors);
 }
+
+// run_backward(outputs, gradients, keep_graph, create_graph, inputs, allow_unreachable, accumulate_grad)
+bool Hooks::takesGradients(const Values& args, PyObject* names) {
+  bool into = argumentOf(args, names, args.size(), "accumulate_grad") != Py_False;
+  if (into || speculative()) return stop(Why::GradientsIntoGrad);
+  tape().allowGradients();
+  takesGradients_ = true;
+  return true;
+}
+
+Answer Hooks::behaves(Behaviour behaviour, PyObject*, const Values& args, PyObject* names) {
+  if (behaviour != Behaviour::Gradients) return std::nullopt;
+  return takesGradients(args, names);
+}
+
+Answer Hooks::callsFunction(PyObject* function, const watch::Arguments& arguments) {
+  bool mine = setsHooks(function, arguments) || registersHook(function, arguments) || removesHook(function, arguments);
+  if (stopped()) return false;
+  return mine ? Answer(true) : std::nullopt;
+}
+
+bool Hooks::called(PyObject*, PyObject* result, bool spread) {
+  if (!hooking_ || spread) return false;
+  setHooks(result);
+  return true;
+}
+
+void Hooks::goesOn() {
+  if (std::exchange(hooking_, std::nullopt)) tape().spoil(Why::HookFailed);
+}
+
+std::optional<Stop> Hooks::seal() { return hooking_ ? std::optional<Stop>(Why::HookFailed) : guardHooks(); }
 
 }  // namespace saker::frontend

@@ -1,20 +1,16 @@
-// numpy: what it does to the memory of tensors is a call of the host in the graph; what it does to constants is pure.
-
 #include <algorithm>
 
 #include "aten/trace_key.h"
 #include "frontend/host_call.h"
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
-#include "frontend/recorder.h"
+#include "frontend/subjects/subjects.h"
 #include "host/objects.h"
 #include "watch/once.h"
 
 namespace saker::frontend {
 
 namespace {
-
-using Values = std::vector<PyObject*>;
 
 PyObject* operatorNamed(const char* name) { return watch::importedAttribute("operator", name); }
 
@@ -51,7 +47,7 @@ bool converts(PyObject* callable, const Values& args, bool holds) {
 
 }  // namespace
 
-bool Recorder::holdsArrays(PyObject* object, int depth) const {
+bool Arrays::holdsArrays(PyObject* object, int depth) const {
   if (arrays_.contains(object)) return true;
   if (depth > 3) return false;
   if (PySlice_Check(object)) {
@@ -74,24 +70,24 @@ bool Recorder::holdsArrays(PyObject* object, int depth) const {
   return false;
 }
 
-bool Recorder::findsByData(PyObject* key) {
+bool Arrays::findsByData(PyObject* key) {
   if (arrays_.empty() || !holdsArrays(key)) return false;
   stop(Why::FindsByData);
   return true;
 }
 
-void Recorder::foundArray(uint32_t place, PyObject* object) {
+void Arrays::foundArray(uint32_t place, PyObject* object) {
   std::optional<at::Tensor> tensor = leafTensor(object);
   if (!tensor) return;
-  guards_.tensors.emplace_back(*tensor);
-  checkIs(Op::Array, place, nullptr, static_cast<int64_t>(guards_.tensors.size() - 1));
-  tensors_.emplace(tensor->unsafeGetTensorImpl(), place);
+  guards().tensors.emplace_back(*tensor);
+  checkIs(Op::Array, place, nullptr, static_cast<int64_t>(guards().tensors.size() - 1));
+  provenance().settle(*tensor, place);
   bool scalar = numpy::isScalar(object);
-  if (scalar) tape_.meet(*tensor);
+  if (scalar) tape().meet(*tensor);
   arrays_.emplace(object, Array{*tensor, scalar, !scalar && !numpy::isWriteable(object)});
 }
 
-std::optional<HostPart> Recorder::hostPart(PyObject* object, std::vector<at::Tensor>& tensors, bool asIs) {
+std::optional<HostPart> Arrays::hostPart(PyObject* object, std::vector<at::Tensor>& tensors, bool asIs) {
   using Kind = HostPart::Kind;
   auto number = static_cast<uint32_t>(tensors.size());
   if (auto found = arrays_.find(object); found != arrays_.end()) {
@@ -130,7 +126,7 @@ std::optional<HostPart> Recorder::hostPart(PyObject* object, std::vector<at::Ten
     return std::nullopt;
   }
   uint32_t place = placeOf(object);
-  if (place != kInside && realized_.insert(object).second) realizeElements(object, place);
+  if (place != kInside) realizeOnce(object, place);
   made.kind = PyList_CheckExact(object) ? Kind::List : Kind::Tuple;
   for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i) {
     std::optional<HostPart> part = hostPart(PySequence_Fast_ITEMS(object)[i], tensors, asIs);
@@ -140,8 +136,8 @@ std::optional<HostPart> Recorder::hostPart(PyObject* object, std::vector<at::Ten
   return made;
 }
 
-bool Recorder::hosts(PyObject* callable, const Values& args, PyObject* names, bool asIs) {
-  if (speculative_) return stop(Why::AttemptNumpy);
+bool Arrays::hosts(PyObject* callable, const Values& args, PyObject* names, bool asIs) {
+  if (speculative()) return stop(Why::AttemptNumpy);
   auto call = c10::make_intrusive<HostCall>();
   call->callable = Ref::borrow(callable);
   call->names = Ref::borrow(names);
@@ -165,9 +161,9 @@ bool Recorder::hosts(PyObject* callable, const Values& args, PyObject* names, bo
   return true;
 }
 
-std::optional<bool> Recorder::callsNumpy(PyObject* callable, const Values& given, PyObject* names) {
+Answer Arrays::calls(PyObject* callable, const Values& given, PyObject* names) {
   // Most calls: nothing is an array, and the table has no function of numpy's.
-  if (arrays_.empty() && operations_.ofCall(callable) != Behaviour::Unknown) return std::nullopt;
+  if (arrays_.empty() && operations().ofCall(callable) != Behaviour::Unknown) return std::nullopt;
   Values args = given;
   PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
   bool bound = self && (isTensor(self) || numpy::isArray(self) || numpy::isScalar(self));
@@ -183,7 +179,7 @@ std::optional<bool> Recorder::callsNumpy(PyObject* callable, const Values& given
     return true;
   }
   if (!isNumpy && !converting) {
-    Behaviour behaviour = operations_.ofCall(callable);
+    Behaviour behaviour = operations().ofCall(callable);
     auto number = std::find_if(args.begin(), args.end(), [&](PyObject* arg) { return arrayOf(arg); });
     bool one = number != args.end() && arrayOf(*number)->scalar &&
                std::none_of(number + 1, args.end(), [&](PyObject* arg) { return holdsArrays(arg); });
@@ -213,11 +209,11 @@ std::optional<bool> Recorder::callsNumpy(PyObject* callable, const Values& given
   } else if (!hosts(callable, args, names)) {
     return false;
   }
-  hiding_ = calling_;
+  hide(calling());
   return true;
 }
 
-void Recorder::hosted(PyObject* result) {
+void Arrays::hosted(PyObject* result) {
   Hosted done = std::move(*hosted_);
   hosted_.reset();
   std::vector<PyObject*> leaves;
@@ -230,21 +226,21 @@ void Recorder::hosted(PyObject* result) {
                  return true;
                });
   if (!known) {
-    tape_.spoil({Why::ArrayGives, Py_TYPE(result)->tp_name});
+    tape().spoil({Why::ArrayGives, Py_TYPE(result)->tp_name});
     return check();
   }
   std::vector<at::Tensor> tensors = done.call->given;
   callHost(done.call, done.tensors);
   for (size_t i = 0; i < leaves.size(); ++i) {
     if (isTensor(leaves[i])) continue;
-    kept_.push_back(Ref::borrow(leaves[i]));
+    keep(Ref::borrow(leaves[i]));
     bool isFloat = PyFloat_CheckExact(leaves[i]), scalar = isFloat || numpy::isScalar(leaves[i]);
     arrays_.emplace(leaves[i], Array{tensors[i], scalar, !scalar && !numpy::isWriteable(leaves[i]), isFloat});
   }
   check();
 }
 
-std::optional<bool> Recorder::arrayAttribute(PyObject* owner, PyObject* name) {
+Answer Arrays::readsAttribute(PyObject* owner, PyObject* name) {
   if (!arrays_.contains(owner)) {
     // These never change.
     if (numpy::isDtype(owner) || numpy::isScalar(owner) || numpy::isDtypeClass(owner)) return true;
@@ -261,7 +257,7 @@ std::optional<bool> Recorder::arrayAttribute(PyObject* owner, PyObject* name) {
   return stop({Why::ArrayAttribute, (text ? text : "?")});
 }
 
-std::optional<bool> Recorder::meets(watch::Binary op, PyObject* left, PyObject* right) {
+Answer Arrays::meets(watch::Binary op, PyObject* left, PyObject* right) {
   PyObject* number = isTensor(left) ? right : left;
   const Array* data = arrayOf(number);
   if (isTensor(left) == isTensor(right) || !data || !data->scalar) return std::nullopt;
@@ -271,23 +267,23 @@ std::optional<bool> Recorder::meets(watch::Binary op, PyObject* left, PyObject* 
   return inC ? expects(*data) : true;  // PyTorch's Python code answers the others, by calls that are told
 }
 
-bool Recorder::expects(const Array& data) {
+bool Arrays::expects(const Array& data) {
   aten::RunForReal real;
   at::Scalar value = data.tensor.item();
   if (value.isFloatingPoint()) value = at::Scalar(value.toDouble());
-  tape_.expect(value, data.tensor);
+  tape().expect(value, data.tensor);
   return expects_ = true;
 }
 
-std::optional<bool> Recorder::arrayOperator(watch::Binary op, bool inplace, PyObject* left, PyObject* right) {
+Answer Arrays::binary(watch::Binary op, bool inplace, PyObject* left, PyObject* right) {
   if (!arrays_.contains(left) && !arrays_.contains(right)) return std::nullopt;
-  if (std::optional<bool> known = inplace ? std::nullopt : meets(op, left, right)) return *known;
+  if (Answer known = inplace ? std::nullopt : meets(op, left, right)) return *known;
   if (isTensor(left) || isTensor(right)) return stop(Why::ArrayAndTensor);
   Ref function = Ref::steal(operatorOf(op, inplace));
   return hosts(function.get(), {left, right}, nullptr);
 }
 
-std::optional<bool> Recorder::arrayUnary(watch::Unary op, PyObject* operand) {
+Answer Arrays::unary(watch::Unary op, PyObject* operand) {
   if (!arrays_.contains(operand)) return std::nullopt;
   if (op == watch::Unary::Truth || op == watch::Unary::Not) return stop(Why::ArrayTruth);
   const char* name = op == watch::Unary::Negative ? "neg" : op == watch::Unary::Positive ? "pos" : "invert";
@@ -295,7 +291,7 @@ std::optional<bool> Recorder::arrayUnary(watch::Unary op, PyObject* operand) {
   return hosts(function.get(), {operand}, nullptr);
 }
 
-std::optional<bool> Recorder::arrayComparison(int op, PyObject* left, PyObject* right) {
+Answer Arrays::compares(int op, PyObject* left, PyObject* right) {
   if (!arrays_.contains(left) && !arrays_.contains(right)) return std::nullopt;
   for (PyObject* each : {left, right}) {
     if (const Array* data = arrayOf(each); data && data->isFloat) return stop(Why::ComparesData);
@@ -306,7 +302,7 @@ std::optional<bool> Recorder::arrayComparison(int op, PyObject* left, PyObject* 
   return hosts(function.get(), {left, right}, nullptr);
 }
 
-std::optional<bool> Recorder::arrayItem(PyObject* array, PyObject* key, PyObject* value, bool writes) {
+Answer Arrays::item(PyObject* array, PyObject* key, PyObject* value, bool writes) {
   if (!arrays_.contains(array)) {
     if (writes ? value && holdsArrays(value) && isTensor(array) : false) return stop(Why::ArrayIntoTensor);
     return std::nullopt;
@@ -315,7 +311,31 @@ std::optional<bool> Recorder::arrayItem(PyObject* array, PyObject* key, PyObject
   if (!writes) return hosts(function.get(), {array, key}, nullptr);
   if (!value || !hosts(function.get(), {array, key, value}, nullptr)) return false;
   hosted(Py_None);  // written down before it is done: the order is what counts
-  return !stopped_;
+  return !stopped();
 }
+
+void Arrays::took() {
+  if (std::exchange(expects_, false) && !tape().took()) tape().spoil(Why::UsesData);
+}
+
+bool Arrays::called(PyObject*, PyObject* result, bool) {
+  if (hosted_) {
+    hosted(result);
+    return true;
+  }
+  took();
+  return false;
+}
+
+void Arrays::found(uint32_t place, PyObject* object) {
+  if (numpy::isArray(object)) foundArray(place, object);
+}
+
+void Arrays::goesOn() {
+  if (std::exchange(hosted_, std::nullopt)) tape().spoil(Why::ArrayCallFailed);
+  if (std::exchange(expects_, false)) tape().spoil(Why::DataOperatorFailed);
+}
+
+std::optional<Stop> Arrays::seal() { return hosted_ ? std::optional<Stop>(Why::ArrayCallFailed) : std::nullopt; }
 
 }  // namespace saker::frontend

@@ -1,11 +1,9 @@
-// A call with stand-ins is an attempt: nothing that it reaches may keep anything of it. What it writes to dicts and
-// attributes is put back, the state around it as well (frontend/surroundings); the rest is refused here, before it
-// happens.
 #include <unordered_set>
 
 #include "frontend/kinds.h"
-#include "frontend/recorder.h"
+#include "frontend/subjects/subjects.h"
 #include "frontend/symbol_doors.h"
+#include "host/symbol_watch.h"
 #include "watch/loop.h"
 
 namespace saker::frontend {
@@ -52,14 +50,14 @@ bool isPlainKey(PyObject* object) {
 }  // namespace
 
 // An object with a finalizer does something when it goes away; a class is known to its bases.
-bool Recorder::mayMake(PyTypeObject* type) {
+bool Attempt::mayMake(PyTypeObject* type) {
   static PyObject* const finalizer = PyUnicode_InternFromString("__del__");
   if (PyType_IsSubtype(type, &PyType_Type)) return stop(Why::AttemptMakesClass);
   if (_PyType_Lookup(type, finalizer)) return stop({Why::AttemptFinalizer, type->tp_name});
   return true;
 }
 
-bool Recorder::mayCall(Behaviour behaviour, PyObject* callable, const std::vector<PyObject*>& args) {
+bool Attempt::mayCall(Behaviour behaviour, PyObject* callable, const Values& args) {
   static const std::unordered_set<std::string> lasting = {"_enter_dual_level", "_exit_dual_level",
                                                           "set_autograd_compiler"};
   if (behaviour == Behaviour::Ambient && lasting.contains(nameOf(callable))) {
@@ -72,7 +70,7 @@ bool Recorder::mayCall(Behaviour behaviour, PyObject* callable, const std::vecto
 }
 
 // A cache that holds a result gives it; one that does not would keep what the attempt computes.
-bool Recorder::mayAskCache(PyObject* cached, const std::vector<PyObject*>& args, PyObject* names) {
+bool Attempt::mayAskCache(PyObject* cached, const Values& args, PyObject* names) {
   for (PyObject* arg : args) {
     if (shows(doors::symbolIn(arg), "it is an argument of a cached function")) return false;
   }
@@ -92,7 +90,7 @@ bool Recorder::mayAskCache(PyObject* cached, const std::vector<PyObject*>& args,
 }
 
 // A module that is loaded now is loaded for good, with all that it makes.
-bool Recorder::mayImport(PyObject* name, PyObject* fromlist, PyObject* level) {
+bool Attempt::mayImport(PyObject* name, PyObject* fromlist, PyObject* level) {
   PyObject* modules = PyImport_GetModuleDict();
   Ref full = Ref::borrow(name);
   if (level && PyLong_Check(level) && PyLong_AsLong(level) > 0) {
@@ -117,6 +115,23 @@ bool Recorder::mayImport(PyObject* name, PyObject* fromlist, PyObject* level) {
     }
   }
   return true;
+}
+
+bool Attempt::shows(PyObject* symbol, const char* how) {
+  if (!symbol) return false;
+  if (SymbolWatch* watch = SymbolWatch::current()) watch->saw(symbol);
+  stop({Why::SeesSize, how});
+  return true;
+}
+
+bool Attempt::showsInCall(Behaviour behaviour, PyObject* callable, const Values& args) {
+  if (PyObject* symbol = doors::seenByCall(behaviour, callable, args)) {
+    return shows(symbol, ("it is given to " + Operations::name(callable)).c_str());
+  }
+  if (behaviour != Behaviour::Pure && behaviour != Behaviour::Mutates) return false;
+  PyObject* unseen = doors::callsUnseen(args);
+  if (unseen) stop({Why::GivesToC, Operations::name(unseen)});
+  return unseen != nullptr;
 }
 
 }  // namespace saker::frontend

@@ -1,0 +1,113 @@
+#include "frontend/effects.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_set>
+
+#include "frontend/guards.h"
+#include "frontend/kinds.h"
+#include "host/objects.h"
+
+namespace saker::frontend {
+
+void Effects::add(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
+  Effect made;
+  made.callable = Ref::borrow(callable);
+  for (PyObject* arg : args) made.arguments.push_back(Ref::borrow(arg));
+  made.names = Ref::borrow(names);
+  list_.push_back(std::move(made));
+}
+
+void Effects::succeeded(PyObject* callable) {
+  auto found =
+      std::find_if(pending_.rbegin(), pending_.rend(), [&](const Pending& each) { return each.callable == callable; });
+  if (found == pending_.rend()) return;
+  Pending done = *found;
+  pending_.erase(std::next(found).base());
+  if (done.length < 0) return;
+  Effect& extended = list_[done.effect];
+  PyObject* list = extended.arguments[0].get();
+  Ref added = Ref::steal(PyList_GetSlice(list, done.length, PyList_GET_SIZE(list)));
+  extended.arguments[1] = Ref::steal(PyList_AsTuple(added.get()));
+}
+
+// A call that failed has changed nothing, if it does one thing only.
+bool Effects::dropFailed() {
+  static const std::unordered_set<std::string> single = {"pop", "popitem", "popleft", "remove", "insert", "append"};
+  std::sort(pending_.begin(), pending_.end(), [](const Pending& a, const Pending& b) { return a.effect > b.effect; });
+  for (const Pending& each : pending_) {
+    if (!single.contains(nameOf(list_[each.effect].callable.get()))) return false;
+    list_.erase(list_.begin() + static_cast<ptrdiff_t>(each.effect));
+  }
+  pending_.clear();
+  return true;
+}
+
+bool Effects::writtenAlong(PyTypeObject* type, PyObject* name) const {
+  PyObject* order = type->tp_mro;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order); ++i) {
+    if (written(PyTuple_GET_ITEM(order, i), name)) return true;
+  }
+  return false;
+}
+
+bool Effects::remember(PyObject* container) {
+  if (changed(container)) return true;
+  PyObject* copy = nullptr;
+  if (PyODict_Check(container)) {
+    copy = PyObject_CallOneArg(reinterpret_cast<PyObject*>(&PyODict_Type), container);
+  } else if (PyDict_Check(container)) {
+    copy = PyDict_Copy(container);
+  } else if (PyAnySet_Check(container)) {
+    copy = PySequence_Tuple(container);  // a copy of a set may be in another order
+  } else {
+    copy = PySequence_List(container);
+  }
+  if (!copy) {
+    PyErr_Clear();
+    return false;
+  }
+  before_.emplace(container, Ref::steal(copy));
+  return true;
+}
+
+PyObject* Effects::before(PyObject* container) const {
+  auto found = before_.find(container);
+  return found == before_.end() ? nullptr : found->second.get();
+}
+
+std::vector<PyObject*> Effects::changedObjects() const {
+  std::vector<PyObject*> out;
+  for (const auto& [object, copy] : before_) out.push_back(object);
+  for (const auto& [owner, name] : written_) out.push_back(owner);
+  return out;
+}
+
+bool Effects::undoes(PyObject* callable, const std::vector<PyObject*>& args) {
+  static PyObject* const setAttribute =
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__setattr__");
+  static PyObject* const setItem = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__setitem__");
+  if (args.size() != 3) return false;
+  PyObject* dict = nullptr;
+  if (callable == setItem && PyDict_CheckExact(args[0])) dict = args[0];
+  if (callable == setAttribute && isPythonClass(Py_TYPE(args[0])) && !isTensor(args[0])) {
+    PyObject* descriptor = _PyType_Lookup(Py_TYPE(args[0]), args[1]);
+    if (!descriptor || !Py_TYPE(descriptor)->tp_descr_set) dict = instanceDict(args[0]);
+  }
+  if (!dict) return false;
+  undo_.push_back({Ref::borrow(dict), Ref::borrow(args[1]), Ref::borrow(PyDict_GetItemWithError(dict, args[1]))});
+  return true;
+}
+
+void Effects::undo() {
+  for (auto each = undo_.rbegin(); each != undo_.rend(); ++each) {
+    if (each->before) {
+      PyDict_SetItem(each->dict.get(), each->key.get(), each->before.get());
+    } else {
+      PyDict_DelItem(each->dict.get(), each->key.get());
+    }
+  }
+  undo_.clear();
+}
+
+}  // namespace saker::frontend

@@ -1,0 +1,77 @@
+// Where objects come from. An object that has a place is from outside: it was there before the call, and a load leads
+// to it. One that has none was made inside; it needs no guards, and is made again if it escapes. Objects are told apart
+// by identity.
+#pragma once
+
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "capture/tape.h"
+#include "frontend/guards.h"
+
+namespace saker::frontend {
+
+inline constexpr uint32_t kInside = ~0u;
+
+class Provenance {
+ public:
+  explicit Provenance(tracing::Tape& tape) : tape_(tape) {}
+
+  // kInside: made during the call.
+  uint32_t placeOf(PyObject* object) const;
+  uint32_t placeOfTensor(const at::Tensor& tensor) const;
+  PyObject* at(uint32_t place) const { return objects_[place]; }
+  const std::vector<PyObject*>& objects() const { return objects_; }
+  // By tensor, its place.
+  const std::unordered_map<const c10::TensorImpl*, uint32_t>& tensors() const { return tensors_; }
+  Guards& guards() { return guards_; }
+  const Guards& guards() const { return guards_; }
+
+  // A new place, which an instruction loads.
+  uint32_t load(Op op, uint32_t parent, PyObject* key, int64_t number, PyObject* object);
+  // A new place, which a replay fills before the operators run.
+  uint32_t give(PyObject* object);
+  // A check of what is at a place.
+  void check(Op op, uint32_t place, PyObject* object, int64_t number = 0);
+  // The object, or the tensor, is found at this place from now on.
+  void settle(PyObject* object, uint32_t place) { places_.emplace(object, place); }
+  void settle(const at::Tensor& tensor, uint32_t place) { tensors_.emplace(tensor.unsafeGetTensorImpl(), place); }
+  // The place of a step from another place, and whether the step is a new one: then the place is for the caller to set.
+  std::pair<uint32_t*, bool> step(Op op, uint32_t parent, PyObject* key, int64_t number);
+  // The same for checks of what is missing or empty: is it the first time?
+  bool first(Op op, uint32_t place, PyObject* key) { return step(op, place, key, 0).second; }
+  // The first time that an object is found to lack an attribute.
+  bool lacks(uint32_t place, PyObject* name) { return absent_.emplace(place, name).second; }
+
+  // An attribute of a class, looked up along its bases; `guarded`: and it must be found again.
+  PyObject* lookUp(PyTypeObject* type, PyObject* name, bool guarded);
+  // Which object this is decides something: it must be this very one.
+  void pin(PyObject* object);
+  // Whether it is one of the others that were told apart decides something.
+  void distinguish(PyObject* object);
+  // All of these are other objects than those of the same class that were only read.
+  void separate(const std::vector<PyObject*>& changed);
+
+  // Keeps an object, and its address, until the recording is done.
+  PyObject* keep(Ref object);
+  // Forgets all that was read by way of a place.
+  void forgetBehind(uint32_t root);
+
+ private:
+  tracing::Tape& tape_;
+  Guards guards_;
+  std::vector<PyObject*> objects_;  // by place, borrowed
+  std::vector<Ref> kept_;           // outside objects keep their addresses while the table stands
+  std::unordered_map<PyObject*, uint32_t> places_;
+  std::unordered_map<const c10::TensorImpl*, uint32_t> tensors_;
+  std::unordered_map<uint64_t, uint32_t> reads_;  // by parent, step and key
+  std::unordered_map<PyTypeObject*, size_t> types_;
+  std::unordered_set<uint64_t> lookups_;
+  std::set<std::pair<uint32_t, PyObject*>> absent_;  // attributes that an object lacks
+  std::vector<uint32_t> distinct_;
+};
+
+}  // namespace saker::frontend

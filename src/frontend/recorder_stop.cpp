@@ -1,0 +1,110 @@
+// How a recording ends before the call does: with a reason, and the line of the user that led there.
+#include "frontend/compiling_question.h"
+#include "frontend/kinds.h"
+#include "frontend/subjects/subjects.h"
+#include "host/kept_error.h"
+#include "host/symbol_watch.h"
+#include "watch/loop.h"
+#include "watch/once.h"
+
+namespace saker::frontend {
+
+namespace {
+
+// Python code of PyTorch's or of Python's own library: the user's line is the one that led there.
+const std::string& folderOfTorch() {
+  static constinit watch::Once<std::string> folder;
+  return folder.get([] {
+    Ref module = Ref::steal(PyImport_ImportModule("torch"));
+    std::string file = module ? textAttribute(module.get(), "__file__") : "";
+    return file.substr(0, file.rfind('/') + 1);
+  });
+}
+
+bool isLibrary(const std::string& file) {
+  bool installed = file.find("/site-packages/") != std::string::npos;
+  return file.starts_with(folderOfTorch()) || (!installed && file.find("/lib/python3.") != std::string::npos);
+}
+
+std::string textOf(PyObject* unicode) {
+  const char* data = unicode ? PyUnicode_AsUTF8(unicode) : nullptr;
+  if (!data) PyErr_Clear();
+  return data ? data : "?";
+}
+
+}  // namespace
+
+Stop Recorder::stopAt(Stop at) const {
+  const KeptError kept;
+  std::vector<watch::Place> places = watch::places();
+  for (const watch::Place& place : places) {
+    at.file = textOf(place.code->co_filename);
+    at.line = place.line;
+    if (!isLibrary(at.file)) break;
+  }
+  std::string inner = places.empty() ? "" : textOf(places[0].code->co_filename);
+  if (isLibrary(inner) && inner != at.file) {
+    bool torch = inner.starts_with(folderOfTorch());
+    std::string shown = torch ? "torch/" + inner.substr(folderOfTorch().size()) : inner.substr(inner.rfind('/') + 1);
+    at.library = shown + ":" + std::to_string(places[0].line);
+  }
+  return at;
+}
+
+bool Recorder::stop(Stop why, bool quiet) {
+  if (speculative_) {
+    if (!abandoned_) abandoned_ = stopAt(std::move(why));
+    ++refusals_;
+    if (!quiet && !PyErr_Occurred()) raiseStop(*abandoned_);
+    return false;
+  }
+  if (stopped_) return false;
+  stopped_ = stopAt(std::move(why));
+  tracing::leaveTape();
+  CompilingQuestion* question = CompilingQuestion::current();
+  bool again = question && question->mayHelp();  // this call runs eagerly, and the next is told something else
+  if (raising_ && !again && !quiet && !PyErr_Occurred()) raiseStop(*stopped_);
+  return false;
+}
+
+void Recorder::unseen(watch::Unseen why) {
+  switch (why) {
+    case watch::Unseen::DeepStack:
+      stop(Why::StackDeep);
+      break;
+    case watch::Unseen::Traced:
+      stop(Why::Traced);
+      break;
+    case watch::Unseen::Instruction:
+      stop(Why::UnknownInstruction);
+      break;
+  }
+}
+
+// Something on the tape may have made it useless: go on without watching.
+void Recorder::check() {
+  for (Subject* each : subjects_->asked(Question::GoesOn)) each->goesOn();
+  if (speculative_ && !abandoned_) {
+    const SymbolWatch* watch = SymbolWatch::current();
+    if (watch && !watch->failure().empty()) stop({Why::SymbolFailed, watch->failure()}, /*quiet=*/true);
+  }
+  if (stopped_ || abandoned_ || !tape_.spoiled()) return;
+  stop(*tape_.spoiled(), /*quiet=*/true);
+  if (!speculative_) watch::stop();
+}
+
+void raiseStop(const Stop& stop) {
+  watch::Pause pause;  // the exception's class is written in Python
+  Ref module = Ref::steal(PyImport_ImportModule("saker.errors"));
+  Ref type = module ? Ref::steal(PyObject_GetAttrString(module.get(), "CaptureError")) : Ref();
+  if (!type) return;
+  std::string text = "the function cannot be captured whole: " + stop.sentence() + "; " + stop.reason().hint +
+                     ", or compile without fullgraph=True";
+  Ref error = Ref::steal(
+      stop.file.empty()
+          ? PyObject_CallFunction(type.get(), "sssOi", "Unsupported", text.c_str(), "", Py_None, 0)
+          : PyObject_CallFunction(type.get(), "ssssi", "Unsupported", text.c_str(), "", stop.file.c_str(), stop.line));
+  if (error) PyErr_SetObject(type.get(), error.get());
+}
+
+}  // namespace saker::frontend

@@ -1,0 +1,198 @@
+#include "frontend/replay.h"
+
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+#include "frontend/kinds.h"
+#include "host/errors.h"
+#include "host/kept_error.h"
+#include "runtime/failure.h"
+
+namespace saker::frontend {
+
+namespace {
+
+// By the methods of C, whatever a class or an object says.
+Ref generatorState(PyObject* generator) {
+  static PyObject* const name = PyUnicode_InternFromString("getstate");
+  Ref method = Ref::borrow(_PyType_Lookup(generatorType(), name));
+  return Ref::steal(PyObject_CallOneArg(method.get(), generator));
+}
+
+void setGeneratorState(PyObject* generator, PyObject* state) {
+  static PyObject* const name = PyUnicode_InternFromString("setstate");
+  PyObject* args[] = {generator, state};
+  Ref method = Ref::borrow(_PyType_Lookup(generatorType(), name));
+  Ref done = Ref::steal(PyObject_Vectorcall(method.get(), args, 2, nullptr));
+  PyErr_Clear();
+}
+
+Ref again(const Draw& draw, const std::vector<PyObject*>& found) {
+  std::vector<PyObject*> args;
+  if (draw.method) args.push_back(found[draw.generator]);
+  for (const Ref& each : draw.arguments) args.push_back(each.get());
+  if (draw.method) return Ref::steal(PyObject_Vectorcall(draw.method.get(), args.data(), args.size(), nullptr));
+  auto* type = reinterpret_cast<PyTypeObject*>(args[0]);
+  Ref given = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(args.size()) - 1));
+  for (size_t i = 1; i < args.size(); ++i) {
+    PyTuple_SET_ITEM(given.get(), static_cast<Py_ssize_t>(i) - 1, Py_NewRef(args[i]));
+  }
+  return Ref::steal(generatorType()->tp_new(type, given.get(), nullptr));
+}
+
+// States of generators are tuples of numbers.
+bool sameOutcome(PyObject* got, PyObject* expected) {
+  if (!PyTuple_CheckExact(got)) return sameValue(got, expected);
+  return PyTuple_CheckExact(expected) && PyObject_RichCompareBool(got, expected, Py_EQ) == 1;
+}
+
+}  // namespace
+
+bool Replay::fits(const Ambient& now, const CallArguments& call, bool guardsOnly) {
+  if (!(segment_.ambient == now) || !segment_.guards.check(call, found_)) return false;
+  if (!guardsOnly && (segment_.writes || segment_.dynamic)) {
+    std::vector<at::Tensor> tensors = inputs();
+    if (segment_.writes && !segment_.memory.empty() && sharedMemory(tensors) != segment_.memory) return false;
+    if (segment_.dynamic && !segment_.sizesFit(tensors)) return false;
+  }
+  for (const Asked& each : segment_.asked) {
+    Ref answer = askAgain(each, found_.places);
+    if (answer && sameAnswer(answer.get(), each.answer.get())) continue;
+    found_.why = Operations::name(each.function.get()) + "() gives something else";
+    return false;
+  }
+  // The last, since it changes something.
+  if (!guardsOnly && !segment_.draws.empty() && !draw()) {
+    found_.why = "an int that is drawn at random is another one";
+    return false;
+  }
+  return true;
+}
+
+std::string Replay::failure(const Ambient& now) const {
+  return segment_.ambient == now ? segment_.guards.failure(found_) : segment_.ambient.difference(now);
+}
+
+std::vector<at::Tensor> Replay::inputs() const {
+  std::vector<at::Tensor> out;
+  out.reserve(segment_.inputs.size());
+  for (uint32_t place : segment_.inputs) {
+    bool isDrawn = drawn_.empty() && segment_.drawnPlace(place);  // later
+    out.push_back(isDrawn ? at::Tensor() : tensorAt(found_[place]));
+  }
+  return out;
+}
+
+bool Replay::draw() {
+  std::vector<PyObject*>& found = found_.places;
+  found.resize(segment_.guards.places);
+  drawn_.clear();
+  states_.clear();
+  bool mayDiffer = segment_.hazards.risky || std::any_of(segment_.draws.begin(), segment_.draws.end(),
+                                                         [](const Draw& each) { return bool(each.expected); });
+  for (const Draw& each : segment_.draws) {
+    bool outside = each.method && mayDiffer && !segment_.drawnPlace(each.generator);
+    PyObject* generator = outside ? found[each.generator] : nullptr;
+    for (const auto& [known, state] : states_) generator = generator == known.get() ? nullptr : generator;
+    if (generator) states_.emplace_back(Ref::borrow(generator), generatorState(generator));
+  }
+  bool same = true;
+  for (const Draw& each : segment_.draws) {
+    drawn_.push_back(again(each, found));
+    PyObject* got = drawn_.back().get();
+    same = got && (!each.expected || sameOutcome(got, each.expected.get()));
+    if (!same) break;
+    if (!each.expected) found[each.place] = got;
+  }
+  PyErr_Clear();
+  if (!same) putBackStates();
+  return same;
+}
+
+void Replay::putBackStates() {
+  for (const auto& [generator, state] : states_) setGeneratorState(generator.get(), state.get());
+  states_.clear();
+}
+
+void Replay::drawOnlyBefore() {
+  const std::vector<Draw>& draws = segment_.draws;
+  std::optional<uint32_t> failed = runtime::lastFailure().node;
+  if (!failed || states_.empty()) return;
+  size_t count = 0;
+  for (const auto& each : segment_.hazards.before) {
+    if (each.node <= *failed) count = each.draws;
+  }
+  KeptError kept;
+  putBackStates();
+  for (size_t i = 0; i < std::min(count, draws.size()); ++i) {
+    if (draws[i].method && !segment_.drawnPlace(draws[i].generator)) again(draws[i], found_.places);
+  }
+  PyErr_Clear();
+}
+
+bool Replay::redo(const DoneAgain& effect, Kitchen& kitchen) const {
+  std::vector<PyObject*> arguments;
+  for (uint32_t number : effect.arguments) {
+    arguments.push_back(kitchen.make(number));
+    if (!arguments.back()) return false;
+  }
+  if (!effect.callable) {
+    PyCell_Set(arguments[0], arguments[1]);
+    return true;
+  }
+  size_t named = effect.names ? static_cast<size_t>(PyTuple_GET_SIZE(effect.names.get())) : 0;
+  Ref done = Ref::steal(
+      PyObject_Vectorcall(effect.callable.get(), arguments.data(), arguments.size() - named, effect.names.get()));
+  return bool(done);
+}
+
+PyObject* Replay::run() {
+  return asPython([&] { return runGraph(); });
+}
+
+PyObject* Replay::runGraph() {
+  NoFunctionModes unasked;
+  const std::vector<PyObject*>& found = found_.places;
+  std::vector<at::Tensor> tensors = inputs(), outputs;
+  // What recipes take from places lives until they are made, whatever the graph lets go of.
+  std::vector<Ref> held;
+  for (const Recipe& recipe : segment_.recipes) {
+    if (recipe.kind == Recipe::Kind::Place || recipe.kind == Recipe::Kind::Generator) {
+      held.push_back(Ref::borrow(found[recipe.index]));
+    }
+  }
+  for (const DoneAgain& effect : segment_.effects) {
+    if (!effect.early) continue;
+    Kitchen kitchen(segment_.recipes, found, outputs);
+    if (!redo(effect, kitchen)) return nullptr;
+  }
+  std::vector<int64_t> versions;
+  for (const auto& [input, moves] : segment_.unseen) versions.push_back(tensors[input]._version() + moves);
+  inGraph_ = true;
+  runtime::lastFailure() = {};
+  outputs = segment_.code->run(tensors, segment_.alone);
+  inGraph_ = false;
+  for (size_t i = 0; i < segment_.unseen.size(); ++i) {
+    c10::VariableVersion counter = torch::autograd::impl::version_counter(tensors[segment_.unseen[i].first]);
+    counter.set_version(versions[i]);
+  }
+  Kitchen kitchen(segment_.recipes, found, outputs);
+  PyObject* made = kitchen.make(segment_.exit.result);
+  if (!made) return nullptr;
+  for (const DoneAgain& effect : segment_.effects) {
+    if (!effect.early && !redo(effect, kitchen)) return nullptr;
+  }
+  unasked.putBack();
+  if (segment_.modes) {
+    std::vector<Ref> left;
+    for (uint32_t mode : *segment_.modes) {
+      left.push_back(Ref::borrow(kitchen.make(mode)));
+      if (!left.back()) return nullptr;
+    }
+    setFunctionModes(left);
+  }
+  return Py_NewRef(made);
+}
+
+}  // namespace saker::frontend

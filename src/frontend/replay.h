@@ -1,0 +1,57 @@
+// One call of a segment. All that belongs to the call and not to the recording is here: what the guards found, numbers
+// that were drawn, whether the tensor program is running.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "frontend/segment.h"
+
+namespace saker::frontend {
+
+class Replay {
+ public:
+  // `found` is room for what guards find, which is used again from call to call.
+  Replay(const Segment& segment, Found& found) : segment_(segment), found_(found) {}
+  ~Replay() { found_.made.clear(); }
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
+
+  // True: everything holds. `guardsOnly`: the program is going to run itself, and does the rest.
+  bool fits(const Ambient& now, const CallArguments& call, bool guardsOnly = false);
+  // Why it does not, in words.
+  std::string failure(const Ambient& now) const;
+  const Segment& segment() const { return segment_; }
+  // The inputs of the tensor program.
+  std::vector<at::Tensor> inputs() const;
+
+  // A new reference, or nullptr with an error set.
+  PyObject* run();
+  // Has run() failed while the tensor program ran?
+  bool failedInGraph() const { return inGraph_; }
+  // PyTorch's generator before the run; undefined where it will not be asked for.
+  at::Tensor generatorBefore() const;
+  // The run failed in the graph. True: all is as before it, and the call may begin again.
+  bool takeBack(const at::Tensor& generator);
+  // The run failed in the graph, and what it has done stays: so do the effects that come before.
+  void doEffectsBefore();
+  // The same of numbers of Python's: those that come after the operator that failed have not been drawn.
+  void drawOnlyBefore();
+
+ private:
+  PyObject* runGraph();  // throws
+  // False: with an error set.
+  bool redo(const DoneAgain& effect, Kitchen& kitchen) const;
+  // Draws what the call drew. False, and as if nothing was drawn: something other than a float is another one.
+  bool draw();
+  void putBackStates();
+
+  const Segment& segment_;
+  Found& found_;
+  bool inGraph_ = false;  // the tensor program runs, or has failed
+  std::vector<Ref> drawn_;
+  std::vector<std::pair<Ref, Ref>> states_;  // generators of Python's from outside, before they were drawn from
+};
+
+}  // namespace saker::frontend

@@ -1,0 +1,111 @@
+#include "frontend/segment.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "aten/memory.h"
+#include "frontend/host_call.h"
+#include "frontend/numpy.h"
+#include "frontend/subjects/subjects.h"
+#include "host/gil.h"
+#include "host/objects.h"
+#include "runtime/prepared.h"
+
+namespace saker::frontend {
+
+std::vector<at::Tensor> Code::run(const std::vector<at::Tensor>& inputs, bool alone) {
+  if (!run_ && late_) {
+    auto make = late_;  // another thread may be here as well: each makes one, the first is kept
+    Executor made = make(inputs);
+    if (!run_) run_ = std::move(made);
+  }
+  if (!run_) return {};
+  std::unique_lock<std::recursive_mutex> others(running_, std::defer_lock);
+  if (alone && !others.try_lock()) {
+    ReleaseInterpreter free;
+    others.lock();
+  }
+  return run_(inputs);
+}
+
+at::Tensor tensorAt(PyObject* object) {
+  if (isTensor(object)) return tensorOf(object);
+  if (PyFloat_CheckExact(object)) return numberTensor(PyFloat_AS_DOUBLE(object));
+  if (PyLong_CheckExact(object)) return at::empty({PyLong_AsLongLong(object), 0});
+  std::optional<at::Tensor> tensor = leafTensor(object);
+  TORCH_CHECK(tensor, "an array of numpy's cannot be seen as a tensor any more");
+  return *tensor;
+}
+
+std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors) {
+  constexpr uint32_t kOtherStorage = 1u << 31;
+  std::vector<uint32_t> first = aten::sharedMemory(tensors);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (first[i] != i && !aten::sameStorage(tensors[i], tensors[first[i]])) first[i] |= kOtherStorage;
+  }
+  return first;
+}
+
+bool Segment::addEffects(const Recorder& recorder, Cookbook& book) {
+  for (const Effect& effect : recorder.effects()) {
+    DoneAgain again;
+    again.callable = effect.callable;
+    again.names = effect.names;
+    again.early = effect.early;
+    again.inner = effect.inner;
+    for (const Ref& argument : effect.arguments) {
+      std::optional<uint32_t> number = book.write(argument.get());
+      if (!number) return false;
+      again.arguments.push_back(*number);
+    }
+    effects.push_back(std::move(again));
+  }
+  asked = recorder.subjects().flags.asked();
+  locks = recorder.subjects().world.locks();
+  std::optional<std::vector<Ref>> left = recorder.subjects().flags.leftModes();
+  if (!left) return true;
+  modes.emplace();
+  for (const Ref& mode : *left) {
+    std::optional<uint32_t> number = book.write(mode.get());
+    if (!number) return false;
+    modes->push_back(*number);
+  }
+  return true;
+}
+
+void Segment::settle() {
+  guards.wanted = inputs;
+  for (const Recipe& recipe : recipes) {
+    if (recipe.kind == Recipe::Kind::Place) guards.wanted.push_back(recipe.index);
+  }
+  for (const Draw& each : draws) {
+    if (each.method && !drawnPlace(each.generator)) guards.wanted.push_back(each.generator);
+  }
+  for (const Asked& each : asked) {
+    for (uint32_t place : each.places) {
+      if (place != kInside) guards.wanted.push_back(place);
+    }
+  }
+  guards.wantsAll = false;
+}
+
+void Segment::keepGuardsOnly() {
+  locks.clear();  // the program takes its locks and draws its numbers itself
+  draws.clear();
+  writes = dynamic = false;
+}
+
+bool Segment::drawnPlace(uint32_t place) const {
+  return std::any_of(draws.begin(), draws.end(), [&](const Draw& each) { return each.place == place; });
+}
+
+bool Segment::sizesFit(const std::vector<at::Tensor>& tensors) const {
+  std::vector<at::Tensor> bound;
+  for (const runtime::Source& source : program->sources) {
+    bound.push_back(source.kind == runtime::Source::Kind::Argument ? tensors[source.argument] : source.tensor);
+  }
+  return runtime::Sizes(program->prepared().get(runtime::Executable::Views::Called).sizes()).fit(bound);
+}
+
+}  // namespace saker::frontend

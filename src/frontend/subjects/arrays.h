@@ -1,0 +1,78 @@
+// NumPy: what it does to the memory of tensors is a call of the host in the graph; what it does to constants is pure.
+#pragma once
+
+#include <unordered_map>
+
+#include "frontend/host_call.h"
+#include "frontend/subject.h"
+
+namespace saker::frontend {
+
+// A NumPy array or scalar that the call found or made, as a tensor over its memory; or a float that is data.
+struct Array {
+  at::Tensor tensor;
+  bool scalar;
+  bool readOnly;
+  bool isFloat = false;
+};
+
+class Arrays final : public SubjectOf<Arrays> {
+ public:
+  using SubjectOf::SubjectOf;
+
+  // nullptr: it is none.
+  const Array* arrayOf(PyObject* object) const {
+    auto found = arrays_.find(object);
+    return found == arrays_.end() ? nullptr : &found->second;
+  }
+  bool holdsArrays(PyObject* object, int depth = 0) const;
+  // A key, an index, an element that is looked for: is it data? Then the recording ends.
+  bool findsByData(PyObject* key);
+  void foundArray(uint32_t place, PyObject* object);
+  // A float that is data: an input of the graph.
+  void addFloat(PyObject* number, const at::Tensor& tensor) {
+    arrays_.emplace(number, Array{tensor, true, false, true});
+  }
+
+  // A call of the host begins, as an operator of the graph; hosted() has what it gave. `asIs`: an object from outside
+  // that is no value is given as it is, and must be this very one.
+  bool hosts(PyObject* callable, const Values& args, PyObject* names, bool asIs = false);
+  void begin(c10::intrusive_ptr<HostCall> call) { hosted_.emplace(Hosted{std::move(call), {}}); }
+  // The call that has begun, or nullptr.
+  HostCall* hosting() const { return hosted_ ? hosted_->call.get() : nullptr; }
+  void hosted(PyObject* result);
+  // The result of something that may have begun a call of the host.
+  void gave(PyObject* result) {
+    if (hosted_) hosted(result);
+  }
+  void took();
+
+  Answer calls(PyObject* callable, const Values& args, PyObject* names) override;
+  bool called(PyObject* callable, PyObject* result, bool spread) override;
+  Answer readsAttribute(PyObject* owner, PyObject* name) override;
+  void found(uint32_t place, PyObject* object) override;
+  void goesOn() override;
+  std::optional<Stop> seal() override;
+
+  // Operators of Python.
+  Answer binary(watch::Binary op, bool inplace, PyObject* left, PyObject* right);
+  Answer unary(watch::Unary op, PyObject* operand);
+  Answer compares(int op, PyObject* left, PyObject* right);
+  Answer item(PyObject* array, PyObject* key, PyObject* valueOrNull, bool writes);
+
+ private:
+  struct Hosted {
+    c10::intrusive_ptr<HostCall> call;
+    std::vector<at::Tensor> tensors;
+  };
+  std::optional<HostPart> hostPart(PyObject* object, std::vector<at::Tensor>& tensors, bool asIs = false);
+  // A tensor and a number that is data meet in an operator.
+  Answer meets(watch::Binary op, PyObject* left, PyObject* right);
+  bool expects(const Array& data);
+
+  std::unordered_map<PyObject*, Array> arrays_;
+  std::optional<Hosted> hosted_;
+  bool expects_ = false;  // an operator that is to take a number
+};
+
+}  // namespace saker::frontend
