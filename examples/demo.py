@@ -1,126 +1,140 @@
-"""What Saker can show today: a graph as text, checked, transformed and printed; what operators would return; and a
-12-layer GPT-2 that is captured, forward and backward, and run."""
+"""The main job of Saker: a GPT-2 through ``saker.compile``, in inference and in training, beside eager mode.
 
-import contextlib
+    make demo
+    .venv/bin/python examples/demo.py --torch-compile [--layers 12]    # beside torch.compile too, which takes a while
+
+The model is written here in plain PyTorch, small and with random weights. Each way to run it gets a copy of its own;
+printed are the time to the first result, the time of a later call, and whether results are those of eager mode.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
 import statistics
 import time
-import warnings
+from collections.abc import Callable
+from typing import Any
 
 import torch
+import torch.nn.functional as F
+from torch import nn
 
 import saker
 
-PROGRAM = """
-symbol s0 in [2, inf]
-symbol s1 in [2, 4096]
-graph @attention_scores(%q: f32[s0, 8, s1, 64], %k: f32[s0, 8, s1, 64]) {
-  %kt: f32[s0, 8, 64, s1]{strides: [512*s1, 64*s1, 1, 64]} = aten::transpose.int(%k, -2, -1)
-  %kt2: f32[s0, 8, 64, s1]{strides: [512*s1, 64*s1, 1, 64]} = aten::transpose.int(%k, -2, -1)
-  %a: f32[s0, 8, s1, 64] = aten::mul.Scalar(%q, 0.125)
-  %b: f32[s0, 8, s1, 64] = aten::mul.Scalar(%q, 0.125)
-  %unused: f32[s0, 8, s1, 64] = aten::sin(%b)
-  %c: f32[s0, 8, s1, 64] = aten::add.Tensor(%a, %b)
-  return %c, %kt2
-}
-"""
+VOCABULARY, WIDTH, HEADS, BATCH, LENGTH = 1000, 128, 4, 2, 32
 
 
-def captured_gpt2() -> None:
-    """Needs transformers for the model; its weights are random."""
-    from transformers import GPT2Config, GPT2LMHeadModel, logging
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.before_attention, self.before_mlp = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.qkv, self.merge = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.mlp = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU("tanh"), nn.Linear(4 * WIDTH, WIDTH))
 
-    logging.set_verbosity_error()
-    torch.manual_seed(0)
-    config = GPT2Config(
-        vocab_size=1000, n_positions=64, n_embd=192, n_layer=12, n_head=6, bos_token_id=0, eos_token_id=1
-    )
-    model = GPT2LMHeadModel(config).eval()
-    parameters = list(model.parameters())
-    ids = torch.randint(0, 1000, (4, 64))
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        heads = [
+            part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(self.before_attention(x)).chunk(3, -1)
+        ]
+        attended = F.scaled_dot_product_attention(*heads, is_causal=True)
+        x = x + self.merge(attended.transpose(1, 2).flatten(2))
+        return x + self.mlp(self.before_mlp(x))
 
-    def loss_and_gradients(ids: torch.Tensor) -> list[torch.Tensor]:
-        loss = model(input_ids=ids, labels=ids).loss
-        return [loss, *torch.autograd.grad(loss, parameters)]
 
+class GPT2(nn.Module):
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(LENGTH, WIDTH)
+        self.dropout, self.norm = nn.Dropout(0.1), nn.LayerNorm(WIDTH)
+        self.blocks = nn.ModuleList(Block() for _ in range(layers))
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.dropout(self.tokens(ids) + self.positions(torch.arange(ids.shape[1])))
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x) @ self.tokens.weight.t()
+
+
+Compiler = Callable[[nn.Module], Callable[[torch.Tensor], torch.Tensor]]
+
+
+def inference(model: nn.Module, compiler: Compiler, ids: torch.Tensor) -> Callable[[], list[torch.Tensor]]:
+    run = compiler(model.eval())
+
+    def call() -> list[torch.Tensor]:
+        with torch.no_grad():
+            return [run(ids)]
+
+    return call
+
+
+def training(model: nn.Module, compiler: Compiler, ids: torch.Tensor) -> Callable[[], list[torch.Tensor]]:
+    """One step: forward with dropout, backward, AdamW. It gives the loss and the parameters."""
+    run = compiler(model.train())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+
+    def step() -> list[torch.Tensor]:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(run(ids)[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+        loss.backward()
+        optimizer.step()
+        return [loss.detach(), *(parameter.detach() for parameter in model.parameters())]
+
+    return step
+
+
+def measure(call: Callable[[], list[torch.Tensor]], repeats: int) -> tuple[float, float, list[torch.Tensor]]:
+    """Milliseconds to the first result, milliseconds of a later call, what the last call gave."""
+    torch.manual_seed(0)  # the same dropout for all
     times = []
-    for _ in range(5):
+    for _ in range(1 + repeats):
         start = time.perf_counter()
-        graph = saker.capture(loss_and_gradients, ids)
-        functional = graph.functional()
-        times.append(time.perf_counter() - start)
-    first, median = times[0] * 1e3, statistics.median(times) * 1e3
-    print(f"captured and made functional in {median:.0f} ms ({first:.0f} ms the first time)")
-    print(f"{len(graph)} operators as recorded, {len(functional)} functional; nothing has run so far")
-    lines = functional.text.splitlines()
-    body = next(i for i, line in enumerate(lines) if line.endswith("{"))
-    for line in lines[body + 1 : body + 7]:
-        print("   ", line if len(line) <= 116 else line[:113] + "...")
-    print(f"    ... {len(lines) - body - 7} more lines")
-
-    expected = loss_and_gradients(ids)
-    for name, made in (("recorded", graph), ("functional", functional)):
-        results = made(ids)
-        torch.testing.assert_close(results, expected)
-        print(f"{name} graph run: loss {results[0]:.4f}, it and {len(results) - 1} gradients equal eager mode's")
-
-    dynamic = saker.capture(loss_and_gradients, ids, dynamic={0: {0: "batch", 1: "length"}})
-    other = torch.randint(0, 1000, (2, 17))
-    torch.testing.assert_close(dynamic(other), loss_and_gradients(other))
-    guards = ", ".join(dynamic.guards) or "no guards"
-    print(f"captured with dynamic sizes ({guards}), run at batch 2, length 17: equal again")
+        result = call()
+        times.append((time.perf_counter() - start) * 1e3)
+    return times[0], statistics.median(times[1:]), result
 
 
-def deferred_training() -> None:
-    def train(block) -> torch.Tensor:
-        torch.manual_seed(0)
-        model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Dropout(0.1), torch.nn.Linear(32, 1))
-        optimizer = torch.optim.AdamW(model.parameters())
-        x, y = torch.randn(64, 8), torch.randn(64, 1)
-        for _ in range(5):
-            with block():
-                optimizer.zero_grad()
-                torch.nn.functional.mse_loss(model(x), y).backward()
-                optimizer.step()
-        return torch.cat([p.detach().flatten() for p in model.parameters()])
+def equality(results: list[torch.Tensor], expected: list[torch.Tensor]) -> str:
+    pairs = list(zip(results, expected, strict=True))
+    if all(torch.equal(a, b) for a, b in pairs):
+        return "equal, bit by bit"
+    return f"differs by up to {max((a - b).abs().max().item() for a, b in pairs):.1e}"
 
-    same = torch.equal(train(saker.deferred), train(contextlib.nullcontext))
-    print("five training steps, each recorded and run at its end: parameters are eager mode's, bit by bit:", same)
+
+def compare(title: str, job: Callable[..., Any], model: nn.Module, ids: torch.Tensor, with_torch: bool) -> None:
+    print(f"\n--- {title}\n{'':<16}{'first result':>14}{'later call':>14}   against eager mode")
+    compilers: dict[str, Compiler] = {"eager mode": lambda module: module, "saker.compile": saker.compile}
+    if with_torch:
+        compilers["torch.compile"] = torch.compile
+    job(copy.deepcopy(model), compilers["eager mode"], ids)()  # PyTorch's own first time is nobody's
+    measured = {name: measure(job(copy.deepcopy(model), compilers[name], ids), repeats=30) for name in compilers}
+    _, eager, expected = measured["eager mode"]
+    for name, (first, later, results) in measured.items():
+        verdict = "" if results is expected else f"{eager / later:.2f} times as fast, {equality(results, expected)}"
+        print(f"{name:<16}{first:>11.1f} ms{later:>11.2f} ms   {verdict}".rstrip())
 
 
 def main() -> None:
-    warnings.simplefilter("ignore")
-    print("--- a graph, parsed and verified, as written")
-    graph = saker.parse(PROGRAM)
-    graph.verify()
-    print(graph.text)
+    parser = argparse.ArgumentParser(description="A GPT-2 through saker.compile, beside eager mode.")
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--torch-compile", action="store_true", help="run it through torch.compile too")
+    options = parser.parse_args()
 
-    print("--- after common-subexpression and dead-code elimination")
-    before = len(graph)
-    graph.run_passes("cse,dce")
-    print(graph.text)
-    print(f"{before} nodes became {len(graph)}\n")
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    model = GPT2(options.layers)
+    ids = torch.randint(0, VOCABULARY, (BATCH, LENGTH))
+    size = f"{options.layers} layers of width {WIDTH}, batch {BATCH} x {LENGTH}"
+    print(f"GPT-2, {size}, one thread, torch {torch.__version__}", flush=True)
 
-    print("--- a graph that is wrong is refused, with line and column")
-    try:
-        saker.parse(PROGRAM.replace("%unused: f32[s0", "%unused: f32[s7"))
-    except saker.ParseError as error:
-        print(error, "\n")
+    compare("inference", inference, model, ids, options.torch_compile)
+    compare("training: forward, backward, AdamW", training, model, ids, options.torch_compile)
+    if options.torch_compile:
+        print("(torch.compile draws other random numbers for dropout than eager mode, so its parameters differ)")
 
-    print("--- what an operator would return, without running it")
-    x = torch.empty(8, 3, 32, 32).to(memory_format=torch.channels_last)
-    w = torch.empty(16, 3, 3, 3)
-    inferred = saker.ops.infer(torch.ops.aten.convolution.default, x, w, None, [2, 2], [1, 1], [1, 1], False, [0, 0], 1)
-    real = torch.nn.functional.conv2d(x, w, stride=2, padding=1)
-    result = inferred.results[0]
-    print("inferred:", result.dtype, result.sizes, result.strides)
-    print("eager:   ", real.dtype, tuple(real.shape), real.stride())
-    print(f"{len(saker.ops.operators())} operators in the table\n")
-
-    print("--- GPT-2 with 12 layers, batch 4 x 64: the loss and the gradients of all parameters, captured in one call")
-    captured_gpt2()
-
-    print("\n--- training under saker.deferred()")
-    deferred_training()
+    print("\n--- what saker.explain(model)(ids) says of the forward in training, but for the guards themselves")
+    print(str(saker.explain(model.train())(ids)).split("  guards, in the order")[0].rstrip())
+    print(f"\ngraphs recorded: {saker.stats()['graphs']}, calls replayed: {saker.stats()['replays']}")
 
 
 if __name__ == "__main__":
