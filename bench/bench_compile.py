@@ -24,7 +24,7 @@ from torch import nn
 
 import saker
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python" / "helpers"))
 import zoo
 
 Compiler = Callable[[Any], Any]

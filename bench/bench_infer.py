@@ -24,7 +24,7 @@ from torch.utils._pytree import tree_map
 import saker
 from saker import _C
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python" / "helpers"))
 from symbolic_calls import BATCH, LENGTH, symbolic_call
 
 

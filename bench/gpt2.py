@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import transformers
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python" / "helpers"))
 import zoo
 
 WIDTH, HEADS, VOCABULARY = 128, 4, 256

@@ -3,8 +3,8 @@
 A world is a namespace that the subjects of a program set up; it is made twice, for a compiled program and for one that
 is not. Each pair makes one change to both worlds, calls both programs twice and compares what they saw.
 
-    PYTHONPATH=python python tests/python/fuzz_pairs.py --pairs 1000000 --seed 1 --jobs 2
-    PYTHONPATH=python python tests/python/fuzz_pairs.py --reproduce 12345 --verbose
+    PYTHONPATH=python python tests/python/helpers/fuzz_pairs.py --pairs 1000000 --seed 1 --jobs 2
+    PYTHONPATH=python python tests/python/helpers/fuzz_pairs.py --reproduce 12345 --verbose
 
 The exit code is 1 where a difference was found; its seed reproduces it.
 """

@@ -4,9 +4,9 @@ Each sample is recorded by a compiled function of its own, and replayed on other
 gradients, what becomes of the arguments, and the random stream are compared. Samples that are not replayed are counted
 by reason.
 
-    python tests/python/replay_opinfo.py --ops '^softmax$'     # these entries, all samples
-    python tests/python/replay_opinfo.py --jobs 2              # everything
-    python tests/python/replay_opinfo.py --limit 2 --dtype float32
+    python tests/python/helpers/replay_opinfo.py --ops '^softmax$'     # these entries, all samples
+    python tests/python/helpers/replay_opinfo.py --jobs 2              # everything
+    python tests/python/helpers/replay_opinfo.py --limit 2 --dtype float32
 """
 
 from __future__ import annotations

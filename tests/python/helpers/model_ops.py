@@ -1,8 +1,8 @@
 """Inference against eager mode over whole models: forward, backward and optimizer steps of small models with random
 weights, every operator call judged.
 
-    python tests/python/model_ops.py                   # all models
-    python tests/python/model_ops.py --list-missing    # operators without an entry, by frequency
+    python tests/python/helpers/model_ops.py                   # all models
+    python tests/python/helpers/model_ops.py --list-missing    # operators without an entry, by frequency
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A program is drawn once, as a list of steps with fixed choices, and may be run any number of times.
 
-    python tests/python/random_programs.py 5000 [first seed]    # compare that many, deferred and eagerly
+    python tests/python/helpers/random_programs.py 5000 [first seed]    # compare that many, deferred and eagerly
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """saker.aot_function against eager mode over PyTorch's own samples of its operators (OpInfo): values, first gradients,
 and second ones where an entry has them.
 
-    python tests/python/aot_opinfo.py --ops '^softmax$'     # these entries, all samples
-    python tests/python/aot_opinfo.py --jobs 2              # everything
-    python tests/python/aot_opinfo.py --jobs 2 --write      # and write the list of what is known to fail
+    python tests/python/helpers/aot_opinfo.py --ops '^softmax$'     # these entries, all samples
+    python tests/python/helpers/aot_opinfo.py --jobs 2              # everything
+    python tests/python/helpers/aot_opinfo.py --jobs 2 --write      # and write the list of what is known to fail
 
 That list, aot_opinfo_known.txt, names each sample that does not pass, with its reason:
 

@@ -25,7 +25,7 @@ def alone(test: Callable) -> Callable:
         around = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         node = f"{test.__code__.co_filename}::{request.node.name}"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", node]
-        where = Path(__file__).parents[2]
+        where = Path(__file__).parents[3]
         done = subprocess.run(command, env=around, cwd=where, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout
 

@@ -1,6 +1,6 @@
 """Random programs that write to their arguments, to views and to intermediates, with gradients behind and before them.
 
-python tests/python/mutating_programs.py 2000 [first seed]    # compare that many under aot_function and compile
+python tests/python/helpers/mutating_programs.py 2000 [first seed]    # compare that many under aot_function and compile
 """
 
 from __future__ import annotations

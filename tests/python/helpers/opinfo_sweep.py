@@ -1,9 +1,9 @@
 """Inference against eager mode over PyTorch's own samples of its operators (OpInfo).
 
-python tests/python/opinfo_sweep.py --aten '^aten::(sum|mean)'    # judge these operators, wherever they are called
-python tests/python/opinfo_sweep.py --ops '^softmax$'             # run these OpInfo entries
-python tests/python/opinfo_sweep.py --list-missing                # operators without an entry, by frequency
-python tests/python/opinfo_sweep.py --core                        # PyTorch's core operators without an entry
+python tests/python/helpers/opinfo_sweep.py --aten '^aten::(sum|mean)'  # judge these operators, wherever called
+python tests/python/helpers/opinfo_sweep.py --ops '^softmax$'             # run these OpInfo entries
+python tests/python/helpers/opinfo_sweep.py --list-missing                # operators without an entry, by frequency
+python tests/python/helpers/opinfo_sweep.py --core                        # PyTorch's core operators without an entry
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def entries(pattern: str | None) -> list[Any]:
     return [op for op in ENTRIES if pattern is None or re.search(pattern, name_of(op))]
 
 
-INDEX = Path(__file__).parents[2] / ".cache" / f"opinfo_calls_{torch.__version__}.json"
+INDEX = Path(__file__).parents[3] / ".cache" / f"opinfo_calls_{torch.__version__}.json"
 
 
 def load_index() -> dict[str, list[str]]:
