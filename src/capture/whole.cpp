@@ -24,8 +24,8 @@ namespace {
 
 using Row = std::pair<std::string_view, DirectUse>;
 
-// PyTorch's operators with such kernels. The sweep replay_opinfo.py in tests looks for others: it replays every operator on
-// other data than it was recorded with.
+// PyTorch's operators with such kernels. The sweep replay_opinfo.py in tests looks for others: it replays every
+// operator on other data than it was recorded with.
 constexpr std::array kRows = {
     Row{"aten::_choose_qparams_per_tensor", DirectUse::Memory},
     Row{"aten::_pack_padded_sequence_backward", DirectUse::Memory},
