@@ -23,7 +23,7 @@ def several(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     a = x * 2
     b = a + y
     c = b.exp().t()
-    d = (c * 3).view(-1)
+    d = (c * 3).reshape(-1)
     return b[1:], c, d.view(4, 4)[0], (d - 1).sum()
 
 
