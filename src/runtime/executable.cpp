@@ -71,7 +71,15 @@ Run::Run(const Executable& executable, Conduct* conduct, bool freely)
       conduct_(conduct),
       freely_(freely),
       slots_(executable.graph_.valueLimit()),
-      sizes_(executable.sizes_) {}
+      sizes_(executable.sizes_) {
+  if (!executable.arena_.places.empty()) arena_ = executable.idle_.take(executable.arena_);
+}
+
+Run::~Run() {
+  if (!arena_) return;
+  slots_.clear();
+  executable_.idle_.give(std::move(arena_));
+}
 
 void Run::set(size_t parameter, at::Tensor tensor) {
   const ir::Value* value = executable_.graph_.top()->parameters()[parameter];
@@ -137,8 +145,18 @@ bool Run::runRange(uint32_t begin, uint32_t end) {
   return true;
 }
 
+void Run::callInto(const Instruction& at) {
+  const at::Tensor& result = arena_->at(at.place);
+  stack_.emplace_back(result);
+  at.into->callBoxed(&stack_);
+  stack_.clear();
+  for (uint32_t slot : at.freed) slots_[slot].reset();
+  slots_[at.results[0].slot] = result;
+}
+
 void Run::call(const Instruction& at) {
   pushArguments(at);
+  if (at.into) return callInto(at);
   if (conduct_) {
     conduct_->call(at, stack_);
   } else {

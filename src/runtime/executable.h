@@ -13,6 +13,7 @@
 
 #include "aten/call_node.h"
 #include "ir/graph.h"
+#include "runtime/arena.h"
 #include "runtime/instruction.h"
 #include "runtime/sizes.h"
 
@@ -67,6 +68,8 @@ class Executable {
   bool modes_ = false;
   std::vector<uint32_t> viewed_;  // parameters that operators give views of
   Views views_;
+  ArenaPlan arena_;
+  mutable IdleArenas idle_;
 };
 
 // Does the graph compute the same values whatever the strides of its inputs? It may still refuse some of them.
@@ -76,6 +79,9 @@ bool mayRunFreely(const ir::Graph& graph);
 class Run final : private aten::CallEnvironment {
  public:
   explicit Run(const Executable& executable, Conduct* conduct = nullptr, bool freely = false);
+  ~Run();
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
 
   void set(size_t parameter, at::Tensor tensor);
   void set(const ir::Value* value, at::Tensor tensor) { slots_[value->id()] = std::move(tensor); }
@@ -100,6 +106,7 @@ class Run final : private aten::CallEnvironment {
   void call(const Instruction& at);
   void pushArguments(const Instruction& at);
   void takeResults(const Instruction& at);
+  void callInto(const Instruction& at);
   void take(const Result& result, at::Tensor real);
   void makeViews(const Instruction& at);
   void branch(const Instruction& at);
@@ -118,6 +125,7 @@ class Run final : private aten::CallEnvironment {
   const ir::Node* running_ = nullptr;
   torch::jit::Stack stack_;
   std::vector<at::Tensor> slots_;
+  std::unique_ptr<Arena> arena_;
   Sizes sizes_;
 };
 

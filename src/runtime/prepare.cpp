@@ -8,6 +8,7 @@
 #include "ops/control_flow.h"
 #include "ops/effects.h"
 #include "ops/operator.h"
+#include "runtime/plan_memory.h"
 #include "symbolic/context.h"
 
 namespace saker::runtime {
@@ -103,7 +104,16 @@ void Preparation::prepare() {
   sourceOf_.assign(graph.valueLimit(), nullptr);
   if (made_.views_ == Executable::Views::Direct && !changesLayouts(*graph.top())) findViews(*graph.top());
   noteUses(*graph.top());
+  MemoryPlan plan;
+  if (made_.views_ == Executable::Views::Direct) plan = planMemory(graph);
   translate(*graph.top(), made_.instructions_);
+  for (Instruction& at : made_.instructions_) {
+    auto planned = plan.nodes.find(at.node);
+    if (planned == plan.nodes.end()) continue;
+    at.into = planned->second.into;
+    at.place = static_cast<uint32_t>(planned->second.place);
+  }
+  made_.arena_ = std::move(plan.arena);
   made_.end_ = static_cast<uint32_t>(made_.instructions_.size());
   for (uint32_t i = 0; i < made_.instructions_.size(); ++i) {  // bodies come behind, and may have bodies themselves
     Instruction at = std::move(made_.instructions_[i]);

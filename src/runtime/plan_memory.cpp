@@ -1,0 +1,146 @@
+#include "runtime/plan_memory.h"
+
+#include <algorithm>
+#include <string>
+
+#include "aten/call_node.h"
+#include "aten/enums.h"
+#include "ops/operator.h"
+#include "passes/memory.h"
+
+namespace saker::runtime {
+
+namespace {
+
+// The variant of an operator that computes into its last argument, if it takes the same arguments else and has a kernel
+// of its own: those that PyTorch generates compute elsewhere, and copy.
+std::optional<c10::OperatorHandle> computesInto(const c10::FunctionSchema& schema) {
+  const std::string& overload = schema.overload_name();
+  for (const std::string& name : {overload.empty() ? "out" : overload + "_out", std::string("out")}) {
+    std::optional<c10::OperatorHandle> found = c10::Dispatcher::singleton().findSchema({schema.name(), name});
+    if (!found || !found->hasKernelForDispatchKey(c10::DispatchKey::CPU)) continue;
+    const std::vector<c10::Argument>&takes = schema.arguments(), &given = found->schema().arguments();
+    if (given.size() != takes.size() + 1) continue;
+    bool same = given.back().alias_info() && given.back().alias_info()->isWrite();
+    for (size_t i = 0; same && i < takes.size(); ++i) {
+      same = takes[i].name() == given[i].name() && *takes[i].type() == *given[i].type() && !given[i].alias_info();
+    }
+    if (same) return found;
+  }
+  return std::nullopt;
+}
+
+class Planner {
+ public:
+  explicit Planner(const ir::Graph& graph) : graph_(graph), memory_(graph) {}
+
+  MemoryPlan plan() {
+    noteLastUses();
+    std::vector<std::vector<size_t>> endsAt;  // by node in order: buffers that are free behind it
+    size_t index = 0;
+    for (const ir::Node* node = graph_.top()->first(); node; node = node->next(), ++index) endsAt.emplace_back();
+    index = 0;
+    for (const ir::Node* node = graph_.top()->first(); node && !node->isReturn(); node = node->next(), ++index) {
+      if (std::optional<c10::OperatorHandle> into = planned(*node)) {
+        const ir::TensorType& type = *node->result()->tensor();
+        size_t buffer = take(bytesOf(type));
+        endsAt[std::max<size_t>(lastUse_[memory_.classOf(node->result())], index)].push_back(buffer);
+        out_.nodes.emplace(node, MemoryPlan::Computed{*into, out_.arena.places.size()});
+        out_.arena.places.push_back({&type, buffer});
+      }
+      free_.insert(free_.end(), endsAt[index].begin(), endsAt[index].end());
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void noteLastUses() {
+    lastUse_.assign(graph_.valueLimit() + 1, 0);
+    size_t index = 0;
+    for (const ir::Node* node = graph_.top()->first(); node; node = node->next(), ++index) {
+      for (const ir::Use& use : node->operands()) lastUse_[memory_.classOf(use.value)] = index;
+      for (size_t i = 0; i < node->resultCount(); ++i) {
+        size_t& last = lastUse_[memory_.classOf(node->result(i))];
+        last = std::max(last, index);
+      }
+    }
+  }
+
+  std::optional<c10::OperatorHandle> planned(const ir::Node& node) {
+    const ops::Operator* op = ops::of(&node);
+    constexpr uint32_t decides = ops::kDataDependent | ops::kDynamicShape;
+    if (!op || op->writes || op->isRandom() || (op->traits & decides) || node.resultCount() != 1) return std::nullopt;
+    const ir::Value* result = node.result();
+    const ir::TensorType* type = result->tensor();
+    if (!type || type->symbolic || !type->offset.isConst() || type->offset.constant() != 0) return std::nullopt;
+    if (type->device != ir::Device{} || type->layout != ir::Layout::Strided || type->flags.conj || type->flags.neg) {
+      return std::nullopt;
+    }
+    ir::Attributes recorded = node.attributes();
+    if (recorded.shown || recorded.inferenceToggled || !result->hasUses()) return std::nullopt;
+    if (memory_.escapes(result) || memory_.isFromOutside(result) || bytesOf(*type) == 0) return std::nullopt;
+    auto known = variants_.find(node.op());
+    if (known == variants_.end()) {
+      std::optional<c10::OperatorHandle> handle = aten::findOperator(node.op()->qualified);
+      bool one = handle && handle->schema().returns().size() == 1 && !handle->schema().returns()[0].alias_info() &&
+                 handle->schema().returns()[0].type()->kind() == c10::TypeKind::TensorType;
+      known = variants_.emplace(node.op(), one ? computesInto(handle->schema()) : std::nullopt).first;
+    }
+    return known->second;
+  }
+
+  // All memory between the first and the last element. Layouts with gaps or overlaps are none that operators choose.
+  static size_t bytesOf(const ir::TensorType& type) {
+    int64_t elements = 1, last = 0;
+    for (size_t i = 0; i < type.rank; ++i) {
+      if (!type.size(i).isConst() || !type.stride(i).isConst()) return 0;
+      int64_t size = type.size(i).constant();
+      elements *= size;
+      last += (size - 1) * type.stride(i).constant();
+    }
+    if (elements == 0 || last + 1 != elements) return 0;
+    return static_cast<size_t>(elements) * c10::elementSize(aten::fromDType(type.dtype));
+  }
+
+  // The smallest free buffer that is large enough; or else the largest one, which grows. Of equal ones the one that was
+  // used last: a cache may still hold it.
+  size_t take(size_t bytes) {
+    std::vector<size_t>& sizes = out_.arena.buffers;
+    size_t best = free_.size();
+    for (size_t i = 0; i < free_.size(); ++i) {
+      if (best == free_.size()) {
+        best = i;
+        continue;
+      }
+      size_t size = sizes[free_[i]], found = sizes[free_[best]];
+      bool fits = size >= bytes, fitted = found >= bytes;
+      if (fits != fitted ? fits : fits ? size <= found : size >= found) best = i;
+    }
+    if (best == free_.size()) {
+      sizes.push_back(bytes);
+      return sizes.size() - 1;
+    }
+    size_t buffer = free_[best];
+    free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(best));
+    sizes[buffer] = std::max(sizes[buffer], bytes);
+    return buffer;
+  }
+
+  const ir::Graph& graph_;
+  passes::Memory memory_;
+  MemoryPlan out_;
+  std::vector<size_t> lastUse_;  // by class: the last node in order that touches it
+  std::vector<size_t> free_;
+  std::unordered_map<const ir::OpDef*, std::optional<c10::OperatorHandle>> variants_;
+};
+
+}  // namespace
+
+MemoryPlan planMemory(const ir::Graph& graph) {
+  for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
+    if (!node->regions().empty()) return {};  // a body may run again
+  }
+  return Planner(graph).plan();
+}
+
+}  // namespace saker::runtime

@@ -1,0 +1,26 @@
+// Decides which values of a graph lie in an arena: results of operators that can compute into memory they are given,
+// and that nobody sees outside of the run.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <optional>
+#include <unordered_map>
+
+#include "ir/graph.h"
+#include "runtime/arena.h"
+
+namespace saker::runtime {
+
+struct MemoryPlan {
+  struct Computed {
+    c10::OperatorHandle into;  // takes what the operator takes, and then the tensor to compute into
+    size_t place;
+  };
+  ArenaPlan arena;
+  std::unordered_map<const ir::Node*, Computed> nodes;
+};
+
+MemoryPlan planMemory(const ir::Graph& graph);
+
+}  // namespace saker::runtime
