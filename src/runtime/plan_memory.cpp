@@ -76,6 +76,7 @@ class Planner {
     if (type->device != ir::Device{} || type->layout != ir::Layout::Strided || type->flags.conj || type->flags.neg) {
       return std::nullopt;
     }
+    if (c10::isQIntType(aten::fromDType(type->dtype))) return std::nullopt;
     ir::Attributes recorded = node.attributes();
     if (recorded.shown || recorded.inferenceToggled || !result->hasUses()) return std::nullopt;
     if (memory_.escapes(result) || memory_.isFromOutside(result) || bytesOf(*type) == 0) return std::nullopt;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "aten/enums.h"
 #include "ops/control_flow.h"
 #include "ops/effects.h"
 #include "ops/operator.h"
@@ -82,6 +83,7 @@ const ir::Value* viewedBy(const ir::Node& node) {
   }
   if (!base) return nullptr;
   const ir::TensorType& from = *base->tensor();
+  if (c10::isQIntType(aten::fromDType(from.dtype))) return nullptr;  // with a quantizer of its own
   for (size_t i = 0; i < node.resultCount(); ++i) {
     const ir::TensorType* to = node.result(i)->tensor();
     bool same = to && to->dtype == from.dtype && to->device == from.device && to->layout == from.layout &&
