@@ -14,6 +14,7 @@ namespace saker::runtime {
 
 Executable::Executable(const ir::Graph& graph, const std::vector<c10::IValue>& objects, Views views)
     : graph_(graph), objects_(objects), sizes_(graph), views_(views) {
+  keepMemory();
   Preparation(*this).prepare();
 }
 
@@ -72,13 +73,13 @@ Run::Run(const Executable& executable, Conduct* conduct, bool freely)
       freely_(freely),
       slots_(executable.graph_.valueLimit()),
       sizes_(executable.sizes_) {
-  if (!executable.arena_.places.empty()) arena_ = executable.idle_.take(executable.arena_);
+  if (!executable.workspace_.places.empty()) workspace_ = executable.idle_.take(executable.workspace_);
 }
 
 Run::~Run() {
-  if (!arena_) return;
+  if (!workspace_) return;
   slots_.clear();
-  executable_.idle_.give(std::move(arena_));
+  executable_.idle_.give(std::move(workspace_));
 }
 
 void Run::set(size_t parameter, at::Tensor tensor) {
@@ -146,7 +147,7 @@ bool Run::runRange(uint32_t begin, uint32_t end) {
 }
 
 void Run::callInto(const Instruction& at) {
-  const at::Tensor& result = arena_->at(at.place);
+  const at::Tensor& result = workspace_->at(at.place);
   stack_.emplace_back(result);
   at.into->callBoxed(&stack_);
   stack_.clear();

@@ -13,9 +13,9 @@
 
 #include "aten/call_node.h"
 #include "ir/graph.h"
-#include "runtime/arena.h"
 #include "runtime/instruction.h"
 #include "runtime/sizes.h"
+#include "runtime/workspace.h"
 
 namespace saker::runtime {
 
@@ -68,8 +68,8 @@ class Executable {
   bool modes_ = false;
   std::vector<uint32_t> viewed_;  // parameters that operators give views of
   Views views_;
-  ArenaPlan arena_;
-  mutable IdleArenas idle_;
+  WorkspacePlan workspace_;
+  mutable IdleWorkspaces idle_;
 };
 
 // Does the graph compute the same values whatever the strides of its inputs? It may still refuse some of them.
@@ -125,7 +125,7 @@ class Run final : private aten::CallEnvironment {
   const ir::Node* running_ = nullptr;
   torch::jit::Stack stack_;
   std::vector<at::Tensor> slots_;
-  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<Workspace> workspace_;
   Sizes sizes_;
 };
 

@@ -65,7 +65,7 @@ struct Instruction {
   bool makes = false;  // takes no tensor, and is of the table
   const ir::Node* node = nullptr;
   std::optional<c10::OperatorHandle> handle;
-  // The variant that computes into a tensor of the arena, and which one.
+  // The variant that computes into a tensor of the workspace, and which one.
   std::optional<c10::OperatorHandle> into;
   uint32_t place = 0;
   std::vector<c10::IValue> arguments;  // with gaps for what follows

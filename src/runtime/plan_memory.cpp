@@ -45,8 +45,8 @@ class Planner {
         const ir::TensorType& type = *node->result()->tensor();
         size_t buffer = take(bytesOf(type));
         endsAt[std::max<size_t>(lastUse_[memory_.classOf(node->result())], index)].push_back(buffer);
-        out_.nodes.emplace(node, MemoryPlan::Computed{*into, out_.arena.places.size()});
-        out_.arena.places.push_back({&type, buffer});
+        out_.nodes.emplace(node, MemoryPlan::Computed{*into, out_.workspace.places.size()});
+        out_.workspace.places.push_back({&type, buffer});
       }
       free_.insert(free_.end(), endsAt[index].begin(), endsAt[index].end());
     }
@@ -106,7 +106,7 @@ class Planner {
   // The smallest free buffer that is large enough; or else the largest one, which grows. Of equal ones the one that was
   // used last: a cache may still hold it.
   size_t take(size_t bytes) {
-    std::vector<size_t>& sizes = out_.arena.buffers;
+    std::vector<size_t>& sizes = out_.workspace.buffers;
     size_t best = free_.size();
     for (size_t i = 0; i < free_.size(); ++i) {
       if (best == free_.size()) {

@@ -1,4 +1,4 @@
-// Decides which values of a graph lie in an arena: results of operators that can compute into memory they are given,
+// Decides which values of a graph lie in a workspace: results of operators that can compute into memory they are given,
 // and that nobody sees outside of the run.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "ir/graph.h"
-#include "runtime/arena.h"
+#include "runtime/workspace.h"
 
 namespace saker::runtime {
 
@@ -17,7 +17,7 @@ struct MemoryPlan {
     c10::OperatorHandle into;  // takes what the operator takes, and then the tensor to compute into
     size_t place;
   };
-  ArenaPlan arena;
+  WorkspacePlan workspace;
   std::unordered_map<const ir::Node*, Computed> nodes;
 };
 

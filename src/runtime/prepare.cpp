@@ -115,7 +115,7 @@ void Preparation::prepare() {
     at.into = planned->second.into;
     at.place = static_cast<uint32_t>(planned->second.place);
   }
-  made_.arena_ = std::move(plan.arena);
+  made_.workspace_ = std::move(plan.workspace);
   made_.end_ = static_cast<uint32_t>(made_.instructions_.size());
   for (uint32_t i = 0; i < made_.instructions_.size(); ++i) {  // bodies come behind, and may have bodies themselves
     Instruction at = std::move(made_.instructions_[i]);

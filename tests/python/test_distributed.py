@@ -64,9 +64,7 @@ def free_port() -> int:
         return bound.getsockname()[1]
 
 
-def test_functional_collectives(tmp_path: Path) -> None:
-    script = tmp_path / "collectives.py"
-    script.write_text(textwrap.dedent(PROGRAM))
+def run_both(script: Path) -> list[tuple[int, str]]:
     port = str(free_port())
     jobs = [
         subprocess.Popen(
@@ -82,6 +80,19 @@ def test_functional_collectives(tmp_path: Path) -> None:
     finally:
         for job in jobs:
             job.kill()
-    for rank, (job, text) in enumerate(zip(jobs, texts, strict=True)):
-        assert job.returncode == 0, text
+    return [(job.returncode, text) for job, text in zip(jobs, texts, strict=True)]
+
+
+def test_functional_collectives(tmp_path: Path) -> None:
+    script = tmp_path / "collectives.py"
+    script.write_text(textwrap.dedent(PROGRAM))
+    for attempt in range(3):
+        ended = run_both(script)
+        # On a loaded machine a process was seen to end by SIGABRT behind its last line, while threads of gloo are torn
+        # down. What is compiled is over then: it is tried again, and said.
+        if attempt == 2 or all(code == 0 or f"done {rank}" not in text for rank, (code, text) in enumerate(ended)):
+            break
+        print("a process ended by a signal after it was done:", ended)
+    for rank, (code, text) in enumerate(ended):
+        assert code == 0, text
         assert f"done {rank}" in text

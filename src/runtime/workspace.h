@@ -14,7 +14,7 @@
 namespace saker::runtime {
 
 // Which value lies in which buffer. Values that live at the same time lie in different ones.
-struct ArenaPlan {
+struct WorkspacePlan {
   struct Place {
     const ir::TensorType* type;
     size_t buffer;
@@ -23,10 +23,13 @@ struct ArenaPlan {
   std::vector<Place> places;
 };
 
+// Asks the C library, once in a process, to keep some of the memory that is freed. SAKER_KEEP_MEMORY=0 forbids it.
+void keepMemory();
+
 // The tensors of one plan.
-class Arena {
+class Workspace {
  public:
-  explicit Arena(const ArenaPlan& plan);
+  explicit Workspace(const WorkspacePlan& plan);
   const at::Tensor& at(size_t place) const { return tensors_[place]; }
   size_t bytes() const { return bytes_; }
 
@@ -35,17 +38,17 @@ class Arena {
   size_t bytes_ = 0;
 };
 
-// Arenas that no run uses. Runs at the same time, by several threads or inside of each other, have one each.
-class IdleArenas {
+// Workspaces that no run uses. Runs at the same time, by several threads or inside of each other, have one each.
+class IdleWorkspaces {
  public:
-  std::unique_ptr<Arena> take(const ArenaPlan& plan);
-  void give(std::unique_ptr<Arena> arena);
+  std::unique_ptr<Workspace> take(const WorkspacePlan& plan);
+  void give(std::unique_ptr<Workspace> workspace);
 
  private:
   static constexpr size_t kMost = 2;
   static constexpr size_t kMostBytes = size_t{1} << 30;  // of one that is kept
   std::mutex lock_;
-  std::vector<std::unique_ptr<Arena>> idle_;
+  std::vector<std::unique_ptr<Workspace>> idle_;
 };
 
 }  // namespace saker::runtime

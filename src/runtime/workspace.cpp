@@ -1,0 +1,67 @@
+#include "runtime/workspace.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/InferenceMode.h>
+#include <malloc.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include "aten/trace_key.h"
+
+namespace saker::runtime {
+
+namespace {
+
+// What operators allocate themselves is given back to the system and taken again, page by page, in one call and not in
+// another, as it lies in the heap. The thresholds are those that the C library would reach by itself (32 MiB), and what
+// a program of this kind needs again at once.
+void keepHeap() {
+#ifdef __GLIBC__
+  const char* wanted = std::getenv("SAKER_KEEP_MEMORY");
+  if (wanted && std::string_view(wanted) == "0") return;
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
+}
+
+}  // namespace
+
+void keepMemory() {
+  static const bool once = (keepHeap(), true);
+  (void)once;
+}
+
+Workspace::Workspace(const WorkspacePlan& plan) {
+  c10::InferenceMode ordinary(false);
+  aten::RunForReal real;
+  std::vector<c10::Storage> storages;
+  for (size_t bytes : plan.buffers) {
+    bytes_ += bytes;
+    storages.push_back(at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte)).storage());
+  }
+  for (const WorkspacePlan::Place& place : plan.places) {
+    Geometry told = geometryOf(*place.type, {});
+    told.offset = 0;
+    tensors_.push_back(tensorOver(storages[place.buffer], *place.type, told));
+  }
+}
+
+std::unique_ptr<Workspace> IdleWorkspaces::take(const WorkspacePlan& plan) {
+  {
+    std::lock_guard held(lock_);
+    if (!idle_.empty()) {
+      std::unique_ptr<Workspace> workspace = std::move(idle_.back());
+      idle_.pop_back();
+      return workspace;
+    }
+  }
+  return std::make_unique<Workspace>(plan);
+}
+
+void IdleWorkspaces::give(std::unique_ptr<Workspace> workspace) {
+  std::lock_guard held(lock_);
+  if (idle_.size() < kMost && workspace->bytes() <= kMostBytes) idle_.push_back(std::move(workspace));
+}
+
+}  // namespace saker::runtime
