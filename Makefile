@@ -18,13 +18,19 @@ endef
 python_path = $(if $(findstring /,$(PYTHON)),$(abspath $(PYTHON)),$(shell command -v $(PYTHON)))
 python_flag = -DPython_EXECUTABLE=$(python_path)
 
-.PHONY: setup build demo test test-cpp test-example test-python test-sanitize test-sanitize-extension test-clang test-all test-upstream reasons bench lint tidy format clean
+.PHONY: setup build extension demo test test-cpp test-example test-python test-sanitize test-sanitize-extension test-clang test-all test-upstream reasons bench lint tidy format clean
 
 build: setup
 	$(call configure,build,$(python_flag))
 	@cmake --build build -j $(JOBS)
 
-demo: build
+# What a user needs, without tests and benchmarks.
+extension: setup
+	$(call configure,build,$(python_flag))
+	@echo "building: 6 to 7 minutes on two cores the first time"
+	@cmake --build build -j $(JOBS) --target saker_python
+
+demo: extension
 	@PYTHONPATH=python $(PYTHON) examples/demo.py
 
 test: build test-cpp test-example test-python
