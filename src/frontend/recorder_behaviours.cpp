@@ -1,6 +1,7 @@
 // What calls of C code read and do, as the table of operations tells it.
 #include <unordered_set>
 
+#include "frontend/callables.h"
 #include "frontend/kinds.h"
 #include "frontend/subjects/subjects.h"
 #include "host/objects.h"
@@ -16,20 +17,6 @@ bool inHash() {
   return place.code && PyUnicode_CompareWithASCIIString(place.code->co_name, "__hash__") == 0;
 }
 
-PyObject* selfOf(PyObject* callable) {
-  if (PyCFunction_Check(callable)) {
-    PyObject* self = PyCFunction_GET_SELF(callable);
-    return self && !PyModule_Check(self) && !PyType_Check(self) ? self : nullptr;
-  }
-  return nullptr;
-}
-
-// The same text as an object that is compared by its address.
-Ref interned(PyObject* text) {
-  PyObject* raw = Py_NewRef(text);
-  PyUnicode_InternInPlace(&raw);
-  return Ref::steal(raw);
-}
 }  // namespace
 
 // X.__new__ of a type of C: all of them are one function of C.

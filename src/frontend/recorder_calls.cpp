@@ -4,6 +4,7 @@
 
 #include "frontend/around.h"
 #include "frontend/aside.h"
+#include "frontend/callables.h"
 #include "frontend/compiled.h"
 #include "frontend/kinds.h"
 #include "frontend/subjects/subjects.h"
@@ -34,21 +35,6 @@ bool inBackwardNode() {
 PyObject* globalsFunction() {
   static PyObject* const function = PyDict_GetItemString(PyEval_GetBuiltins(), "globals");
   return function;
-}
-
-PyObject* selfOf(PyObject* callable) {
-  if (PyCFunction_Check(callable)) {
-    PyObject* self = PyCFunction_GET_SELF(callable);
-    return self && !PyModule_Check(self) && !PyType_Check(self) ? self : nullptr;
-  }
-  return nullptr;
-}
-
-// The same text as an object that is compared by its address.
-Ref interned(PyObject* text) {
-  PyObject* raw = Py_NewRef(text);
-  PyUnicode_InternInPlace(&raw);
-  return Ref::steal(raw);
 }
 
 bool isTensorMethod(PyObject* callable, const char* name) {

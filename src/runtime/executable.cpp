@@ -23,7 +23,9 @@ Executable::~Executable() = default;
 // Operators that are told strides, and not only give them, find other elements where these are others. What draws
 // numbers or is the user's must not be begun and then refused.
 bool mayRunFreely(const ir::Graph& graph) {
-  if (SizePlan(graph).any()) return false;
+  for (const ir::Value* parameter : graph.top()->parameters()) {
+    if (!parameter->tensor() || parameter->tensor()->symbolic) return false;
+  }
   for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
     if (node->isReturn()) continue;
     const ops::Operator* op = ops::of(node);
@@ -123,10 +125,10 @@ void Run::run(uint32_t before) {
   runRange(0, executable_.end_);
 }
 
-bool Run::runRange(uint32_t begin, uint32_t end) {
+void Run::runRange(uint32_t begin, uint32_t end) {
   for (uint32_t i = begin; i < end; ++i) {
     const Instruction& at = executable_.instructions_[i];
-    if (at.node->id() >= before_) return false;
+    if (at.node->id() >= before_) return;
     running_ = at.node;
     switch (at.kind) {
       case Instruction::Kind::Call:
@@ -143,7 +145,6 @@ bool Run::runRange(uint32_t begin, uint32_t end) {
         break;
     }
   }
-  return true;
 }
 
 void Run::callInto(const Instruction& at) {

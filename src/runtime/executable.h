@@ -102,7 +102,7 @@ class Run final : private aten::CallEnvironment {
   c10::IValue opaque(const ir::OpaqueRef& reference) override;
   c10::IValue expression(const sym::Node* node) override;
 
-  bool runRange(uint32_t begin, uint32_t end);
+  void runRange(uint32_t begin, uint32_t end);
   void call(const Instruction& at);
   void pushArguments(const Instruction& at);
   void takeResults(const Instruction& at);

@@ -126,8 +126,7 @@ void Preparation::prepare() {
   // A recording that is run as far as it goes has no end yet.
   for (const ir::Arg& arg : end ? end->args() : std::span<const ir::Arg>()) {
     made_.returned_.push_back(arg);
-    if (isExpression(arg)) made_.sizes_.flat.add(arg.toSym());
-    if (arg.isValue() && !arg.toValue()->tensor()) cellOf(arg.toValue());
+    noteNumbers(arg);
   }
   findStale();
   made_.numbers_ |= made_.sizes_.any();
@@ -226,9 +225,7 @@ Instruction Preparation::translate(const ir::Node& node) {
     translateControl(made);
   }
   for (const ir::Use& use : node.operands()) {
-    if (use.value->tensor() && isLast(use.value, node) && use.value->region() == node.region()) {
-      made.freed.push_back(use.value->id());
-    }
+    if (use.value->tensor() && isLast(use.value, node)) made.freed.push_back(use.value->id());
   }
   translateResults(made);
   made_.modes_ |= node.attributes().shown || node.attributes().inferenceToggled;
@@ -245,15 +242,11 @@ void Preparation::translateArgument(Instruction& made, uint32_t index, const c10
     made.arguments[index] = aten::argument(arg, given, constants);
     return;
   }
-  anyPart(arg, [&](const ir::Arg& part) {
-    if (isExpression(part)) made_.sizes_.flat.add(part.toSym());
-    if (part.isValue() && !part.toValue()->tensor()) cellOf(part.toValue());
-    return false;
-  });
+  noteNumbers(arg);
   if (isTensorValue(arg) && type.kind() == c10::TypeKind::TensorType) {
     size_t uses = 0;
     for (const ir::Use& use : node.operands()) uses += use.value == arg.toValue();
-    bool last = uses == 1 && isLast(arg.toValue(), node) && arg.toValue()->region() == node.region();
+    bool last = uses == 1 && isLast(arg.toValue(), node);
     made.operands.push_back({index, arg.toValue()->id(), last});
     return;
   }
@@ -294,6 +287,15 @@ void Preparation::translateArgument(Instruction& made, uint32_t index, const c10
   made.converted.push_back(index);
 }
 
+// What an argument is computed from has a cell.
+void Preparation::noteNumbers(const ir::Arg& arg) {
+  anyPart(arg, [&](const ir::Arg& part) {
+    if (isExpression(part)) made_.sizes_.flat.add(part.toSym());
+    if (part.isValue() && !part.toValue()->tensor()) cellOf(part.toValue());
+    return false;
+  });
+}
+
 void Preparation::translateViews(Instruction& made) {
   made.kind = Instruction::Kind::View;
   for (size_t i = 0; i < made.node->resultCount(); ++i) {
@@ -302,8 +304,8 @@ void Preparation::translateViews(Instruction& made) {
     const ir::Value* source = sourceOf_[view->id()];
     made.views.push_back(
         {view->id(), source->id(), made_.sizes_.tell(*view->tensor()), made_.sizes_.tell(*source->tensor())});
-    if (!isLast(source, *made.node) || source->region() != made.node->region()) continue;
-    if (made.freed.empty()) made.freed.push_back(source->id());
+    // All are views of one source.
+    if (isLast(source, *made.node) && made.freed.empty()) made.freed.push_back(source->id());
   }
 }
 
@@ -316,18 +318,12 @@ void Preparation::translateControl(Instruction& made) {
   } else {
     throw std::runtime_error(node.op()->qualified + " has bodies, and nothing is known of how to run them");
   }
-  for (const ir::Arg& arg : node.args()) {
-    if (isExpression(arg)) made_.sizes_.flat.add(arg.toSym());
-    if (arg.isValue() && !arg.toValue()->tensor()) cellOf(arg.toValue());
-  }
+  for (const ir::Arg& arg : node.args()) noteNumbers(arg);
   for (const ir::Region* body : node.regions()) {
     for (const ir::Value* parameter : body->parameters()) {
       if (!parameter->tensor()) cellOf(parameter);
     }
-    for (const ir::Arg& arg : body->terminator()->args()) {
-      if (isExpression(arg)) made_.sizes_.flat.add(arg.toSym());
-      if (arg.isValue() && !arg.toValue()->tensor()) cellOf(arg.toValue());
-    }
+    for (const ir::Arg& arg : body->terminator()->args()) noteNumbers(arg);
   }
 }
 

@@ -21,12 +21,14 @@ class Preparation {
   void translate(const ir::Region& region, std::vector<Instruction>& into);
   Instruction translate(const ir::Node& node);
   void translateArgument(Instruction& made, uint32_t index, const c10::Type& type);
+  void noteNumbers(const ir::Arg& arg);
   void translateViews(Instruction& made);
   void translateControl(Instruction& made);
   void translateResults(Instruction& made);
   uint32_t cellOf(const ir::Value* value);
   void addBodies(Instruction& made);
   void findStale();
+  // Does nothing read the value behind the node, which stands in the value's region?
   bool isLast(const ir::Value* value, const ir::Node& node) const { return lastUse_[value->id()] == node.id(); }
 
   Executable& made_;
