@@ -36,8 +36,8 @@ class ValueConverter final : public aten::Converter {
     return ir::Arg::value(trace_.valueOf(tensor));
   }
   ir::Arg numberArg(const at::Tensor& tensor) {
-    if (SymbolicNumber ask = symbolicNumber(); ask && mayBeSymbolic()) {
-      c10::IValue symbolic = ask(tensor);
+    if (mayBeSymbolic()) {
+      c10::IValue symbolic = trace_.symbolicNumber(tensor);
       if (!symbolic.isNone()) return argument(symbolic, aten::IntMeaning::Number);
     }
     switch (tensor.scalar_type()) {
@@ -54,8 +54,7 @@ class ValueConverter final : public aten::Converter {
   // Beside a tensor, PyTorch's bindings put this number in the place of a symbol. Where the symbol was not found behind
   // it, it is out of reach.
   int64_t plainNumber(int64_t value) const {
-    constexpr int64_t kSymbol = 7777777;
-    if (value == kSymbol && mayBeSymbolic()) {
+    if (value == kSymbolicPlaceholder && mayBeSymbolic()) {
       throw ops::RefusalException{{ops::Reason::Unsupported,
                                    "a dynamic size is used as a number beside a tensor; use it in an operator that "
                                    "takes a size, or make it static"}};

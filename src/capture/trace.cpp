@@ -1,6 +1,7 @@
 #include "capture/trace.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ScalarOps.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/TensorOptions.h>
 #include <torch/csrc/autograd/function.h>
@@ -10,6 +11,7 @@
 #include "aten/sym_node.h"
 #include "aten/version_counter.h"
 #include "capture/errors.h"
+#include "capture/symbolic_number.h"
 #include "capture/undo.h"
 #include "ops/operator.h"
 
@@ -97,10 +99,10 @@ TraceScope::~TraceScope() {
   aten::setRecordingOnThisThread(wasRecording_);
 }
 
-Trace::Trace(Mode mode, Host host)
+Trace::Trace(Mode mode, Host host, std::shared_ptr<ir::Context> context)
     : mode_(mode),
       host_(host),
-      context_(std::make_shared<ir::Context>(ops::lookup)),
+      context_(context ? std::move(context) : std::make_shared<ir::Context>(ops::lookup)),
       graph_(std::make_unique<ir::Graph>(context_)),
       inference_(host.hooks),
       undo_(std::make_unique<Undo>()) {}
@@ -116,6 +118,21 @@ std::unique_lock<std::recursive_mutex> Trace::lock() {
   }
   held.lock();
   return held;
+}
+
+at::Tensor Trace::placeholder(const c10::IValue& number) {
+  at::Tensor tensor = c10::scalar_to_tensor(number.isSymFloat() ? at::Scalar(0.0) : at::Scalar(kSymbolicPlaceholder));
+  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  placeholders_.emplace_back(tensor, number);
+  return tensor;
+}
+
+c10::IValue Trace::symbolicNumber(const at::Tensor& tensor) const {
+  for (const auto& [placeholder, number] : placeholders_) {
+    if (placeholder.is_same(tensor)) return number;
+  }
+  SymbolicNumber ask = tracing::symbolicNumber();
+  return ask ? ask(tensor) : c10::IValue();
 }
 
 uint64_t Trace::keep(c10::IValue object) {

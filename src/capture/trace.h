@@ -54,7 +54,8 @@ class Undo;
 
 class Trace : public std::enable_shared_from_this<Trace> {
  public:
-  Trace(Mode mode, Host host);
+  // A context that is given has the symbols of another recording, and their facts.
+  Trace(Mode mode, Host host, std::shared_ptr<ir::Context> context = nullptr);
   ~Trace();
 
   Mode mode() const { return mode_; }
@@ -113,6 +114,9 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::unique_ptr<ir::Graph> takeGraph();
 
   const std::vector<Input>& inputs() const { return inputs_; }
+  // A placeholder for a symbolic number beside a tensor, as PyTorch's Python calls make them, and what it stands for.
+  at::Tensor placeholder(const c10::IValue& number);
+  c10::IValue symbolicNumber(const at::Tensor& tensor) const;
   // Objects that arguments refer to by number (generators).
   uint64_t keep(c10::IValue object);
   const std::vector<c10::IValue>& kept() const { return kept_; }
@@ -159,6 +163,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::unordered_map<const c10::StorageImpl*, bool> written_;
   std::vector<Filled> storages_;
   std::vector<c10::IValue> kept_;
+  std::vector<std::pair<at::Tensor, c10::IValue>> placeholders_;
   std::unordered_map<uint64_t, const ir::Location*> sequences_;
   const ir::Location* lastLocation_ = nullptr;
   bool generatorSet_ = false;
