@@ -469,9 +469,6 @@ class Call {
 
 }  // namespace
 
-CompiledFunction::CompiledFunction(Joint joint, const autograd::PartitionOptions& options)
-    : plan_(std::make_shared<Plan>(std::move(joint), options)) {}
-
 void CompiledFunction::setExecutables(Executable forward, Executable backward, Maker backwardMaker) {
   plan_->foreign = forward || backward || backwardMaker;
   if (forward) plan_->forward = std::move(forward);

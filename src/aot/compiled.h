@@ -19,9 +19,8 @@ struct GraphWrite {
 
 class CompiledFunction {
  public:
-  // Cuts the joint graph where there is a backward; our own executor runs both until a back end is set. Throws
-  // NotAheadOfTime.
-  CompiledFunction(Joint joint, const autograd::PartitionOptions& options);
+  // Made by the pipeline (aot/pipeline.h). Our own executor runs the graphs until a back end is set.
+  explicit CompiledFunction(std::shared_ptr<Plan> plan) : plan_(std::move(plan)) {}
 
   // Nothing: this call must be made in eager mode, and nothing was done yet. Throws runtime::RunError for arguments
   // that the function was not compiled for; that autograd is in the state of the first call is for the caller to know.
