@@ -503,6 +503,17 @@ std::vector<std::optional<GraphWrite>> CompiledFunction::writesForGraph() const 
   return out;
 }
 
+std::vector<bool> CompiledFunction::exactOffsets() const {
+  const Joint& joint = plan_->joint;
+  std::vector<bool> out(joint.arguments);
+  for (size_t i = 0; i < joint.primals; ++i) {
+    const Joint::Primal& source = joint.sources[i];
+    if (source.caller < joint.arguments && (source.flat || plan_->exactOffset[i])) out[source.caller] = true;
+  }
+  for (const Joint::Member& member : joint.members) out[member.argument] = true;
+  return out;
+}
+
 void CompiledFunction::leaveWritesToGraph() { plan_->graphWrites = true; }
 
 void CompiledFunction::setFunction(Callee function) { plan_->function = std::move(function); }

@@ -31,6 +31,9 @@ class CompiledFunction {
   // May a call be one for eager mode?
   bool mayNeedEager() const;
 
+  // By argument: does it have to begin where it began in its memory?
+  std::vector<bool> exactOffsets() const;
+
   size_t results() const { return plan_->joint.results.size(); }
   bool training() const { return plan_->joint.training; }
   const Joint& joint() const { return plan_->joint; }

@@ -10,21 +10,11 @@
 #include "aot/zero_tangents.h"
 #include "autograd/imitated.h"
 #include "ops/effects.h"
+#include "runtime/shown.h"
 
 namespace saker::aot {
 
 namespace {
-
-// Primals that are read through as_strided, which counts from the start of their memory.
-void noteOffsets(const ir::Graph& graph, std::vector<bool>& exact) {
-  for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
-    if (node->operandCount() == 0 || node->resultCount() == 0) continue;
-    if (ops::sharing(*node, 0) != ops::Sharing::Storage) continue;
-    const ir::Value* base = node->operand(0);
-    while (const ir::Value* before = ops::sharedArgument(base)) base = before;
-    if (base->isParameter() && base->index() < exact.size()) exact[base->index()] = true;
-  }
-}
 
 // Sizes that are data are known when the forward has run, and to nobody outside of it.
 void checkKnown(const ir::Graph& whole, size_t primals, std::span<const sym::Node* const> savedNumbers) {
@@ -85,10 +75,9 @@ void Plan::prepare() {
   for (size_t i = 0; i < joint.gradientOf.size(); ++i) {
     if (!joint.isCut(i) && isReached[i]) isUnreached[joint.gradientOf[i]] = false;
   }
+  exactOffset = runtime::placedParameters(whole);
   exactOffset.resize(joint.primals);
-  noteOffsets(whole, exactOffset);
-  std::vector<bool> recorded(joint.recording->graph->top()->parameters().size());
-  noteOffsets(*joint.recording->graph, recorded);
+  std::vector<bool> recorded = runtime::placedParameters(*joint.recording->graph);
   for (size_t i = 0; i < joint.primals; ++i) exactOffset[i] = exactOffset[i] || recorded[joint.recordedPlace[i]];
   forward = interpreted(forwardGraph());
   findStages();

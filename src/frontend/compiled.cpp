@@ -181,6 +181,7 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   Made made = makeExecutor(segment->program, examples,
                            {options_.ahead, whyInstead(*segment, {}, nullptr, examples), options_.backend});
   segment->code->set(std::move(made.run));
+  segment->relaxOffsets(made.exactOffsets);
   Found found;
   Replay first(*segment, found);
   if (!first.fits(before, call)) return nullptr;
@@ -335,6 +336,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   report.operators = tape.operators();
   if (why) segment->keepGuardsOnly();
   segment->guards = recorder.takeGuards();
+  if (!why && segment->program && !report.exactOffsets.empty()) segment->relaxOffsets(report.exactOffsets);
   note(report, *segment);
   if (!result) return nullptr;  // a later call may not raise
   if (why && floats && recorder.metScalars() && !report.internal) {
@@ -453,6 +455,7 @@ std::optional<Stop> Compiled::finish(Segment& segment, Recorder& recorder, traci
     segment.code->set(std::move(made.run));
     report.instead = std::move(made.instead);
     report.stages = std::move(made.stages);
+    report.exactOffsets = std::move(made.exactOffsets);
   }
   ++counts().graphs;
   counts().operators += operators;

@@ -40,6 +40,7 @@ struct Report {
   std::optional<Stop> instead;           // it is, but its gradients are not compiled
   std::vector<passes::StageRun> stages;  // that compiled them
   std::string changed;                   // the guard that failed before; empty: the first call
+  std::vector<bool> exactOffsets;        // see Made, in frontend/execute.h
   bool internal = false;                 // the failure is Saker's own
   size_t frames = 0, operators = 0, guards = 0, effects = 0;
   double watching = 0, compiling = 0;  // seconds; the first with running the operators

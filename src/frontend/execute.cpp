@@ -14,6 +14,7 @@
 #include "host/errors.h"
 #include "host/gil.h"
 #include "host/trace_host.h"
+#include "runtime/shown.h"
 
 namespace saker::frontend {
 
@@ -39,9 +40,11 @@ Executor recording(const std::shared_ptr<runtime::Program>& program) {
 }
 
 Executor compiledGraphs(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs,
-                        passes::Stages& stages) {
+                        Made& made, passes::Stages& stages) {
   NoAutocast casts;
   std::shared_ptr<aot::CompiledFunction> compiled = aot::compile(pythonHost(), *program, inputs, stages);
+  std::vector<bool> exact = compiled->exactOffsets();
+  for (size_t i = 0; i < exact.size(); ++i) made.exactOffsets[i] = made.exactOffsets[i] || exact[i];
   return [compiled, program](const std::vector<at::Tensor>& given) {
     NoAutocast casts;
     ReleaseInterpreter released;
@@ -82,9 +85,16 @@ Made makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::v
                   const ExecutorOptions& options) {
   if (options.backend) {
     if (options.undone) return {};
-    return {backend(program, inputs, options.backend.get()), {}, {}};
+    return {backend(program, inputs, options.backend.get()), {}, {}, std::vector<bool>(inputs.size(), true)};
   }
   Made made;
+  made.exactOffsets.resize(inputs.size());
+  std::vector<bool> placed = runtime::placedParameters(*program->graph);
+  for (size_t i = 0; i < placed.size(); ++i) {
+    const runtime::Source& source = program->sources[i];
+    bool closed = source.kind == runtime::Source::Kind::Closed;
+    if (placed[i] && !closed) made.exactOffsets[source.argument] = true;
+  }
   // Without gradients there is nothing to do ahead of time: the recording is what would run.
   bool wanted = options.ahead && program->differentiable;
   made.instead = wanted ? options.instead : std::nullopt;
@@ -92,12 +102,13 @@ Made makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::v
     if (options.undone && options.wraps) return {};
     if (wanted) made.instead = Why::WrapsTensors;
     made.run = backend(program, inputs, Ref::steal(wrapperBackend()).get());
+    made.exactOffsets.assign(inputs.size(), true);
     return made;
   }
   if (wanted && !made.instead) {
     passes::Stages stages;
     try {
-      made.run = compiledGraphs(program, inputs, stages);
+      made.run = compiledGraphs(program, inputs, made, stages);
     } catch (const aot::NotAheadOfTime& refused) {
       made.instead = refused.why;
     } catch (const tracing::CaptureError& refused) {  // hooks, say

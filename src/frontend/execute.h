@@ -19,6 +19,7 @@ struct Made {
   Executor run;
   std::optional<Stop> instead;  // why gradients are not compiled: the recording runs, and autograd follows it
   std::vector<passes::StageRun> stages;
+  std::vector<bool> exactOffsets;  // by input: does it have to begin where it did in its memory?
 };
 
 Made makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs,
