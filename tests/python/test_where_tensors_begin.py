@@ -36,7 +36,6 @@ ONCE: dict[str, Callable[..., Any]] = {
     "transposed and reshaped": lambda x: x.t().reshape(-1) * x.t().contiguous().view(-1),
     "as_strided of what is made": lambda x: (x * 2).as_strided((2, 2), (4, 1), 1),
     "split": lambda x: tuple(p * 2 for p in x.split(2)) + tuple(x.unbind(1)),
-    "bits": lambda x: x.view(torch.int32) + 1,
     "writes": lambda x: x.mul_(2) + 1,
     "writes to a view": lambda x: (x[0].add_(1), x.sum()),
 }
