@@ -121,6 +121,7 @@ class Recorder final : public watch::Observer {
   bool raises(PyObject* exceptionOrNull, PyObject* causeOrNull) override;
   bool catches(PyObject* exception, PyObject* classes) override;
   void unseen(watch::Unseen why) override;
+  void failed(const char* what) override;
   void refused() override {
     if (abandoned_) stop(*abandoned_);
   }

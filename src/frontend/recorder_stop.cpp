@@ -67,6 +67,8 @@ bool Recorder::stop(Stop why, bool quiet) {
   return false;
 }
 
+void Recorder::failed(const char* what) { stop(Stop(Why::Internal, what)); }
+
 void Recorder::unseen(watch::Unseen why) {
   switch (why) {
     case watch::Unseen::DeepStack:

@@ -70,7 +70,7 @@ constexpr std::array<const char*, EventCount> eventNames = {
 // Counts events; stops at one of those that may be refused.
 class Counter final : public watch::Observer {
  public:
-  explicit Counter(int64_t limit) : limit_(limit) {}
+  explicit Counter(int64_t limit, int64_t throwAt = 0) : limit_(limit), throwAt_(throwAt) {}
 
   py::dict counts() const {
     py::dict result;
@@ -123,17 +123,22 @@ class Counter final : public watch::Observer {
 
  private:
   bool ask(Event event) {
-    ++counts_[event];
+    tell(event);
     return ++asked_ != limit_;
   }
-  void tell(Event event) { ++counts_[event]; }
+  void tell(Event event) {
+    ++counts_[event];
+    if (++events_ == throwAt_) throw std::runtime_error("asked to throw");
+  }
 
   std::array<int64_t, EventCount> counts_{};
   int64_t asked_ = 0;
-  int64_t limit_;  // stop at this event; 0: never
+  int64_t events_ = 0;
+  int64_t limit_;    // stop at this event; 0: never
+  int64_t throwAt_;  // the same
 };
 
-py::tuple runCounted(int64_t limit, const py::object& callable, const py::args& args, const py::kwargs& kwargs) {
+py::tuple runCounter(Counter counter, const py::object& callable, const py::args& args, const py::kwargs& kwargs) {
   std::vector<PyObject*> values{nullptr};  // a callee may use the place before the arguments
   for (const auto& value : args) values.push_back(value.ptr());
   py::tuple names(kwargs.size());
@@ -142,11 +147,14 @@ py::tuple runCounted(int64_t limit, const py::object& callable, const py::args& 
     names[count++] = name;
     values.push_back(value.ptr());
   }
-  Counter counter(limit);
   PyObject* result = watch::run(counter, callable.ptr(), values.data() + 1,
                                 args.size() | PY_VECTORCALL_ARGUMENTS_OFFSET, count == 0 ? nullptr : names.ptr());
   if (result == nullptr) throw py::error_already_set();
   return py::make_tuple(py::reinterpret_steal<py::object>(result), counter.counts());
+}
+
+py::tuple runCounted(int64_t limit, const py::object& callable, const py::args& args, const py::kwargs& kwargs) {
+  return runCounter(Counter(limit), callable, args, kwargs);
 }
 
 }  // namespace
@@ -158,6 +166,12 @@ void bindWatch(py::module_& module) {
         return runCounted(0, callable, args, kwargs);
       },
       "Calls `callable` in the watched loop; gives its result and how often each event came.");
+  module.def(
+      "watch_throw_at",
+      [](int64_t event, const py::object& callable, const py::args& args, const py::kwargs& kwargs) {
+        return runCounter(Counter(0, event), callable, args, kwargs);
+      },
+      "As watch_run, but the observer throws a C++ exception at the n-th event.");
   module.def("watch_stop_at", runCounted, "As watch_run, but stops watching at the n-th event that can be refused.");
 }
 

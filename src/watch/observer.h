@@ -176,6 +176,9 @@ class Observer {
   // monitoring, the stack is nearly used up): what happens below is not seen.
   virtual void unseen(Unseen why) = 0;
 
+  // An event has thrown a C++ exception: no further one comes.
+  virtual void failed(const char* what) { (void)what; }
+
   // An event was refused. An observer that must not let the program go on without it sets an exception, here as in
   // unseen: it is raised in place of the instruction.
   virtual void refused() {}

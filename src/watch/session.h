@@ -2,6 +2,7 @@
 #pragma once
 
 #include "watch/frame.h"
+#include "watch/guarded.h"
 #include "watch/observer.h"
 
 namespace saker::watch {
@@ -9,8 +10,9 @@ namespace saker::watch {
 struct Machine;
 
 struct Session {
-  explicit Session(Observer& watcher) : observer(&watcher) {}
+  explicit Session(Observer& watcher) : guarded(watcher), observer(&guarded) {}
 
+  Guarded guarded;
   Observer* observer;  // one that hears nothing and refuses everything, once the session is stopped
   bool stopped = false;
   Machine* innermost = nullptr;      // the watched frame that runs

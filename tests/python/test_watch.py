@@ -81,6 +81,17 @@ def stopped(program, at):
     return lambda: _C.watch_stop_at(at, program)[0]
 
 
+@pytest.mark.parametrize("program", watch_programs.PROGRAMS, ids=lambda program: program.__name__)
+def test_an_observer_that_throws_disturbs_no_program(program):
+    """No exception of C++ crosses CPython's frames: the program goes on unwatched."""
+    expected = outcome(plain(program))
+    counts = {}
+    outcome(watched(program, counts))
+    events = sum(counts.values())
+    for at in range(1, events + 1, max(1, events // 12)):
+        assert outcome(lambda at=at: _C.watch_throw_at(at, program)[0]) == expected, at
+
+
 def plain(program):
     return program
 
