@@ -5,13 +5,13 @@
 #include <c10/core/TensorOptions.h>
 #include <torch/csrc/autograd/function.h>
 
-#include "aten/convert.h"
+#include <algorithm>
+
 #include "aten/enums.h"
 #include "aten/sym_node.h"
 #include "aten/version_counter.h"
 #include "capture/errors.h"
 #include "capture/undo.h"
-#include "ops/operator.h"
 
 namespace saker::tracing {
 
@@ -97,30 +97,19 @@ TraceScope::~TraceScope() {
   aten::setRecordingOnThisThread(wasRecording_);
 }
 
-Trace::Trace(Mode mode, Host host)
-    : mode_(mode),
-      host_(host),
-      context_(std::make_shared<ir::Context>(ops::lookup)),
-      graph_(std::make_unique<ir::Graph>(context_)),
-      inference_(host.hooks),
-      undo_(std::make_unique<Undo>()) {}
+Trace::Trace(Mode mode, Host host) : Recording(host, nullptr), mode_(mode), undo_(std::make_unique<Undo>()) {}
 
 Trace::~Trace() = default;
 
 std::unique_lock<std::recursive_mutex> Trace::lock() {
   std::unique_lock<std::recursive_mutex> held(lock_, std::try_to_lock);
   if (held) return held;
-  if (host_.wait) {
-    host_.wait([](void* mutex) { static_cast<std::recursive_mutex*>(mutex)->lock(); }, &lock_);
+  if (host().wait) {
+    host().wait([](void* mutex) { static_cast<std::recursive_mutex*>(mutex)->lock(); }, &lock_);
     return std::unique_lock(lock_, std::adopt_lock);
   }
   held.lock();
   return held;
-}
-
-uint64_t Trace::keep(c10::IValue object) {
-  kept_.push_back(std::move(object));
-  return kept_.size() - 1;
 }
 
 void Trace::noteSequence(uint64_t number, const ir::Location* location) {
@@ -137,9 +126,7 @@ const ir::Location* Trace::whereAmI() {
     if (const ir::Location* forward = locationOfSequence(node->sequence_nr())) return forward;
     return lastLocation_;
   }
-  if (host_.location) {
-    if (const ir::Location* here = host_.location(*context_)) lastLocation_ = here;
-  }
+  if (const ir::Location* known = here()) lastLocation_ = known;
   return lastLocation_;
 }
 
@@ -159,26 +146,11 @@ ir::Value* Trace::valueOf(const at::Tensor& tensor) {
   return storage ? viewOfStorage(tensor, storage->root()) : inputFor(tensor);
 }
 
-// As the graph has it: requires_grad is autograd's, which lies above.
-const ir::TensorType* Trace::typeOf(const at::Tensor& tensor) {
-  Arena scratch;
-  ir::TensorSpec spec(*aten::Converter(*context_, scratch, host_.hooks.unwrap).tensor(tensor));
-  spec.flags.requiresGrad = false;
-  spec.flags.wrappedNumber = false;
-  return context_->types().tensor(spec);
-}
-
 // A tensor that came to a pending storage without an operator (`.data = `): what it sees of the result that fills it.
 ir::Value* Trace::viewOfStorage(const at::Tensor& tensor, ir::Value* root) {
   const ir::TensorType* type = typeOf(tensor);
   SAKER_CHECK(type->dtype == root->tensor()->dtype, "another dtype on a pending storage is flushed before");
-  std::vector<ir::Arg> sizes, strides;
-  for (sym::Int size : type->sizes()) sizes.push_back(ir::Arg::symInt(size));
-  for (sym::Int stride : type->strides()) strides.push_back(ir::Arg::symInt(stride));
-  ir::Arg args[] = {ir::Arg::value(root), ir::Arg::list(sizes), ir::Arg::list(strides), ir::Arg::symInt(type->offset)};
-  const ir::Type* results[] = {type};
-  ir::Attributes modes{.noGrad = true};
-  return graph_->append(graph_->top(), context_->op("aten::as_strided"), args, results, {nullptr, modes})->result();
+  return appendView(root, type);
 }
 
 ir::Value* Trace::inputFor(const at::Tensor& tensor) {
@@ -197,7 +169,7 @@ ir::Value* Trace::inputFor(const at::Tensor& tensor) {
     inputsOf_[tensor.storage().unsafeGetStorageImpl()].push_back({value, met});
     return value;
   }
-  ir::Value* value = graph_->addParameter(graph_->top(), type);
+  ir::Value* value = graph().addParameter(graph().top(), type);
   known.push_back({value, met});
   inputs_.push_back({value, tensor.storage(), met, false});
   inputMemory_.add(*tensor.storage().unsafeGetStorageImpl());
@@ -206,11 +178,7 @@ ir::Value* Trace::inputFor(const at::Tensor& tensor) {
 }
 
 ir::Value* Trace::detached(ir::Value* value, bool ownVersion) {
-  static const ops::Operator* detach = ops::find("aten::detach");
-  const ir::Arg args[] = {ir::Arg::value(value)};
-  const ir::Type* results[] = {value->type()};
-  ir::Attributes modes{.noGrad = true, .ownVersion = ownVersion};
-  return graph_->append(graph_->top(), detach, args, results, {whereAmI(), modes})->result();
+  return appendDetach(value, value->type(), ownVersion, whereAmI());
 }
 
 bool Trace::isPending(const at::Tensor& tensor) const {
@@ -236,7 +204,7 @@ at::Tensor Trace::makeTensor(ir::Value* value, const c10::Storage* base) {
   if (base) {
     storage = *base;
   } else {
-    auto fresh = c10::make_intrusive<TraceStorage>(shared_from_this(), value, storageBytes(context_, type), device,
+    auto fresh = c10::make_intrusive<TraceStorage>(shared_from_this(), value, storageBytes(context(), type), device,
                                                    c10::GetAllocator(device.type()));
     storages_.push_back(
         {value->id(), c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>(fresh))});
@@ -247,7 +215,7 @@ at::Tensor Trace::makeTensor(ir::Value* value, const c10::Storage* base) {
   at::Tensor tensor = at::detail::make_tensor<TraceTensor>(shared_from_this(), value, std::move(storage), keys,
                                                            c10::scalarTypeToTypeMeta(dtype));
   c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  setSizes(impl, context_, type);
+  setSizes(impl, context(), type);
   if (type.flags.conj) impl._set_conj(true);
   if (type.flags.neg) impl._set_neg(true);
   return tensor;
@@ -255,18 +223,24 @@ at::Tensor Trace::makeTensor(ir::Value* value, const c10::Storage* base) {
 
 void Trace::setGeometry(const at::Tensor& tensor, ir::Value* value, const ir::TensorType& type) {
   c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  setSizes(impl, context_, type);
+  setSizes(impl, context(), type);
   // Without a value of its own it is what it sees of its storage.
   if (TraceTensor* own = traceTensor(impl)) own->setValue(value);
 }
 
-void Trace::noteLiteral(const ir::Value* value) {
-  for (auto input = inputs_.rbegin(); input != inputs_.rend(); ++input) {
-    if (input->value == value) {
-      input->literal = true;
-      return;
-    }
+ir::Value* Trace::addLiteral(const at::Tensor& constant) {
+  ir::Value* value = valueOf(constant);
+  auto isIt = [&](const Input& input) { return input.value == value; };
+  auto input = std::find_if(inputs_.rbegin(), inputs_.rend(), isIt);
+  if (input != inputs_.rend()) input->literal = true;
+  return value;
+}
+
+at::Tensor Trace::literalData(const ir::Value* value) const {
+  for (const Input& input : inputs_) {
+    if (input.literal && input.value == value) return input.tensor;
   }
+  return {};
 }
 
 void Trace::noteWrite(const at::Tensor& tensor, uint32_t counted) {
@@ -301,7 +275,7 @@ void Trace::reset(bool dropKeys) {
   written_.clear();
   writtenMemory_.clear();
   inputMemory_.clear();
-  kept_.clear();
+  shared_->kept.clear();
   sequences_.clear();
   lastLocation_ = nullptr;
   storages_.clear();
@@ -311,7 +285,7 @@ void Trace::poisonPending(std::exception_ptr why, const std::string& text) {
   for (const Filled& filled : storages_) {
     c10::intrusive_ptr<c10::StorageImpl> storage = filled.storage.lock();
     auto* waiting = static_cast<TraceStorage*>(storage.get());
-    if (waiting && waiting->root()) waiting->poison({why, host_.rethrow}, text);
+    if (waiting && waiting->root()) waiting->poison({why, host().rethrow}, text);
   }
 }
 
@@ -320,12 +294,12 @@ void Trace::abandon(const ops::Refusal& why) {
   auto held = lock();
   poisonPending(error(why), why.message);
   reset(/*dropKeys=*/false);
-  graph_ = std::make_unique<ir::Graph>(context_);
+  takeGraph();
 }
 
 std::exception_ptr Trace::error(const ops::Refusal& refusal, const std::string& op) {
   const ir::Location* location = op.empty() ? nullptr : whereAmI();
-  if (host_.error) return host_.error(refusal, op, location);
+  if (host().error) return host().error(refusal, op, location);
   std::string where, what;
   if (location) where = std::string(location->file) + ":" + std::to_string(location->line) + ": ";
   if (!op.empty()) what = op + " cannot be captured: ";
@@ -337,12 +311,6 @@ void Trace::raise(const ops::Refusal& refusal, const std::string& op) {
   bool eagerRaises = refusal.reason == ops::Reason::BadArgument;
   if (mode_ == Mode::Capture && !eagerRaises && !refused_) refused_ = raised;
   std::rethrow_exception(raised);
-}
-
-std::unique_ptr<ir::Graph> Trace::takeGraph() {
-  std::unique_ptr<ir::Graph> taken = std::move(graph_);
-  graph_ = std::make_unique<ir::Graph>(context_);
-  return taken;
 }
 
 }  // namespace saker::tracing

@@ -13,12 +13,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "aten/infer.h"
-#include "capture/host.h"
 #include "capture/memory_set.h"
+#include "capture/recording.h"
 #include "capture/trace_tensor.h"
 #include "capture/user_write.h"
-#include "ir/graph.h"
 #include "ops/infer.h"
 
 namespace saker::tracing {
@@ -52,28 +50,25 @@ struct TraceStats {
 
 class Undo;
 
-class Trace : public std::enable_shared_from_this<Trace> {
+class Trace final : public Recording, public std::enable_shared_from_this<Trace> {
  public:
   Trace(Mode mode, Host host);
-  ~Trace();
+  ~Trace() override;
 
   Mode mode() const { return mode_; }
-  const Host& host() const { return host_; }
-  ir::Graph& graph() { return *graph_; }
-  const std::shared_ptr<ir::Context>& context() const { return context_; }
-  aten::Inference& inference() { return inference_; }
   TraceStats& stats() { return stats_; }
-  Arena& scratch() { return scratch_; }
-  bool pending() const { return graph_->liveNodes() != 0; }
+  bool pending() const { return graph().liveNodes() != 0; }
 
   // The value of a tensor: its own, the one of its storage seen through its geometry, or a new input.
-  ir::Value* valueOf(const at::Tensor& tensor);
+  ir::Value* valueOf(const at::Tensor& tensor) override;
+  ir::Value* addLiteral(const at::Tensor& constant) override;
+  at::Tensor literalData(const ir::Value* value) const override;
+  bool made(const at::Tensor& tensor) const override { return isPending(tensor); }
   // A tensor that stands for a result: fresh, or sharing the storage of `base`.
   at::Tensor makeTensor(ir::Value* value, const c10::Storage* base);
   // Sets the sizes, strides and offset that an operator has given to a tensor (t_, out=).
   void setGeometry(const at::Tensor& tensor, ir::Value* value, const ir::TensorType& type);
 
-  void noteLiteral(const ir::Value* value);
   // `counted`: how far its version counter has been moved already.
   void noteWrite(const at::Tensor& tensor, uint32_t counted = 0);
   // Calls of operators of the user's that write, in their order.
@@ -109,13 +104,9 @@ class Trace : public std::enable_shared_from_this<Trace> {
   // Raises a refusal in the language of the program.
   [[noreturn]] void raise(const ops::Refusal& refusal, const std::string& op = {});
   std::exception_ptr error(const ops::Refusal& refusal, const std::string& op = {});
-  // What was recorded, for good. The trace is empty afterwards.
-  std::unique_ptr<ir::Graph> takeGraph();
+  using Recording::takeGraph;
 
   const std::vector<Input>& inputs() const { return inputs_; }
-  // Objects that arguments refer to by number (generators).
-  uint64_t keep(c10::IValue object);
-  const std::vector<c10::IValue>& kept() const { return kept_; }
   // Where autograd's node of this number was made, so that what its backward records has a place in the program.
   void noteSequence(uint64_t number, const ir::Location* location);
   const ir::Location* locationOfSequence(uint64_t number) const;
@@ -139,17 +130,11 @@ class Trace : public std::enable_shared_from_this<Trace> {
   // What `tensor` is, over the memory of `value`: a detach of it.
   ir::Value* detached(ir::Value* value, bool ownVersion);
   ir::Value* viewOfStorage(const at::Tensor& tensor, ir::Value* root);
-  const ir::TensorType* typeOf(const at::Tensor& tensor);
   void settleTensors(bool dropKeys);
   void poisonPending(std::exception_ptr why, const std::string& text);
   void reset(bool dropKeys);
 
   Mode mode_;
-  Host host_;
-  std::shared_ptr<ir::Context> context_;
-  std::unique_ptr<ir::Graph> graph_;
-  aten::Inference inference_;
-  Arena scratch_;
   std::vector<Input> inputs_;
   struct Met {
     ir::Value* value;
@@ -158,7 +143,6 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::unordered_map<const c10::StorageImpl*, std::vector<Met>> inputsOf_;
   std::unordered_map<const c10::StorageImpl*, bool> written_;
   std::vector<Filled> storages_;
-  std::vector<c10::IValue> kept_;
   std::unordered_map<uint64_t, const ir::Location*> sequences_;
   const ir::Location* lastLocation_ = nullptr;
   bool generatorSet_ = false;
