@@ -49,15 +49,13 @@ constexpr const char* kUserCode = "the backward runs code of the user (hooks, or
 
 class JointCapture {
  public:
-  JointCapture(const tracing::Host& host, std::span<const at::Tensor> arguments,
-               std::span<const tracing::DynamicSize> dynamic, const Leniently& leniently, bool inStages)
+  JointCapture(const tracing::Host& host, std::span<const at::Tensor> arguments, const JointOptions& options)
       : host_(host),
-        leniently_(leniently),
-        inStages_(inStages),
+        options_(options),
         given_(arguments.begin(), arguments.end()),
-        shared_(findShared(arguments)),
+        shared_(options.writesNone ? eachAlone(arguments) : findShared(arguments)),
         captured_(captured()),
-        capture_(host, captured_, dynamic, memories_) {
+        capture_(host, captured_, options.dynamic, memories_, options.context) {
     trace().allowEager();
     makeStandIns();
   }
@@ -457,7 +455,7 @@ class JointCapture {
 
   std::vector<BackwardStage> findStages(const std::vector<at::Tensor>& outputs, const Aliases& aliases,
                                         const std::vector<Edge>& roots, const std::vector<Edge>& wanted) {
-    if (!inStages_) return {};
+    if (!options_.inStages) return {};
     std::vector<CutPoint> cuts;
     for (size_t i = 0; i < roots.size(); ++i) cuts.push_back({roots[i], i});
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -633,7 +631,7 @@ class JointCapture {
       host_.wait([](void* call) { (*static_cast<decltype(execute)*>(call))(); }, &execute);
     };
     size_t before = reads_->count();
-    if (leniently_) {
+    if (options_.leniently) {
       try {
         wait();
         return found;
@@ -643,7 +641,7 @@ class JointCapture {
     }
     reads_->forgetSince(before);
     try {
-      leniently_ ? leniently_(wait) : wait();
+      options_.leniently ? options_.leniently(wait) : wait();
     } catch (const std::exception& error) {
       // In eager mode it is the backward that fails, not the call.
       throw NotAheadOfTime(std::string("the backward cannot be captured: ") + error.what());
@@ -652,8 +650,7 @@ class JointCapture {
   }
 
   const tracing::Host& host_;
-  const Leniently& leniently_;
-  const bool inStages_;
+  const JointOptions& options_;
   std::vector<at::Tensor> given_;
   SharedArguments shared_;
   std::vector<size_t> memories_;
@@ -682,10 +679,9 @@ class JointCapture {
 
 }  // namespace
 
-Joint captureJoint(const tracing::Host& host, std::span<const at::Tensor> arguments,
-                   std::span<const tracing::DynamicSize> dynamic, const Callee& callee, const Leniently& leniently,
-                   bool inStages) {
-  return JointCapture(host, arguments, dynamic, leniently, inStages).run(callee);
+Joint captureJoint(const tracing::Host& host, std::span<const at::Tensor> arguments, const Callee& callee,
+                   const JointOptions& options) {
+  return JointCapture(host, arguments, options).run(callee);
 }
 
 }  // namespace saker::aot

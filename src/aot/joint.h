@@ -193,10 +193,17 @@ using Callee = std::function<Returned(const std::vector<at::Tensor>& standIns)>;
 // Runs something so that PyTorch's formulas ask no tensor for its data, where they have another way.
 using Leniently = std::function<void(const std::function<void()>& run)>;
 
+struct JointOptions {
+  std::vector<tracing::DynamicSize> dynamic = {};
+  std::shared_ptr<ir::Context> context = nullptr;  // that has symbols of these names already
+  Leniently leniently = nullptr;
+  bool inStages = true;      // the backward may be cut into stages
+  bool writesNone = false;   // the function writes to no argument: none sees what is written through another
+};
+
 // Throws CallFailed where the function cannot be captured or raises, NotAheadOfTime where it can, but not with all that
-// it does to the caller's tensors. `inStages`: the backward may be cut into stages.
-Joint captureJoint(const tracing::Host& host, std::span<const at::Tensor> arguments,
-                   std::span<const tracing::DynamicSize> dynamic, const Callee& callee,
-                   const Leniently& leniently = nullptr, bool inStages = true);
+// it does to the caller's tensors.
+Joint captureJoint(const tracing::Host& host, std::span<const at::Tensor> arguments, const Callee& callee,
+                   const JointOptions& options = {});
 
 }  // namespace saker::aot

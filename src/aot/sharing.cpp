@@ -27,11 +27,16 @@ bool refusesWrites(const at::Tensor& tensor) {
   return base.requires_grad() && base.is_leaf();
 }
 
-SharedArguments findShared(std::span<const at::Tensor> arguments) {
+SharedArguments eachAlone(std::span<const at::Tensor> arguments) {
   SharedArguments found;
   found.memories.resize(arguments.size());
   found.baseOf.resize(arguments.size());
   std::iota(found.memories.begin(), found.memories.end(), size_t{0});
+  return found;
+}
+
+SharedArguments findShared(std::span<const at::Tensor> arguments) {
+  SharedArguments found = eachAlone(arguments);
   for (auto [k, i] : aten::sharingPairs(arguments)) {
     if (arguments[k].is_same(arguments[i]) || !shareMemory(arguments[i], arguments[k])) continue;
     if (!sameStorage(arguments[i], arguments[k])) {

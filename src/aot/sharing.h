@@ -21,6 +21,8 @@ struct SharedArguments {
 // Arguments whose elements lie in the same places are grouped; those of one storage that lie apart are not. A group
 // whose members are views of one tensor is given as that tensor. Throws NotAheadOfTime for groups that cannot be.
 SharedArguments findShared(std::span<const at::Tensor> arguments);
+// Where nothing is written, nobody sees who shares memory.
+SharedArguments eachAlone(std::span<const at::Tensor> arguments);
 
 // The tensor that autograd sees this one as a view of, or itself.
 at::Tensor autogradBase(const at::Tensor& tensor);

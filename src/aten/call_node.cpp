@@ -101,6 +101,12 @@ c10::IValue constantArgument(const Arg& arg, CallEnvironment& environment) {
   throw std::runtime_error("a list stands where one value is taken");
 }
 
+at::Tensor CallEnvironment::numberTensor(const c10::IValue& number) {
+  at::Tensor tensor = c10::scalar_to_tensor(number.toScalar());
+  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return tensor;
+}
+
 namespace {
 
 at::Tensor tensorOrWrapped(const Arg& arg, CallEnvironment& environment) {
@@ -109,9 +115,7 @@ at::Tensor tensorOrWrapped(const Arg& arg, CallEnvironment& environment) {
   if (arg.kind() != Arg::Kind::SymInt && arg.kind() != Arg::Kind::SymFloat && arg.kind() != Arg::Kind::SymBool) {
     return wrappedNumber(arg);
   }
-  at::Tensor tensor = c10::scalar_to_tensor(constantArgument(arg, environment).toScalar());
-  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return tensor;
+  return environment.numberTensor(constantArgument(arg, environment));
 }
 
 template <typename T, typename Convert>
@@ -119,6 +123,30 @@ c10::IValue typedList(std::span<const Arg> items, Convert convert) {
   c10::List<T> out;
   out.reserve(items.size());
   for (const Arg& item : items) out.push_back(convert(item));
+  return out;
+}
+
+// Numbers may be symbols of a trace that goes on. Where the operator takes none, they are decided.
+c10::IValue decided(c10::IValue value) {
+  if (value.isSymInt()) return value.toSymInt().guard_int(__FILE__, __LINE__);
+  if (value.isSymFloat()) return value.toSymFloat().guard_float(__FILE__, __LINE__);
+  if (value.isSymBool()) return value.toSymBool().guard_bool(__FILE__, __LINE__);
+  return value;
+}
+
+c10::IValue integers(std::span<const Arg> items, bool mayBeSymbolic, CallEnvironment& environment) {
+  std::vector<c10::SymInt> values;
+  bool symbolic = false;
+  for (const Arg& item : items) {
+    c10::IValue value = constantArgument(item, environment);
+    if (!mayBeSymbolic) value = decided(std::move(value));
+    symbolic |= value.isSymInt();
+    values.push_back(value.isSymInt() ? value.toSymInt() : c10::SymInt(value.toInt()));
+  }
+  if (symbolic) return c10::IValue(c10::SymIntArrayRef(values));
+  c10::List<int64_t> out;
+  out.reserve(values.size());
+  for (const c10::SymInt& value : values) out.push_back(value.expect_int());
   return out;
 }
 
@@ -132,12 +160,12 @@ c10::IValue list(std::span<const Arg> items, const c10::TypePtr& element, CallEn
       });
     case c10::TypeKind::IntType:
     case c10::TypeKind::SymIntType:
-      return typedList<int64_t>(items, [&](const Arg& item) { return constantArgument(item, environment).toInt(); });
+      return integers(items, element->kind() == c10::TypeKind::SymIntType, environment);
     case c10::TypeKind::FloatType:
       return typedList<double>(
-          items, [&](const Arg& item) { return constantArgument(item, environment).toScalar().toDouble(); });
+          items, [&](const Arg& item) { return decided(constantArgument(item, environment)).toScalar().toDouble(); });
     case c10::TypeKind::BoolType:
-      return typedList<bool>(items, [&](const Arg& item) { return constantArgument(item, environment).toBool(); });
+      return typedList<bool>(items, [&](const Arg& item) { return decided(constantArgument(item, environment)).toBool(); });
     default: {
       c10::impl::GenericList out(element);
       for (const Arg& item : items) out.push_back(constantArgument(item, environment));
@@ -158,6 +186,9 @@ c10::IValue convert(const Arg& arg, const c10::Type& type, CallEnvironment& envi
     return list(std::span<const Arg>(&arg, 1), element, environment);  // a single number for int[2]
   }
   c10::IValue value = constantArgument(arg, environment);
+  bool plain = type.kind() == c10::TypeKind::IntType || type.kind() == c10::TypeKind::FloatType ||
+               type.kind() == c10::TypeKind::BoolType;
+  if (plain) value = decided(std::move(value));
   if (type.kind() == c10::TypeKind::FloatType && value.isInt()) return static_cast<double>(value.toInt());
   return value;
 }

@@ -22,6 +22,8 @@ class CallEnvironment {
   virtual c10::IValue number(const ir::Value* value) = 0;  // a value that is no tensor
   virtual c10::IValue opaque(const ir::OpaqueRef& reference) = 0;
   virtual c10::IValue expression(const sym::Node* node) = 0;  // its value
+  // The tensor that stands for a number that was computed beside a tensor.
+  virtual at::Tensor numberTensor(const c10::IValue& number);
 };
 
 // The value of an expression. Throws std::runtime_error where it has none.

@@ -68,8 +68,9 @@ std::optional<ir::Dims> denseStrides(const at::Tensor& example, std::span<const 
 }  // namespace
 
 Capture::Capture(Host host, std::span<const at::Tensor> arguments, std::span<const DynamicSize> dynamic,
-                 std::span<const size_t> memories)
-    : trace_(std::make_shared<Trace>(Mode::Capture, host)), program_(std::make_unique<runtime::Program>()) {
+                 std::span<const size_t> memories, std::shared_ptr<ir::Context> context)
+    : trace_(std::make_shared<Trace>(Mode::Capture, host, std::move(context))),
+      program_(std::make_unique<runtime::Program>()) {
   // What the program finds is there: a block around the capture runs what is pending.
   if (Trace* outer = current(); outer && outer->mode() == Mode::Deferred) outer->flush();
   program_->context = trace_->context();

@@ -1,5 +1,6 @@
 #include "capture/recording.h"
 
+#include <ATen/ScalarOps.h>
 #include <c10/core/GradMode.h>
 
 #include "aten/convert.h"
@@ -22,8 +23,8 @@ class Recording::Converter final : public aten::Converter {
     return ir::Arg::value(recording_.valueOf(tensor));
   }
   ir::Arg numberArg(const at::Tensor& tensor) {
-    if (SymbolicNumber ask = symbolicNumber(); ask && mayBeSymbolic()) {
-      c10::IValue symbolic = ask(tensor);
+    if (mayBeSymbolic()) {
+      c10::IValue symbolic = recording_.symbolicNumber(tensor);
       if (!symbolic.isNone()) return argument(symbolic, aten::IntMeaning::Number);
     }
     if (ir::Value* source = recording_.sourceOf(tensor)) return ir::Arg::value(source);
@@ -43,8 +44,7 @@ class Recording::Converter final : public aten::Converter {
   // Beside a tensor, PyTorch's bindings put this number in the place of a symbol. Where the symbol was not found behind
   // it, it is out of reach.
   int64_t plainNumber(int64_t value) const {
-    constexpr int64_t kSymbol = 7777777;
-    if (value == kSymbol && mayBeSymbolic()) {
+    if (value == kSymbolicPlaceholder && mayBeSymbolic()) {
       throw ops::RefusalException{{ops::Reason::Unsupported,
                                    "a dynamic size is used as a number beside a tensor; use it in an operator that "
                                    "takes a size, or make it static"}};
@@ -82,6 +82,21 @@ const ir::TensorType* Recording::typeOf(const at::Tensor& tensor) {
   spec.flags.requiresGrad = false;
   spec.flags.wrappedNumber = false;
   return context()->types().tensor(spec);
+}
+
+at::Tensor Recording::placeholder(const c10::IValue& number) {
+  at::Tensor tensor = c10::scalar_to_tensor(number.isSymFloat() ? at::Scalar(0.0) : at::Scalar(kSymbolicPlaceholder));
+  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  shared_->placeholders.emplace_back(tensor, number);
+  return tensor;
+}
+
+c10::IValue Recording::symbolicNumber(const at::Tensor& tensor) const {
+  for (const auto& [placeholder, number] : shared_->placeholders) {
+    if (placeholder.is_same(tensor)) return number;
+  }
+  SymbolicNumber ask = tracing::symbolicNumber();
+  return ask ? ask(tensor) : c10::IValue();
 }
 
 ir::Arg Recording::resultArg(const c10::IValue& result) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "aten/infer.h"
@@ -52,6 +53,10 @@ class Recording {
 
   // The type of a tensor as the graph has it: requires_grad is left out, since autograd lies above the graph.
   const ir::TensorType* typeOf(const at::Tensor& tensor);
+  // A placeholder for a symbolic number beside a tensor, as PyTorch's Python calls make them, and what it stands for;
+  // None for an ordinary number.
+  at::Tensor placeholder(const c10::IValue& number);
+  c10::IValue symbolicNumber(const at::Tensor& tensor) const;
   // What a program or a body returns: a tensor, a number or a constant.
   ir::Arg resultArg(const c10::IValue& result);
 
@@ -87,6 +92,7 @@ class Recording {
     std::unique_ptr<ir::Graph> graph;
     aten::Inference inference;
     std::vector<c10::IValue> kept;
+    std::vector<std::pair<at::Tensor, c10::IValue>> placeholders;
   };
   std::shared_ptr<Shared> shared_;
 

@@ -10,6 +10,9 @@ namespace saker::tracing {
 // The number that such a tensor stands for, or None for an ordinary one.
 using SymbolicNumber = c10::IValue (*)(const at::Tensor& wrapped);
 
+// What the placeholder of an integer holds.
+inline constexpr int64_t kSymbolicPlaceholder = 7777777;
+
 // Once, when the language is loaded; nullptr before.
 void setSymbolicNumber(SymbolicNumber ask);
 SymbolicNumber symbolicNumber();

@@ -97,7 +97,8 @@ TraceScope::~TraceScope() {
   aten::setRecordingOnThisThread(wasRecording_);
 }
 
-Trace::Trace(Mode mode, Host host) : Recording(host, nullptr), mode_(mode), undo_(std::make_unique<Undo>()) {}
+Trace::Trace(Mode mode, Host host, std::shared_ptr<ir::Context> context)
+    : Recording(host, std::move(context)), mode_(mode), undo_(std::make_unique<Undo>()) {}
 
 Trace::~Trace() = default;
 

@@ -52,7 +52,8 @@ class Undo;
 
 class Trace final : public Recording, public std::enable_shared_from_this<Trace> {
  public:
-  Trace(Mode mode, Host host);
+  // A context that is given has the symbols of another recording, and their facts.
+  Trace(Mode mode, Host host, std::shared_ptr<ir::Context> context = nullptr);
   ~Trace() override;
 
   Mode mode() const { return mode_; }

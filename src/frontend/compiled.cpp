@@ -153,11 +153,12 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   }
   if (sizes.empty() && counters.empty()) return nullptr;
   std::optional<Stop> why;
+  std::vector<at::Tensor> examples;
   Progress progress(Operations::name(function_.get()));
   std::shared_ptr<Segment> segment;
   for (bool again = true; again;) {  // an attempt changes nothing, and can be made once more
     CompilingQuestion question(tellsCompiling_);
-    segment = frontend::captureDynamic(function_.get(), before, call, sizes, counters, why);
+    segment = frontend::captureDynamic(function_.get(), before, call, sizes, counters, examples, why);
     again = !segment && question.mayHelp();
     tellsCompiling_ |= again;
   }
@@ -169,14 +170,14 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
     note(report, Segment());
     return nullptr;
   }
+  segment->memory = sharedMemory(examples);
+  bool ahead = options_.ahead && !changesInferenceMode(*segment->program) && !segment->hazards.inOrder &&
+               !mustBeFollowed(*segment->program, examples);
+  // Its guards are complete when there is a backward, which may ask for more of the sizes.
+  segment->code->set(makeExecutor(segment->program, examples, {ahead, options_.backend}));
   Found found;
   Replay first(*segment, found);
   if (!first.fits(before, call)) return nullptr;
-  std::vector<at::Tensor> examples = first.inputs();
-  segment->memory = sharedMemory(examples);
-  if (options_.backend) {
-    segment->code->set(makeExecutor(segment->program, examples, {false, options_.backend}));
-  }
   if (!known_.empty()) ++counts().recompiles;
   ++counts().graphs;
   counts().operators += segment->program->graph->liveNodes();

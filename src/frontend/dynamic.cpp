@@ -5,7 +5,6 @@
 #include "aten/sym_node.h"
 #include "capture/capture.h"
 #include "capture/trace_tensor.h"
-#include "frontend/execute.h"
 #include "frontend/subjects/subjects.h"
 #include "frontend/surroundings.h"
 #include "host/errors.h"
@@ -98,14 +97,17 @@ bool holdsDouble(const Guards& guards, const Doubles& doubles) {
 }
 
 // Tensors that the trace met elsewhere are inputs like the others.
-bool closedToArguments(runtime::Program& program, const Recorder& recorder, Segment& segment) {
+bool closedToArguments(runtime::Program& program, const Recorder& recorder, Segment& segment,
+                       std::vector<at::Tensor>& examples) {
   for (size_t i = 0; i < program.sources.size(); ++i) {
     runtime::Source& source = program.sources[i];
     if (source.kind == runtime::Source::Kind::Flat) return false;
     if (source.kind == runtime::Source::Kind::Argument || source.literal) continue;
     bool gradient = source.kind == runtime::Source::Kind::Gradient;
-    uint32_t place = recorder.placeOfTensor(gradient ? source.tensor.grad() : source.tensor);
+    at::Tensor met = gradient ? source.tensor.grad() : source.tensor;
+    uint32_t place = recorder.placeOfTensor(met);
     if (place == kInside) return false;
+    examples.push_back(std::move(met));
     source = {runtime::Source::Kind::Argument, program.arguments, {}, false};
     program.sameAs.push_back(program.arguments++);
     program.argumentWrites.push_back(program.closedWrites[i]);
@@ -145,7 +147,7 @@ void fix(std::vector<StandIn>& arguments, const std::vector<at::Tensor>& given,
 // One attempt. Where the program saw symbols, these are taken from `arguments`.
 std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, const CallArguments& call,
                                  std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& counters,
-                                 std::optional<Stop>& why) {
+                                 std::vector<at::Tensor>& examples, std::optional<Stop>& why) {
   std::vector<at::Tensor> tensors;
   std::vector<size_t> numbers;  // by argument: of its tensor. One tensor may be found in several places
   std::vector<tracing::DynamicSize> sizes;
@@ -233,7 +235,8 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
       why = Why::UserGradients;
       return nullptr;
     }
-    if (!closedToArguments(*program, recorder, *segment)) {
+    examples = tensors;
+    if (!closedToArguments(*program, recorder, *segment, examples)) {
       why = Why::TensorsElsewhere;
       return nullptr;
     }
@@ -244,7 +247,6 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
     }
     segment->recipes = std::move(book.recipes);
     segment->guards = recorder.takeGuards();
-    segment->code->set(makeExecutor(program, {}, {/*ahead=*/false, Ref()}));
     segment->program = std::move(program);
     segment->dynamic = true;
     return segment;
@@ -259,13 +261,13 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
 
 std::unique_ptr<Segment> captureDynamic(PyObject* function, const Ambient& before, const CallArguments& call,
                                         std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& counters,
-                                        std::optional<Stop>& why) {
+                                        std::vector<at::Tensor>& examples, std::optional<Stop>& why) {
   for (size_t i = 0; i < counters.size() && onlyThread(); ++i) {
     arguments.push_back(numberStandIn(kPlanted + i, {}, counters[i].value.get()));
   }
   while (!arguments.empty()) {
     size_t count = symbolsOf(arguments);
-    std::unique_ptr<Segment> segment = attempt(function, before, call, arguments, counters, why);
+    std::unique_ptr<Segment> segment = attempt(function, before, call, arguments, counters, examples, why);
     if (segment || symbolsOf(arguments) == count) return segment;
   }
   return nullptr;

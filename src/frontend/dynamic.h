@@ -16,9 +16,10 @@ namespace saker::frontend {
 // Sizes and numbers that the program looks at as objects (their text, their hash) are taken from `arguments` and stay
 // what they are. `counters` are ints outside of the arguments that are symbols as well: they stand in the dicts of the
 // program while it is followed.
+// `examples` get the inputs of its program. There is nothing yet that runs it.
 std::unique_ptr<Segment> captureDynamic(PyObject* function, const Ambient& before, const CallArguments& call,
                                         std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& counters,
-                                        std::optional<Stop>& why);
+                                        std::vector<at::Tensor>& examples, std::optional<Stop>& why);
 
 // Which sizes of the call's tensors, and which numbers, have changed since a segment was recorded that would otherwise
 // fit; those that were dynamic already stay so. Empty: it is not about sizes.

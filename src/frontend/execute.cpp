@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "aot/retrace.h"
 #include "capture/errors.h"
 #include "frontend/compiled.h"
 #include "frontend/host_call.h"
@@ -13,6 +14,8 @@
 #include "host/errors.h"
 #include "host/gil.h"
 #include "host/trace_host.h"
+#include "runtime/shown.h"
+#include "symbolic/context.h"
 
 namespace saker::frontend {
 
@@ -37,14 +40,56 @@ Executor recording(const std::shared_ptr<runtime::Program>& program) {
   };
 }
 
+// Sizes of arguments that are symbols.
+std::vector<tracing::DynamicSize> changingSizes(const runtime::Program& program) {
+  std::vector<tracing::DynamicSize> out;
+  std::span<ir::Value* const> parameters = program.graph->top()->parameters();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const ir::TensorType* type = parameters[i]->tensor();
+    if (program.sources[i].kind != runtime::Source::Kind::Argument || !type || !type->symbolic) continue;
+    for (size_t d = 0; d < type->rank; ++d) {
+      const sym::Node* size = type->size(d).node();
+      if (!size || !size->isSymbol()) continue;
+      out.push_back({program.sources[i].argument, d, program.context->symbols().symbolOf(size).name});
+    }
+  }
+  return out;
+}
+
+// What a backward that cannot be captured asked of sizes is of no interest.
+class Facts {
+ public:
+  explicit Facts(ir::Context& context) : context_(context), before_(context.symbols().checkpoint()) {}
+  ~Facts() {
+    if (before_) context_.symbols().rollback(*before_);
+  }
+  Facts(const Facts&) = delete;
+  Facts& operator=(const Facts&) = delete;
+  void keep() { before_.reset(); }
+
+ private:
+  ir::Context& context_;
+  std::optional<sym::Context::Checkpoint> before_;
+};
+
 Executor aheadOfTime(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs) {
   NoAutocast casts;
+  aot::JointOptions capturing;
+  capturing.dynamic = changingSizes(*program);
+  bool symbolic = !capturing.dynamic.empty();
+  if (symbolic) capturing.context = program->context;
+  std::vector<bool> written = runtime::writtenParameters(*program->graph);
+  capturing.writesNone = std::find(written.begin(), written.end(), true) == written.end();
   auto callee = [&](const std::vector<at::Tensor>& standIns) {
-    return aot::Returned{runRecording(*program, standIns)};
+    return aot::Returned{symbolic ? aot::retrace(*program, *tracing::current(), standIns)
+                                  : runRecording(*program, standIns)};
   };
   autograd::PartitionOptions options;
   options.strategy = autograd::Strategy::MinCut;
-  auto compiled = std::make_shared<aot::CompiledFunction>(aot::captureJoint(pythonHost(), inputs, {}, callee), options);
+  Facts facts(*program->context);
+  auto compiled =
+      std::make_shared<aot::CompiledFunction>(aot::captureJoint(pythonHost(), inputs, callee, capturing), options);
+  facts.keep();
   return [compiled, program](const std::vector<at::Tensor>& given) {
     NoAutocast casts;
     ReleaseInterpreter released;

@@ -127,10 +127,10 @@ std::pair<std::shared_ptr<aot::CompiledFunction>, std::string> compile(
   autograd::PartitionOptions options;
   options.strategy = minCut ? autograd::Strategy::MinCut : autograd::Strategy::Default;
   options.memoryBudget = budget;
-  std::vector<tracing::DynamicSize> sizes;
-  for (const auto& [argument, dim, name] : dynamic) sizes.push_back({argument, dim, name});
+  aot::JointOptions capturing{.leniently = lenient, .inStages = inStages};
+  for (const auto& [argument, dim, name] : dynamic) capturing.dynamic.push_back({argument, dim, name});
   try {
-    aot::Joint joint = aot::captureJoint(pythonHost(), arguments, sizes, callee, lenient, inStages);
+    aot::Joint joint = aot::captureJoint(pythonHost(), arguments, callee, capturing);
     auto compiled = std::make_shared<aot::CompiledFunction>(std::move(joint), options);
     if (compiled->needsFunction()) {
       compiled->setFunction([kept = keep(again)](const std::vector<at::Tensor>& tensors) {

@@ -1,6 +1,5 @@
 #include "runtime/program.h"
 
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -16,45 +15,12 @@
 #include "ops/operator.h"
 #include "runtime/failure.h"
 #include "runtime/prepared.h"
+#include "runtime/recorded_calls.h"
 #include "runtime/shown.h"
 
 namespace saker::runtime {
 
 namespace {
-
-// Calls operators as they were called when they were recorded. Made before the dispatch state is changed for the run.
-class RecordedCalls final : public Conduct {
- public:
-  RecordedCalls(const Program& program, bool withAutograd)
-      : withAutograd_(withAutograd),
-        around_(c10::impl::tls_local_dispatch_key_set()),
-        mayGrad_(c10::GradMode::is_enabled() || !program.gradAround) {}
-
-  void call(const Instruction& at, torch::jit::Stack& stack) override {
-    ir::Attributes recorded = at.node->attributes();
-    bool above = withAutograd_ || recorded.shown;
-    if (!above && !recorded.inferenceToggled) return at.handle->callBoxed(&stack);
-    std::optional<c10::impl::ForceDispatchKeyGuard> keys;
-    if (above && !withAutograd_) keys.emplace(around_);
-    std::optional<c10::InferenceMode> inference;
-    if (recorded.inferenceToggled) inference.emplace(!c10::InferenceMode::is_enabled());
-    if (!above) return at.handle->callBoxed(&stack);
-    c10::AutoGradMode mode(!recorded.noGrad && mayGrad_);
-    if (recorded.ownVersion) {
-      stack[0] = stack[0].toTensor().variable_data();
-      return;
-    }
-    // Bindings make tensors below what counts writes.
-    std::optional<at::AutoDispatchBelowADInplaceOrView> making;
-    if (at.makes) making.emplace();
-    at.handle->callBoxed(&stack);
-  }
-
- private:
-  bool withAutograd_;
-  c10::impl::LocalDispatchKeySet around_;
-  bool mayGrad_;
-};
 
 std::string shapeText(c10::IntArrayRef sizes) {
   std::string out = "(";
