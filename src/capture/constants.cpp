@@ -118,6 +118,7 @@ class Evaluation final : public aten::CallEnvironment {
 }  // namespace
 
 at::Tensor constantOf(Trace& trace, const at::Tensor& tensor) {
+  if (trace.outer()) return {};  // of a body, whose node is not in the graph yet
   if (!tensor.has_storage() || tensor.numel() > kMostElements) return {};
   if (!trace.isPending(tensor)) return {};
   return Evaluation(trace).run(trace.valueOf(tensor));

@@ -51,6 +51,10 @@ std::string place(const ir::Location* location) {
 void Trace::flush() {
   std::shared_ptr<Trace> self = shared_from_this();
   auto held = lock();
+  if (isAttempting()) {
+    raise(
+        {ops::Reason::Unsupported, "data is needed while the body of an operator is recorded, which computes nothing"});
+  }
   if (!pending()) {
     reset(/*dropKeys=*/true);
     return;

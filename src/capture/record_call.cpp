@@ -97,7 +97,7 @@ void CallRecorder::settleStrangers() {
     storage->raiseFailure();
     if (!storage->root()) return;
     std::shared_ptr<Trace> owner = storage->trace();
-    if (owner.get() != &trace_) {
+    if (!trace_.isWithin(*owner)) {
       settleForeign(*owner);
     } else if (storage->root()->tensor()->dtype != aten::toDType(tensor.scalar_type()) && !traceTensor(impl)) {
       if (trace_.mode() == Mode::Capture) {
@@ -136,7 +136,7 @@ bool CallRecorder::isMetadataWrite() const {
 void CallRecorder::giveGeometry(std::span<const ir::Arg> args, const ops::Inferred& inferred) {
   const at::Tensor target = call_.values[0].toTensor();
   if (trace_.mode() == Mode::Capture) {
-    if (!traceTensor(*target.unsafeGetTensorImpl())) {
+    if (!trace_.owns(*target.unsafeGetTensorImpl())) {
       unsupported("it gives other sizes or strides to a tensor that the function closes over");
     }
     return append(entry_->op, args, inferred.results);
@@ -151,7 +151,7 @@ bool CallRecorder::setsMemory() const {
   if (trace_.mode() != Mode::Capture || !entry_ || entry_->op != set) return false;
   const at::Tensor& target = call_.values[0].toTensor();
   const at::Tensor& source = call_.values[1].toTensor();
-  return traceTensor(*target.unsafeGetTensorImpl()) && pendingStorage(*source.unsafeGetTensorImpl()) &&
+  return trace_.owns(*target.unsafeGetTensorImpl()) && pendingStorage(*source.unsafeGetTensorImpl()) &&
          target.scalar_type() == source.scalar_type() && target.device() == source.device();
 }
 
@@ -268,7 +268,7 @@ at::Tensor CallRecorder::result(const ir::Node& node, size_t index, int alias, b
   }
   const ir::Arg& argument = node.arg(static_cast<size_t>(alias));
   if (argument.toValue()->type() != type) {
-    if (trace_.mode() == Mode::Capture && !traceTensor(*source.unsafeGetTensorImpl()) && !hasSizes(source, *type)) {
+    if (trace_.mode() == Mode::Capture && !trace_.owns(*source.unsafeGetTensorImpl()) && !hasSizes(source, *type)) {
       trace_.raise({ops::Reason::Unsupported, "it gives other sizes to a tensor that the function closes over"});
     }
     trace_.setGeometry(source, value, *type);

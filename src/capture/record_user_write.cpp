@@ -9,6 +9,10 @@
 namespace saker::tracing {
 
 void CallRecorder::recordUserWrite() {
+  // A replay counts such a write once, and a body runs as often as it does.
+  if (trace_.outer()) {
+    throw ops::RefusalException{{ops::Reason::Unsupported, "it writes to its arguments in the body of an operator"}};
+  }
   UserWrite write = userWrite(call_);
   if (std::optional<std::string> why = whyNotOnCopies(trace_, call_, write)) {
     if (!trace_.mayBeEager()) throw ops::RefusalException{{ops::Reason::Unsupported, *why}};

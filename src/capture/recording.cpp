@@ -68,6 +68,8 @@ Recording::Recording(Host host, std::shared_ptr<ir::Context> context) {
   shared_ = std::make_shared<Shared>(host, std::move(context), std::move(graph), aten::Inference(host.hooks));
 }
 
+Recording::Recording(Recording& outer, ir::Region* body) : shared_(outer.shared_), outer_(&outer), body_(body) {}
+
 Recording::~Recording() = default;
 
 std::unique_ptr<ir::Graph> Recording::takeGraph() {
@@ -116,11 +118,23 @@ Recording::Converted Recording::convert(const Call& call, const Entry* entry) {
 }
 
 ir::Attributes Recording::modesOf(const Entry* entry) const {
+  if (outer_) return outer_->modesOf(entry);
   bool grad = c10::GradMode::is_enabled();
   // An operator whose gradient formula stands around it (torch.library) is differentiated by that, wherever it is run
   // again.
   if (!grad && !entry && host().insideOwnGradient) grad = host().insideOwnGradient();
   return {.noGrad = !grad};
+}
+
+ir::Node* Recording::createNode(const ir::OpDef* def, size_t bodies) {
+  return graph().create(def, {}, {}, bodies, {here(), modesOf(nullptr)});
+}
+
+void Recording::appendNode(ir::Node* node, std::span<const ir::Arg> args, std::span<const ir::Type* const> results) {
+  graph().setArgs(node, args);
+  graph().addResults(node, results);
+  graph().append(body(), node);
+  countNode();
 }
 
 ir::Value* Recording::appendDetach(ir::Value* value, const ir::Type* type, bool ownVersion,

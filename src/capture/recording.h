@@ -71,6 +71,9 @@ class Recording {
                    ir::Origin origin = {}) {
     return graph().append(body(), def, args, results, origin);
   }
+  // A node whose bodies are recorded first; appendNode() gives it its arguments and results, and a place.
+  ir::Node* createNode(const ir::OpDef* def, size_t bodies);
+  void appendNode(ir::Node* node, std::span<const ir::Arg> args, std::span<const ir::Type* const> results);
   // Appends what another tensor over the memory of `value` is, which no operator of the program made: one of the same
   // geometry, without gradients, which may count writes by itself (`.data`); one of any geometry.
   ir::Value* appendDetach(ir::Value* value, const ir::Type* type, bool ownVersion, const ir::Location* location);
@@ -78,6 +81,15 @@ class Recording {
 
  protected:
   Recording(Host host, std::shared_ptr<ir::Context> context);
+  Recording(Recording& outer, ir::Region* body);
+
+  // Brings what this level has noted back to how it is now, where values with numbers from `first` on are about to go.
+  using Restore = std::function<void(uint32_t first)>;
+  virtual Restore checkpoint() = 0;
+  // Is something being recorded that may be taken back?
+  bool isAttempting() const { return shared_->attempts != 0; }
+  // A node with bodies was appended.
+  virtual void countNode() = 0;
   // Where the program stands, as far as the host knows.
   const ir::Location* here() const { return host().location ? host().location(*context()) : nullptr; }
   // What was recorded, for good; an empty graph takes its place.
@@ -93,10 +105,12 @@ class Recording {
     aten::Inference inference;
     std::vector<c10::IValue> kept;
     std::vector<std::pair<at::Tensor, c10::IValue>> placeholders;
+    size_t attempts = 0;  // that are open
   };
   std::shared_ptr<Shared> shared_;
 
  private:
+  friend class Attempt;
   class Converter;
   Recording* outer_ = nullptr;
   ir::Region* body_ = nullptr;  // nullptr: the top of the graph

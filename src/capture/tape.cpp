@@ -132,6 +132,33 @@ ir::Value* Tape::valueOf(const at::Tensor& tensor) {
   return value;
 }
 
+// Whether the body reads it or only writes it is not known yet.
+ir::Value* Tape::lend(const at::Tensor& tensor) {
+  auto memory = storages_.find(tensor.storage().unsafeGetStorageImpl());
+  if (memory != storages_.end() && !memory->second.filled && tensor.numel() > 0) spoil(Why::MemoryUnwritten);
+  return valueOf(tensor);
+}
+
+Recording::Restore Tape::checkpoint() {
+  return [this, spoiled = spoiled_, at = spoiledAt_](uint32_t first) {
+    while (!inputs_.empty() && inputs_.back().value->id() >= first) inputs_.pop_back();
+    std::unordered_set<const c10::StorageImpl*> left;
+    for (auto known = known_.begin(); known != known_.end();) {
+      if (known->second.value->id() < first) {
+        ++known;
+        continue;
+      }
+      left.insert(known->second.storage);
+      aliases_.erase(known->first);
+      known = known_.erase(known);
+    }
+    for (const auto& [impl, known] : known_) left.erase(known.storage);
+    for (const c10::StorageImpl* storage : left) storages_.erase(storage);
+    spoiled_ = spoiled;
+    spoiledAt_ = at;
+  };
+}
+
 ir::Value* Tape::valueSaved(const at::Tensor& tensor) {
   const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
   if (!storages_.contains(storage)) return nullptr;

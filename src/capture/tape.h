@@ -89,6 +89,7 @@ class Tape final : public Recording {
   bool wroteOlder(size_t mark) const;
   const std::vector<Input>& inputs() const { return inputs_; }
   ir::Value* valueOf(const at::Tensor& tensor) override;
+  ir::Value* lend(const at::Tensor& tensor) override;
   ir::Value* addLiteral(const at::Tensor& constant) override;
   at::Tensor literalData(const ir::Value* value) const override;
   bool made(const at::Tensor& tensor) const override { return known_.contains(tensor.unsafeGetTensorImpl()); }
@@ -103,6 +104,9 @@ class Tape final : public Recording {
 
   // The program takes gradients itself, without putting them into .grad: what that asks for is written down as well.
   void allowGradients() { gradients_ = true; }
+
+  // A node with bodies, which was run by whoever appended it, gave this tensor.
+  void gave(const at::Tensor& tensor, ir::Value* result) { know(tensor, result); }
 
   // `copy` was made by no operator, and holds what the result `tensor` of one does.
   void standsFor(const at::Tensor& copy, const at::Tensor& tensor) { know(copy, valueOf(tensor)); }
@@ -134,6 +138,8 @@ class Tape final : public Recording {
     bool filled = true;
   };
 
+  Restore checkpoint() override;
+  void countNode() override { ++recorded_; }
   ir::Value* sourceOf(const at::Tensor& number) override;
   // The value that another tensor over the same memory, of the same geometry, has: autograd keeps such ones.
   ir::Value* valueSaved(const at::Tensor& tensor);

@@ -103,6 +103,7 @@ Trace::Trace(Mode mode, Host host, std::shared_ptr<ir::Context> context)
 Trace::~Trace() = default;
 
 std::unique_lock<std::recursive_mutex> Trace::lock() {
+  if (around_) return around_->lock();
   std::unique_lock<std::recursive_mutex> held(lock_, std::try_to_lock);
   if (held) return held;
   if (host().wait) {
@@ -119,7 +120,8 @@ void Trace::noteSequence(uint64_t number, const ir::Location* location) {
 
 const ir::Location* Trace::locationOfSequence(uint64_t number) const {
   auto found = sequences_.find(number);
-  return found == sequences_.end() ? nullptr : found->second;
+  if (found == sequences_.end()) return around_ ? around_->locationOfSequence(number) : nullptr;
+  return found->second;
 }
 
 const ir::Location* Trace::whereAmI() {
@@ -133,6 +135,7 @@ const ir::Location* Trace::whereAmI() {
 
 ir::Value* Trace::valueOf(const at::Tensor& tensor) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  if (outer() && !owns(impl)) return valueAround(tensor);
   TraceStorage* storage = traceStorage(impl);
   // A storage that got its data early is an input, whatever was recorded of it before.
   if (storage && !storage->root()) return inputFor(tensor);
@@ -185,8 +188,8 @@ ir::Value* Trace::detached(ir::Value* value, bool ownVersion) {
 bool Trace::isPending(const at::Tensor& tensor) const {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   if (!impl.has_storage()) return false;
-  if (TraceStorage* storage = pendingStorage(impl)) return storage->trace().get() == this;
-  return hasPendingWrite(impl.unsafe_storage().unsafeGetStorageImpl());
+  if (TraceStorage* storage = pendingStorage(impl)) return isWithin(*storage->trace());
+  return hasPendingWrite(impl.unsafe_storage().unsafeGetStorageImpl()) || (around_ && around_->isPending(tensor));
 }
 
 // PyTorch makes a storage that an array of NumPy sees, that other processes see or that is not its own one of a fixed
@@ -230,6 +233,7 @@ void Trace::setGeometry(const at::Tensor& tensor, ir::Value* value, const ir::Te
 }
 
 ir::Value* Trace::addLiteral(const at::Tensor& constant) {
+  if (outer()) return outer()->addLiteral(constant);
   ir::Value* value = valueOf(constant);
   auto isIt = [&](const Input& input) { return input.value == value; };
   auto input = std::find_if(inputs_.rbegin(), inputs_.rend(), isIt);
@@ -238,6 +242,7 @@ ir::Value* Trace::addLiteral(const at::Tensor& constant) {
 }
 
 at::Tensor Trace::literalData(const ir::Value* value) const {
+  if (outer()) return outer()->literalData(value);
   for (const Input& input : inputs_) {
     if (input.literal && input.value == value) return input.tensor;
   }
@@ -246,7 +251,10 @@ at::Tensor Trace::literalData(const ir::Value* value) const {
 
 void Trace::noteWrite(const at::Tensor& tensor, uint32_t counted) {
   if (!tensor.has_storage()) return;
-  if (TraceStorage* storage = pendingStorage(*tensor.unsafeGetTensorImpl())) return storage->noteWrite();
+  if (TraceStorage* storage = pendingStorage(*tensor.unsafeGetTensorImpl())) {
+    if (storage->trace().get() != this) noteWriteAround(tensor, *storage, counted);
+    return storage->noteWrite();
+  }
   written_[tensor.storage().unsafeGetStorageImpl()] = true;
   writtenMemory_.add(*tensor.storage().unsafeGetStorageImpl());
   if (mode_ == Mode::Capture) undo_->noteWrite(tensor, counted);
@@ -276,7 +284,7 @@ void Trace::reset(bool dropKeys) {
   written_.clear();
   writtenMemory_.clear();
   inputMemory_.clear();
-  shared_->kept.clear();
+  if (!outer()) shared_->kept.clear();
   sequences_.clear();
   lastLocation_ = nullptr;
   storages_.clear();
@@ -308,6 +316,7 @@ std::exception_ptr Trace::error(const ops::Refusal& refusal, const std::string& 
 }
 
 void Trace::raise(const ops::Refusal& refusal, const std::string& op) {
+  if (inner_) inner_->raise(refusal, op);
   std::exception_ptr raised = error(refusal, op);
   bool eagerRaises = refusal.reason == ops::Reason::BadArgument;
   if (mode_ == Mode::Capture && !eagerRaises && !refused_) refused_ = raised;

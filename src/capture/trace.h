@@ -54,6 +54,9 @@ class Trace final : public Recording, public std::enable_shared_from_this<Trace>
  public:
   // A context that is given has the symbols of another recording, and their facts.
   Trace(Mode mode, Host host, std::shared_ptr<ir::Context> context = nullptr);
+  // A body of a node of the recording around it, which lives longer (capture/body.h). Whatever cannot be recorded in it
+  // is refused.
+  Trace(Recording& outer, ir::Region* body);
   ~Trace() override;
 
   Mode mode() const { return mode_; }
@@ -64,7 +67,11 @@ class Trace final : public Recording, public std::enable_shared_from_this<Trace>
   ir::Value* valueOf(const at::Tensor& tensor) override;
   ir::Value* addLiteral(const at::Tensor& constant) override;
   at::Tensor literalData(const ir::Value* value) const override;
-  bool made(const at::Tensor& tensor) const override { return isPending(tensor); }
+  bool made(const at::Tensor& tensor) const override { return isPending(tensor) || (outer() && outer()->made(tensor)); }
+  // Is a tensor one of this level: made here, and not by a recording around it?
+  bool owns(const c10::TensorImpl& tensor) const;
+  // Is the other trace this one, or one that this is a body in?
+  bool isWithin(const Trace& other) const;
   // A tensor that stands for a result: fresh, or sharing the storage of `base`.
   at::Tensor makeTensor(ir::Value* value, const c10::Storage* base);
   // Sets the sizes, strides and offset that an operator has given to a tensor (t_, out=).
@@ -115,11 +122,17 @@ class Trace final : public Recording, public std::enable_shared_from_this<Trace>
   const ir::Location* whereAmI();
   // The program has set the state of a generator (manual_seed, set_rng_state), which passes no operator.
   void noteGeneratorSet() { generatorSet_ = true; }
-  bool generatorSet() const { return generatorSet_; }
+  bool generatorSet() const { return generatorSet_ || (around_ && around_->generatorSet()); }
   Undo& undo() { return *undo_; }
   // Called with each tensor that an operator of a backward is given.
   void observeReads(std::function<void(const at::Tensor& read)> observer) { readObserver_ = std::move(observer); }
   const std::function<void(const at::Tensor& read)>& readObserver() const { return readObserver_; }
+
+  // Of a body: it begins; it ends well, and the recording around it takes over what it did; it ends, and tensors that
+  // were made in it raise this when used.
+  void enterBody();
+  void handOver();
+  void endBody(const ops::Refusal& why);
 
   // One thread records or flushes at a time. Waiting for it lets go of what the language holds.
   std::unique_lock<std::recursive_mutex> lock();
@@ -127,7 +140,12 @@ class Trace final : public Recording, public std::enable_shared_from_this<Trace>
  private:
   friend class TraceStorage;
   friend class TraceTensor;
+  Restore checkpoint() override;
+  void countNode() override { ++stats_.recorded; }
+  void forgetValues(uint32_t first);
   ir::Value* inputFor(const at::Tensor& tensor);
+  ir::Value* valueAround(const at::Tensor& tensor);
+  void noteWriteAround(const at::Tensor& tensor, TraceStorage& storage, uint32_t counted);
   // What `tensor` is, over the memory of `value`: a detach of it.
   ir::Value* detached(ir::Value* value, bool ownVersion);
   ir::Value* viewOfStorage(const at::Tensor& tensor, ir::Value* root);
@@ -136,6 +154,8 @@ class Trace final : public Recording, public std::enable_shared_from_this<Trace>
   void reset(bool dropKeys);
 
   Mode mode_;
+  Trace* around_ = nullptr;  // of a body: the recording around it, where that is a trace
+  Trace* inner_ = nullptr;   // a body that is being recorded
   std::vector<Input> inputs_;
   struct Met {
     ir::Value* value;
@@ -152,6 +172,7 @@ class Trace final : public Recording, public std::enable_shared_from_this<Trace>
   std::exception_ptr refused_;
   std::string onlyEager_;
   std::unique_ptr<Undo> undo_;
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> writtenAround_;  // of traces around, first written here
   std::function<void(const at::Tensor& read)> readObserver_;
   TraceTensor* living_ = nullptr;
   std::mutex listLock_;  // of living_: tensors die on any thread
