@@ -95,7 +95,7 @@ class Recording {
   // What was recorded, for good; an empty graph takes its place.
   std::unique_ptr<ir::Graph> takeGraph();
   // The value that a number beside a tensor was read from, where the program got it from there.
-  virtual ir::Value* sourceOf(const at::Tensor& /*number*/) { return nullptr; }
+  virtual ir::Value* sourceOf(const at::Tensor& number) { return outer_ ? outer_->sourceOf(number) : nullptr; }
 
   // What all levels of a program share.
   struct Shared {

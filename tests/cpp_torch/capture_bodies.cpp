@@ -223,7 +223,7 @@ TEST(Bodies, TensorsThatLeaveABodyRaise) {
 }
 
 TEST(DeferredBodies, ABodyWaitsLikeAnyOperator) {
-  at::Tensor x = row({1, 2, 3}), result;
+  at::Tensor x = row({1, 2, 3}), chosen, part, result;
   {
     DeferredBlock block{Host{}};
     at::Tensor doubled = x * 2, condition = x.sum() > 0;
@@ -231,11 +231,16 @@ TEST(DeferredBodies, ABodyWaitsLikeAnyOperator) {
     ir::Node* node = appendIf(
         trace, condition, doubled, [&](Recording&, const at::Tensor& t) { return t.sin() + x; },
         [](Recording&, const at::Tensor& t) { return t.cos(); });
-    result = resultOf(trace, node, 0, {}) + 1;
+    chosen = resultOf(trace, node, 0, {});
+    part = chosen.select(0, 1);
+    result = chosen + 1;
+    chosen.mul_(2);
     EXPECT_GT(block.pending(), 0u);
     block.leave();
   }
-  expectEqual({result}, {(x * 2).sin() + x + 1});
+  at::Tensor expected = (x * 2).sin() + x;
+  expectEqual({chosen, part, result}, {expected * 2, (expected * 2).select(0, 1), expected + 1});
+  EXPECT_TRUE(part.is_alias_of(chosen));
 }
 
 }  // namespace
