@@ -8,6 +8,8 @@ KINDS = {
     "a segment ends here": """What came before can be replayed; this the interpreter has to do itself. A call is one
 segment today, so it runs eagerly as a whole.""",
     "cannot be replayed": """What the call did, or how it leaves things, has no form that can be done again.""",
+    "the recording itself runs": """The call is replayed, but its gradients are not compiled: the recording runs, and
+autograd follows it as it follows eager mode. `saker.stats()["instead"]` counts these.""",
 }
 
 

@@ -18,7 +18,7 @@ from saker._deferred import deferred
 from saker._explain import Explanation, explain
 from saker._export import aot_export_joint_simple, aot_export_module
 from saker._graph import Graph
-from saker._logs import from_environment, set_logs
+from saker._logs import from_environment, set_logs, set_stages
 from saker._reasons import Reason, reasons
 from saker._stats import reset, stats
 from saker.errors import (
@@ -66,6 +66,7 @@ __all__ = [
     "reasons",
     "reset",
     "set_logs",
+    "set_stages",
     "set_recompile_limit",
     "stats",
 ]

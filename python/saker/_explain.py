@@ -47,6 +47,8 @@ class Explanation:
     effects: int  # writes and calls that a replay does besides the graph
     frames: int  # Python frames that were watched
     seconds: dict[str, float]  # by phase
+    instead: list[Break] = dataclasses.field(default_factory=list)  # why gradients are not compiled
+    stages: dict[str, float] = dataclasses.field(default_factory=dict)  # of compiling: seconds
 
     @property
     def captured(self) -> bool:
@@ -63,7 +65,14 @@ class Explanation:
             ("guards", str(len(self.guards))),
             ("done again besides the graph", str(self.effects)),
             ("time", times),
-        ]
+        ] + self._gradients()
+
+    def _gradients(self) -> list[tuple[str, str]]:
+        if self.instead:
+            why = "; ".join(f"{each.reason} [{each.name}]" for each in self.instead)
+            return [("gradients", f"by autograd, which follows the recording: {why}")]
+        times = ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in self.stages.items())
+        return [("gradients", f"compiled ({times})")] if self.stages else []
 
     def __str__(self) -> str:
         lines = [f"saker.explain: {self.function}"]
@@ -110,6 +119,17 @@ def _operators(graphs: list[Any]) -> dict[str, int]:
     return dict(names.most_common())
 
 
+_INSTEAD = "the recording itself runs"
+
+
+def _stages(reports: list[dict[str, Any]]) -> dict[str, float]:
+    seconds: collections.Counter[str] = collections.Counter()
+    for report in reports:
+        for name, _, took, _ in report["stages"]:
+            seconds[name] += took
+    return dict(seconds)
+
+
 def explain(fn: Callable, **options: Any) -> Callable[..., Explanation]:
     """Calls ``fn`` once under ``saker.compile`` and tells what came of it.
 
@@ -144,6 +164,12 @@ def explain(fn: Callable, **options: Any) -> Callable[..., Explanation]:
             guards=[guard for version in versions for guard in version["guards"] if not version["eager"]],
             effects=sum(version["effects"] for version in versions),
             frames=sum(report["frames"] for report in reports),
+            instead=[
+                Break(report["instead"], "", 0, report["instead_hint"], report["instead_name"], _INSTEAD)
+                for report in reports
+                if report["instead"]
+            ],
+            stages=_stages(reports),
             seconds={
                 "running and recording": sum(report["watching"] for report in reports),
                 "compiling": sum(report["compiling"] for report in reports),

@@ -13,7 +13,8 @@ def stats() -> dict[str, Any]:
     """What Saker has done: ``graphs`` compiled, ``operators`` in them, ``fallbacks`` to eager mode.
 
     Of compiled functions also Python ``frames`` watched, ``guards`` made, ``replays``, ``recompiles``, ``breaks``, and
-    ``stops``: how often each reason of ``saker.reasons()`` was told, by name.
+    ``stops``: how often each reason of ``saker.reasons()`` was told, by name; ``instead``: the same of recordings that
+    are replayed, but whose gradients are not compiled.
     """
     counts = _C.frontend_counts()
     for name, number in _COUNTS.items():

@@ -55,7 +55,7 @@ void Aliases::addCaller(size_t number, const at::Tensor& standIn, ir::Value* bef
   const ir::Value* at = trace_.valueOf(standIn);
   for (; at != before; at = at->def()->operand(0)) {
     if (!at->def() || !isGeometryWrite(*at->def())) {
-      throw NotAheadOfTime("an argument comes to see other memory");
+      throw NotAheadOfTime(Why::MovesArgument);
     }
     changes.push_back(at->def());
   }
@@ -156,7 +156,7 @@ size_t Aliases::numberOf(const at::Tensor& tensor) {
   bool ofMoved = tensor.is_view() && std::any_of(moved_.begin(), moved_.end(), [&](const Moved& moved) {
                    return objectOf(autogradBase(tensor)) && objectOf(autogradBase(tensor))->number == moved.caller;
                  });
-  if (isLeft || ofMoved) throw NotAheadOfTime("an output is a view of an argument that comes to see other memory");
+  if (isLeft || ofMoved) throw NotAheadOfTime(Why::GivesViewOfMoved);
   bool callers = callersOf_.contains(storage);
   size_t number;
   if (tensor.is_view()) {
@@ -169,7 +169,7 @@ size_t Aliases::numberOf(const at::Tensor& tensor) {
     number = numberOfFresh(tensor);
   }
   if (number >= kMade && tensor.requires_grad() && !isLeafWithGrad(tensor) && !tensor.is_view()) {
-    throw NotAheadOfTime("an output shares memory with another one, but not its history");
+    throw NotAheadOfTime(Why::GivesStranger);
   }
   if (!objectOf(tensor)) remember(tensor, number).values.push_back(trace_.valueOf(tensor));
   if (isStale(tensor)) makeEarly(number);
@@ -187,7 +187,7 @@ size_t Aliases::numberOfFresh(const at::Tensor& tensor) {
   std::vector<at::Tensor>& bases = freshOf_[storageOf(tensor)];
   if (bases.size() <= 1) return addResult(tensor);
   tracing::TraceStorage* storage = tracing::pendingStorage(*tensor.unsafeGetTensorImpl());
-  if (!storage) throw NotAheadOfTime("an output has memory that nothing in the program made");
+  if (!storage) throw NotAheadOfTime(Why::GivesUnknownMemory);
   auto isWhole = [&](const at::Tensor& base) { return trace_.valueOf(base) == storage->root(); };
   auto first = std::find_if(bases.begin(), bases.end(), [&](const at::Tensor& base) { return objectOf(base); });
   if (first == bases.end()) {
@@ -223,7 +223,7 @@ size_t Aliases::follow(const at::Tensor& tensor, const std::vector<Object*>& fro
     if (start) break;
     const ir::Node* node = at->def();
     if (!node || !(isView(*node, at->index()) || isGeometryWrite(*node))) {
-      throw NotAheadOfTime("an output shares memory with a tensor that no views lead to it from");
+      throw NotAheadOfTime(Why::GivesUnrelated);
     }
     chain.emplace_back(node, at->index());
     at = node->operand(0);
@@ -240,7 +240,7 @@ size_t Aliases::follow(const at::Tensor& tensor, const std::vector<Object*>& fro
     made_.push_back({step, time, false});
     number = step.target;
   } else if (number == start->number) {
-    throw NotAheadOfTime("an output is another tensor on the same memory");
+    throw NotAheadOfTime(Why::GivesSameMemory);
   }
   if (!last) makeEarly(number);
   return number;

@@ -469,9 +469,6 @@ class Call {
 
 }  // namespace
 
-CompiledFunction::CompiledFunction(Joint joint, const autograd::PartitionOptions& options)
-    : plan_(std::make_shared<Plan>(std::move(joint), options)) {}
-
 void CompiledFunction::setExecutables(Executable forward, Executable backward, Maker backwardMaker) {
   plan_->foreign = forward || backward || backwardMaker;
   if (forward) plan_->forward = std::move(forward);
@@ -503,6 +500,17 @@ std::vector<std::optional<GraphWrite>> CompiledFunction::writesForGraph() const 
       if (same) found = GraphWrite{i, write.result, needed[joint.callers() + write.result]};
     }
   }
+  return out;
+}
+
+std::vector<bool> CompiledFunction::exactOffsets() const {
+  const Joint& joint = plan_->joint;
+  std::vector<bool> out(joint.arguments);
+  for (size_t i = 0; i < joint.primals; ++i) {
+    const Joint::Primal& source = joint.sources[i];
+    if (source.caller < joint.arguments && (source.flat || plan_->exactOffset[i])) out[source.caller] = true;
+  }
+  for (const Joint::Member& member : joint.members) out[member.argument] = true;
   return out;
 }
 

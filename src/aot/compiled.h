@@ -19,9 +19,8 @@ struct GraphWrite {
 
 class CompiledFunction {
  public:
-  // Cuts the joint graph where there is a backward; our own executor runs both until a back end is set. Throws
-  // NotAheadOfTime.
-  CompiledFunction(Joint joint, const autograd::PartitionOptions& options);
+  // Made by the pipeline (aot/pipeline.h). Our own executor runs the graphs until a back end is set.
+  explicit CompiledFunction(std::shared_ptr<Plan> plan) : plan_(std::move(plan)) {}
 
   // Nothing: this call must be made in eager mode, and nothing was done yet. Throws runtime::RunError for arguments
   // that the function was not compiled for; that autograd is in the state of the first call is for the caller to know.
@@ -31,6 +30,9 @@ class CompiledFunction {
 
   // May a call be one for eager mode?
   bool mayNeedEager() const;
+
+  // By argument: does it have to begin where it began in its memory?
+  std::vector<bool> exactOffsets() const;
 
   size_t results() const { return plan_->joint.results.size(); }
   bool training() const { return plan_->joint.training; }

@@ -8,6 +8,7 @@
 #include "ops/effects.h"
 #include "ops/view_inverse.h"
 #include "passes/pass.h"
+#include "passes/stages.h"
 
 namespace saker::aot {
 
@@ -35,11 +36,12 @@ class Functional {
     noteSources();
     noteRandom();
     noteBackwardWrites();
+    forgetShown();
     takeResizes();
     passes::RunOptions options;
     options.verify = false;
-    passes::RunResult ran = passes::run(graph(), "functionalize-recorded,dce", options);
-    if (ran.error) throw NotAheadOfTime(*ran.error);
+    passes::RunResult ran = passes::run(graph(), passes::kFunctional, options);
+    if (ran.error) throw NotAheadOfTime(Why::StageFailed, *ran.error);
     takeWrites();
     dropGeometry();
     checkSharing();
@@ -94,7 +96,7 @@ class Functional {
   void noteRandom() {
     for (const ir::Node* node = joint_.recording->graph->top()->first(); node; node = node->next()) {
       if (aten::isOnCopies(node->op()->qualified) && node->attributes().isCheckpointed()) {
-        throw NotAheadOfTime("a checkpoint runs an operator of the user's that writes a second time");
+        throw NotAheadOfTime(Why::CheckpointWrites);
       }
       joint_.random |= node->id() < joint_.forwardNodes && ops::of(node) && ops::of(node)->isRandom();
     }
@@ -120,10 +122,9 @@ class Functional {
         const ir::Node* from = node->operandCount() > 1 ? node->operand(1)->def() : nullptr;
         bool user = from && aten::isOnCopies(from->op()->qualified);
         if (user || primal == kNone || inForward[primal] || !mayWriteLater(primal)) {
-          throw NotAheadOfTime("the backward writes to a tensor of the caller");
+          throw NotAheadOfTime(Why::BackwardWrites);
         }
-        if (op->cost == ops::Cost::View)
-          throw Refused("the backward gives an argument other sizes or strides; let it do so to a view");
+        if (op->cost == ops::Cost::View) throw Refused(Why::BackwardReshapes);
         ++backwardVersions_[primal];
       });
     }
@@ -138,6 +139,16 @@ class Functional {
     return source.caller < joint_.arguments && !source.flat && !shared && tangents == 1;
   }
 
+  // What the caller sees beside values is made by steps.
+  void forgetShown() {
+    for (ir::Node* node = graph().top()->first(); node; node = node->next()) {
+      ir::Attributes attributes = node->attributes();
+      if (!attributes.shown) continue;
+      attributes.shown = false;
+      graph().setAttributes(node, attributes);
+    }
+  }
+
   // Memory that is given another length, and not looked at afterwards.
   void takeResizes() {
     for (ir::Node *node = graph().top()->first(), *next; node != end(); node = next) {
@@ -147,11 +158,11 @@ class Functional {
       bool argument = resized->isParameter() && resized->index() < joint_.primals &&
                       joint_.sources[resized->index()].caller < joint_.arguments &&
                       node->arg(1).kind() == ir::Arg::Kind::Int;
-      if (!argument) throw NotAheadOfTime("memory that is no argument's is given another length");
+      if (!argument) throw NotAheadOfTime(Why::ResizesOther);
       for (const ir::Node* later = next; later; later = later->next()) {
         for (size_t i = 0; i < later->operandCount(); ++i) {
           if (parameterOf(later->operand(i)) == resized) {
-            throw NotAheadOfTime("memory that is given another length is used afterwards");
+            throw NotAheadOfTime(Why::ResizedIsUsed);
           }
         }
       }
@@ -171,7 +182,7 @@ class Functional {
       ops::eachWritten(*node, [&](const ir::Value* value) {
         const ir::Value* written = parameterOf(value);
         if (written && (op != copy || node->operand(0) != written || written->index() >= joint_.primals)) {
-          throw NotAheadOfTime("an argument is written where it has no elements");
+          throw NotAheadOfTime(Why::WritesEmpty);
         }
       });
       if (op != copy || !node->operand(0)->isParameter()) continue;
@@ -198,7 +209,7 @@ class Functional {
     for (ir::Node* node = graph().top()->first(); node != end(); node = node->next()) {
       const ops::Operator* op = ops::of(node);
       if (op && op->writes && op->cost == ops::Cost::View && parameterOf(node->operand(0))) {
-        throw NotAheadOfTime("an argument is given other sizes, which a result depends on");
+        throw NotAheadOfTime(Why::ReshapesArgument);
       }
     }
   }
@@ -211,7 +222,7 @@ class Functional {
       const at::Tensor& written = joint_.closed[joint_.sources[i].caller - behind];
       for (const at::Tensor& other : joint_.closed) {
         if (!other.is_same(written) && shareMemory(other, written)) {
-          throw NotAheadOfTime("the function writes to memory that it closes over twice");
+          throw NotAheadOfTime(Why::WritesClosedTwice);
         }
       }
     }

@@ -45,7 +45,7 @@ bool hasHooks(const at::Tensor& tensor) {
 // Numbers of cut points until tensors have numbers.
 constexpr size_t kCuts = size_t{1} << 32;
 
-constexpr const char* kUserCode = "the backward runs code of the user (hooks, or a Function that the user wrote)";
+}  // namespace
 
 class JointCapture {
  public:
@@ -60,7 +60,7 @@ class JointCapture {
     makeStandIns();
   }
 
-  Joint run(const Callee& callee) {
+  const ir::Graph& run(const Callee& callee) {
     WithoutHooks without;
     Returned given;
     try {
@@ -68,13 +68,13 @@ class JointCapture {
     } catch (...) {
       throw CallFailed(std::current_exception(), anythingWritten());
     }
-    if (!trace().onlyEager().empty()) throw NotAheadOfTime(trace().onlyEager());
+    if (!trace().onlyEager().empty()) throw NotAheadOfTime(Why::OnlyEager, trace().onlyEager());
     const std::vector<at::Tensor>& outputs = given.tensors;
     for (const c10::IValue& number : given.numbers) noteNumber(number);
     addClosed();
     for (const at::Tensor& output : outputs) checkOutput(output);
     checkHistory(outputs);
-    Aliases aliases(trace());
+    Aliases& aliases = aliases_.emplace(trace());
     for (size_t i = 0; i < standIns_.size(); ++i) {
       if (standIns_[i].defined()) checkCaller(i, aliases);
     }
@@ -87,22 +87,28 @@ class JointCapture {
     joint_.forwardNodes = trace().graph().nodeLimit();
     noteUserWrites();
     differentiate(outputs, aliases);
-    if (!trace().onlyEager().empty()) throw NotAheadOfTime(trace().onlyEager());
+    if (!trace().onlyEager().empty()) throw NotAheadOfTime(Why::OnlyEager, trace().onlyEager());
     checkUserWrites();
     std::vector<c10::IValue> returned(contents_.begin(), contents_.end());
     for (const at::Tensor& gradient : gradients_) returned.emplace_back(gradient);
-    std::vector<const ir::Value*> tangents(tangents_.begin(), tangents_.end());
     joint_.recording = capture_.finish(returned);
-    if (!joint_.recording->gradients.empty()) throw NotAheadOfTime("the function sets the .grad of a tensor");
+    if (!joint_.recording->gradients.empty()) throw NotAheadOfTime(Why::SetsGrad);
     for (const runtime::Source& source : joint_.recording->sources) {
       bool gradient = source.kind == runtime::Source::Kind::Gradient;
-      if (gradient) throw NotAheadOfTime("the function reads the .grad of a tensor that it closes over");
+      if (gradient) throw NotAheadOfTime(Why::ReadsGradOfClosed);
     }
-    makeFunctional(joint_, tangents);
-    aliases.finish(joint_);
-    numberCuts();
-    return std::move(joint_);
+    return *joint_.recording->graph;
   }
+
+  const ir::Graph& makeFunctional() {
+    std::vector<const ir::Value*> tangents(tangents_.begin(), tangents_.end());
+    aot::makeFunctional(joint_, tangents);
+    aliases_->finish(joint_);
+    numberCuts();
+    return *joint_.program->graph;
+  }
+
+  Joint take() { return std::move(joint_); }
 
  private:
   Trace& trace() { return capture_.trace(); }
@@ -217,7 +223,7 @@ class JointCapture {
     for (const tracing::Input& input : trace().inputs()) {
       for (const at::Tensor& given : given_) {
         if (given.defined() && shareMemory(given, input.tensor)) {
-          throw NotAheadOfTime("the function closes over memory of an argument");
+          throw NotAheadOfTime(Why::ClosesOverArgument);
         }
       }
       joint_.closed.push_back(input.tensor);
@@ -250,7 +256,7 @@ class JointCapture {
       const auto* meta = output.defined() ? torch::autograd::impl::get_autograd_meta(output) : nullptr;
       if (meta && meta->grad_fn_) edges.emplace_back(meta->grad_fn_, 0);
     }
-    if (reachesUserCode(edges)) throw NotAheadOfTime(kUserCode);
+    if (reachesUserCode(edges)) throw NotAheadOfTime(Why::UserCodeInBackward);
   }
 
   // Is it `.data` of a tensor that the function closes over, or one that was written? A view made again would count
@@ -269,15 +275,15 @@ class JointCapture {
   void checkOutput(const at::Tensor& output) {
     if (!output.defined()) return;
     if (output.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) {
-      throw NotAheadOfTime("an output is a tensor subclass, and no argument is");
+      throw NotAheadOfTime(Why::GivesSubclass);
     }
-    if (countsByItself(output)) throw NotAheadOfTime("an output is .data of a tensor, and counts writes by itself");
+    if (countsByItself(output)) throw NotAheadOfTime(Why::GivesData);
     if (isLeafWithGrad(output) && !isCaller(output)) leaves_.push_back(edgeOf(output));
-    if (output.layout() != c10::kStrided || !output.has_storage()) throw NotAheadOfTime("an output is not dense");
+    if (output.layout() != c10::kStrided || !output.has_storage()) throw NotAheadOfTime(Why::GivesNotDense);
     if (output.is_inference() && !c10::InferenceMode::is_enabled()) {
       bool given = std::any_of(standIns_.begin(), standIns_.end(),
                                [&](const at::Tensor& t) { return t.defined() && sameStorage(t, output); });
-      if (!given) throw NotAheadOfTime("an output is made in inference mode inside of the function");
+      if (!given) throw NotAheadOfTime(Why::GivesInference);
     }
   }
 
@@ -285,13 +291,13 @@ class JointCapture {
     const at::Tensor& standIn = standIns_[caller];
     bool moved = standIn.storage().unsafeGetStorageImpl() != before_[caller].unsafeGetStorageImpl();
     if (moved && (isClosed(caller) || sharesMemory(caller))) {
-      throw NotAheadOfTime("an argument comes to see other memory");
+      throw NotAheadOfTime(Why::MovesArgument);
     }
     if (isClosed(caller)) {
       joint_.versions.push_back(trace().undo().writesTo(standIn));
     } else {
       joint_.versions.push_back(standIn.is_inference() ? 0 : static_cast<uint32_t>(standIn._version()));
-      if (hasHooks(standIn)) throw NotAheadOfTime("the function registers a hook on an argument");
+      if (hasHooks(standIn)) throw NotAheadOfTime(Why::HooksArgument);
     }
     if (moved) {
       aliases.addMoved(caller, standIn, before_[caller]);
@@ -301,12 +307,12 @@ class JointCapture {
     }
     if (isClosed(caller)) {
       if (joint_.versions.back() != 0 && standIn.requires_grad()) {
-        throw NotAheadOfTime("the function writes to a tensor that it closes over and that requires grad");
+        throw NotAheadOfTime(Why::WritesClosed);
       }
     } else if (requiredGrad_[caller] && !standIn.requires_grad()) {
-      throw NotAheadOfTime("an argument does not require grad any more");
+      throw NotAheadOfTime(Why::DropsRequiresGrad);
     } else if (!requiredGrad_[caller] && !standIn.is_view() && standIn.requires_grad() && !standIn.grad_fn()) {
-      throw NotAheadOfTime("an argument comes to require grad");
+      throw NotAheadOfTime(Why::AddsRequiresGrad);
     }
   }
 
@@ -331,10 +337,7 @@ class JointCapture {
       if (i < given_.size() && firstOf(i) != i) continue;
       if (std::find(moved_.begin(), moved_.end(), i) != moved_.end()) {
         if (isLeafWithGrad(standIn) || !isRebased(i)) continue;
-        throw Refused(
-            "argument " + std::to_string(i) +
-            " is given other memory by set_; its other mutations, which autograd sees, cannot be done again on "
-            "that memory; write to it before set_, or under no_grad");
+        throw Refused(Why::MovesWritten, std::to_string(i));
       }
       bool visible = isRebased(i) && isWritten(i);
       joint_.historyOf[i] = isRebased(i);
@@ -370,7 +373,7 @@ class JointCapture {
   void checkUserWrites() {
     for (const tracing::UserWrite& write : trace().userWrites()) {
       if (joint_.training && write.counted == 0) {
-        throw NotAheadOfTime("an operator of the user's writes unknown to autograd");
+        throw NotAheadOfTime(Why::UserOperatorUnseen);
       }
     }
   }
@@ -390,7 +393,7 @@ class JointCapture {
 
   // Where eager mode raises an error because of what an argument is to autograd, it is to be eager mode that does.
   void checkWritable(size_t caller) {
-    if (refusesWrites(real(caller))) throw NotAheadOfTime("autograd does not let an argument be written");
+    if (refusesWrites(real(caller))) throw NotAheadOfTime(Why::WriteRefused);
   }
 
   // A view of all of it, so that the graph returns what is in it and not the tensor.
@@ -412,8 +415,7 @@ class JointCapture {
     for (size_t i = 0; i < standIns_.size(); ++i) {
       if (!edges_[i].function || (i < given_.size() && (firstOf(i) != i || shared_.baseOf[i]))) continue;
       if (isClosed(i) && std::find(wanted.begin(), wanted.end(), edges_[i]) != wanted.end()) continue;
-      if (isClosed(i) && !standIns_[i].is_leaf())
-        throw NotAheadOfTime("the function closes over a tensor with history");
+      if (isClosed(i) && !standIns_[i].is_leaf()) throw NotAheadOfTime(Why::ClosesOverHistory);
       wanted.push_back(edges_[i]);
       joint_.gradientOf.push_back(i);
     }
@@ -421,7 +423,7 @@ class JointCapture {
     for (const Edge& root : roots) {
       std::vector<bool> reached = toLeaves.gradients(root.function.get());
       if (std::find(reached.begin(), reached.end(), true) != reached.end()) {
-        throw NotAheadOfTime("the function gives a leaf that it makes, and what depends on it");
+        throw NotAheadOfTime(Why::GivesOwnLeaf);
       }
     }
     // What depends on leaves that nobody gets requires grad all the same.
@@ -431,7 +433,7 @@ class JointCapture {
       for (Result& result : joint_.results) result.differentiable = false;
       return;
     }
-    if (reachesUserCode(roots)) throw NotAheadOfTime(kUserCode);
+    if (reachesUserCode(roots)) throw NotAheadOfTime(Why::UserCodeInBackward);
     if (reachesSubclasses(roots)) noteRoots(outputs);
     observeReads();
     std::vector<Edge> ends = runBackward(roots, wanted, findStages(outputs, aliases, roots, wanted));
@@ -446,7 +448,7 @@ class JointCapture {
     for (const at::Tensor& gradient : gradients_) {
       // A plain tensor beside a subclass may get a gradient of that class.
       if (gradient.defined() && gradient.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) {
-        throw NotAheadOfTime("the gradient of a plain tensor is a tensor subclass");
+        throw NotAheadOfTime(Why::GradientIsSubclass);
       }
     }
   }
@@ -482,7 +484,7 @@ class JointCapture {
   void numberCuts() {
     if (joint_.stages.empty()) return;
     if (joint_.stages.size() > 1 && !joint_.backwardWrites.empty()) {
-      throw NotAheadOfTime("results depend on each other, and the backward writes");
+      throw NotAheadOfTime(Why::StagesWrite);
     }
     for (size_t& number : joint_.gradientOf) {
       if (number < kCuts) continue;
@@ -644,7 +646,8 @@ class JointCapture {
       options_.leniently ? options_.leniently(wait) : wait();
     } catch (const std::exception& error) {
       // In eager mode it is the backward that fails, not the call.
-      throw NotAheadOfTime(std::string("the backward cannot be captured: ") + error.what());
+      std::string text = error.what();
+      throw NotAheadOfTime(Why::BackwardRefused, text.substr(0, text.find('\n')));
     }
     return found;
   }
@@ -674,14 +677,16 @@ class JointCapture {
   std::vector<size_t> cutOutputs_;           // by cut point behind the roots: the output
   torch::autograd::variable_list gradients_;
   std::optional<SavedReads> reads_;
+  std::optional<Aliases> aliases_;
   Joint joint_;
 };
 
-}  // namespace
-
-Joint captureJoint(const tracing::Host& host, std::span<const at::Tensor> arguments, const Callee& callee,
-                   const JointOptions& options) {
-  return JointCapture(host, arguments, options).run(callee);
-}
+Differentiation::Differentiation(const tracing::Host& host, std::span<const at::Tensor> arguments,
+                                 const JointOptions& options)
+    : capture_(std::make_unique<JointCapture>(host, arguments, options)) {}
+Differentiation::~Differentiation() = default;
+const ir::Graph& Differentiation::run(const Callee& callee) { return capture_->run(callee); }
+const ir::Graph& Differentiation::makeFunctional() { return capture_->makeFunctional(); }
+Joint Differentiation::take() { return capture_->take(); }
 
 }  // namespace saker::aot

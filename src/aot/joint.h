@@ -13,13 +13,18 @@
 #include <vector>
 
 #include "capture/capture.h"
+#include "capture/reasons.h"
 #include "runtime/program.h"
 
 namespace saker::aot {
 
 // The function cannot be compiled so that every call is as in eager mode: it is to be called as it is.
 struct NotAheadOfTime : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  template <typename... Operands>
+  explicit NotAheadOfTime(Why reason, Operands&&... operands)
+      : NotAheadOfTime(Stop(reason, std::forward<Operands>(operands)...)) {}
+  explicit NotAheadOfTime(Stop reason) : std::runtime_error(reason.text()), why(std::move(reason)) {}
+  Stop why;
 };
 
 // The same, but to be told: what it does to an argument is captured, and no compiled function can do it.
@@ -197,13 +202,31 @@ struct JointOptions {
   std::vector<tracing::DynamicSize> dynamic = {};
   std::shared_ptr<ir::Context> context = nullptr;  // that has symbols of these names already
   Leniently leniently = nullptr;
-  bool inStages = true;      // the backward may be cut into stages
-  bool writesNone = false;   // the function writes to no argument: none sees what is written through another
+  bool inStages = true;     // the backward may be cut into stages
+  bool writesNone = false;  // the function writes to no argument: none sees what is written through another
 };
 
-// Throws CallFailed where the function cannot be captured or raises, NotAheadOfTime where it can, but not with all that
-// it does to the caller's tensors.
-Joint captureJoint(const tracing::Host& host, std::span<const at::Tensor> arguments, const Callee& callee,
-                   const JointOptions& options = {});
+class JointCapture;
+
+// Two stages of the pipeline (aot/pipeline.h). Both throw NotAheadOfTime where what the function does to the caller's
+// tensors has no such form.
+class Differentiation {
+ public:
+  // What is given lives as long as this does.
+  Differentiation(const tracing::Host& host, std::span<const at::Tensor> arguments, const JointOptions& options);
+  ~Differentiation();
+  Differentiation(const Differentiation&) = delete;
+  Differentiation& operator=(const Differentiation&) = delete;
+
+  // Calls the function and differentiates it: the recording of both. Throws CallFailed where it cannot be captured or
+  // raises.
+  const ir::Graph& run(const Callee& callee);
+  // The joint graph, in which nothing is written.
+  const ir::Graph& makeFunctional();
+  Joint take();
+
+ private:
+  std::unique_ptr<JointCapture> capture_;
+};
 
 }  // namespace saker::aot

@@ -10,42 +10,17 @@
 #include "aot/zero_tangents.h"
 #include "autograd/imitated.h"
 #include "ops/effects.h"
-#include "passes/pass.h"
+#include "runtime/shown.h"
 
 namespace saker::aot {
 
 namespace {
 
-// Primals that are read through as_strided, which counts from the start of their memory.
-void noteOffsets(const ir::Graph& graph, std::vector<bool>& exact) {
-  for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
-    if (node->operandCount() == 0 || node->resultCount() == 0) continue;
-    if (ops::sharing(*node, 0) != ops::Sharing::Storage) continue;
-    const ir::Value* base = node->operand(0);
-    while (const ir::Value* before = ops::sharedArgument(base)) base = before;
-    if (base->isParameter() && base->index() < exact.size()) exact[base->index()] = true;
-  }
-}
-
-// What changes no bit of a result. Not for the recording, which may run under autograd: there `detach` is no view that
-// could be left out.
-constexpr const char* kPasses = "fold-constants,simplify-views,remove-noops,cse,dce";
-// Before the cut, a copy of an argument that the backward reads must stay one where only what eager mode keeps is kept:
-// the argument may be written before the backward comes.
-constexpr const char* kKeepingCopies = "fold-constants,simplify-views,cse,dce";
-
-void optimize(ir::Graph& graph, const char* list) {
-  passes::RunOptions options;
-  options.verify = false;
-  passes::RunResult ran = passes::run(graph, list, options);
-  if (ran.error) throw NotAheadOfTime(*ran.error);
-}
-
 // Sizes that are data are known when the forward has run, and to nobody outside of it.
 void checkKnown(const ir::Graph& whole, size_t primals, std::span<const sym::Node* const> savedNumbers) {
   sym::Assignment examples = sym::exampleAssignment(whole.context().symbols());
   auto check = [&](const sym::Node* size) {
-    if (!sym::evaluateInt(size, examples)) throw NotAheadOfTime("the backward depends on a size that is data");
+    if (!sym::evaluateInt(size, examples)) throw NotAheadOfTime(Why::BackwardSizeIsData);
   };
   for (const ir::Value* tangent : std::span(whole.top()->parameters()).subspan(primals)) {
     for (sym::Int size : tangent->tensor()->sizes()) {
@@ -57,21 +32,24 @@ void checkKnown(const ir::Graph& whole, size_t primals, std::span<const sym::Nod
 
 }  // namespace
 
-Plan::Plan(Joint given, const autograd::PartitionOptions& options)
+Plan::Plan(Joint given)
     : joint(std::move(given)),
       early(joint.early, joint.program->objects),
       late(joint.late, joint.program->objects),
-      deterministic(at::globalContext().deterministicAlgorithms()) {
-  ir::Graph& whole = *joint.program->graph;
-  bool mayDropCopies = !joint.training || options.strategy == autograd::Strategy::MinCut;
-  optimize(whole, mayDropCopies ? kPasses : kKeepingCopies);
+      deterministic(at::globalContext().deterministicAlgorithms()) {}
+
+void Plan::cutInTwo(const autograd::PartitionOptions& options) {
+  const ir::Graph& whole = *joint.program->graph;
+  autograd::Joint layout{joint.primals, whole.top()->parameters().size() - joint.primals, joint.results.size(),
+                         writableAfter(joint)};
+  auto made = autograd::partition(whole, layout, options);
+  if (const auto* why = std::get_if<std::string>(&made)) throw NotAheadOfTime(Why::StageFailed, *why);
+  cut = std::move(std::get<autograd::Cut>(made));
+}
+
+void Plan::prepare() {
+  const ir::Graph& whole = *joint.program->graph;
   if (joint.training) {
-    autograd::Joint layout{joint.primals, whole.top()->parameters().size() - joint.primals, joint.results.size(),
-                           writableAfter(joint)};
-    auto made = autograd::partition(whole, layout, options);
-    if (const auto* why = std::get_if<std::string>(&made)) throw NotAheadOfTime(*why);
-    cut = std::move(std::get<autograd::Cut>(made));
-    for (ir::Graph* half : {cut.forward.get(), cut.backward.get()}) optimize(*half, kPasses);
     for (const ir::Value* parameter : cut.backward->top()->parameters()) {
       const ir::ScalarType* number = ir::asScalar(parameter->type());
       if (number) savedNumbers.push_back(number->expression);
@@ -97,10 +75,9 @@ Plan::Plan(Joint given, const autograd::PartitionOptions& options)
   for (size_t i = 0; i < joint.gradientOf.size(); ++i) {
     if (!joint.isCut(i) && isReached[i]) isUnreached[joint.gradientOf[i]] = false;
   }
+  exactOffset = runtime::placedParameters(whole);
   exactOffset.resize(joint.primals);
-  noteOffsets(whole, exactOffset);
-  std::vector<bool> recorded(joint.recording->graph->top()->parameters().size());
-  noteOffsets(*joint.recording->graph, recorded);
+  std::vector<bool> recorded = runtime::placedParameters(*joint.recording->graph);
   for (size_t i = 0; i < joint.primals; ++i) exactOffset[i] = exactOffset[i] || recorded[joint.recordedPlace[i]];
   forward = interpreted(forwardGraph());
   findStages();
@@ -157,7 +134,7 @@ void Plan::findStages() {
 }
 
 Executable Plan::interpreted(const ir::Graph& graph, Executable* freely) const {
-  auto prepared = std::make_shared<runtime::Prepared>(graph, joint.program->objects);
+  auto prepared = std::make_shared<runtime::Prepared>(graph, joint.program->objects, /*simplified=*/true);
   if (freely && runtime::mayRunFreely(graph)) {
     *freely = [prepared](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
       return prepared->get(runtime::Executable::Views::Called).run(std::move(inputs), numbers, /*freely=*/true);

@@ -26,7 +26,10 @@ using Maker = std::function<Executable(const ir::Graph& graph)>;
 
 class Plan {
  public:
-  Plan(Joint given, const autograd::PartitionOptions& options);
+  explicit Plan(Joint given);
+  // Stages of the pipeline, in this order. Both throw NotAheadOfTime.
+  void cutInTwo(const autograd::PartitionOptions& options);  // in training
+  void prepare();
 
   const Joint joint;
   autograd::Cut cut;  // in training

@@ -19,7 +19,12 @@ class Retrace final : private aten::CallEnvironment {
 
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs) {
     std::span<ir::Value* const> parameters = recording_.graph->top()->parameters();
-    for (size_t i = 0; i < inputs.size(); ++i) slots_[parameters[i]->id()] = inputs[i];
+    if (!recording_.gradients.empty()) throw NotAheadOfTime(Why::SetsGrad);
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const runtime::Source& source = recording_.sources[i];
+      bool argument = source.kind == runtime::Source::Kind::Argument;
+      slots_[parameters[i]->id()] = argument ? inputs[source.argument] : source.tensor;
+    }
     runtime::RecordedCalls calls(recording_, /*withAutograd=*/true);
     const ir::Node* node = recording_.graph->top()->first();
     for (; !node->isReturn(); node = node->next()) call(*node, calls);
@@ -35,7 +40,7 @@ class Retrace final : private aten::CallEnvironment {
 
  private:
   void call(const ir::Node& node, runtime::RecordedCalls& calls) {
-    if (!node.regions().empty()) throw NotAheadOfTime("it has " + node.op()->qualified + ", whose sizes change");
+    if (!node.regions().empty()) throw NotAheadOfTime(Why::BodyOfChangingSizes, node.op()->qualified);
     const c10::OperatorHandle& handle = handles_.find(node.op());
     torch::jit::Stack stack;
     aten::pushArguments(node, handle.schema(), *this, stack);
@@ -56,7 +61,7 @@ class Retrace final : private aten::CallEnvironment {
   }
 
   const at::Tensor& tensor(const ir::Value* value) override { return slots_[value->id()]; }
-  c10::IValue number(const ir::Value*) override { throw NotAheadOfTime("it computes with a number that is data"); }
+  c10::IValue number(const ir::Value*) override { throw NotAheadOfTime(Why::NumberIsData); }
   c10::IValue opaque(const ir::OpaqueRef& reference) override { return recording_.objects.at(reference.number); }
   c10::IValue expression(const sym::Node* node) override {
     if (node->isInt()) return aten::toSymInt(trace_.context(), sym::Int(node));

@@ -41,7 +41,7 @@ SharedArguments findShared(std::span<const at::Tensor> arguments) {
     if (arguments[k].is_same(arguments[i]) || !shareMemory(arguments[i], arguments[k])) continue;
     if (!sameStorage(arguments[i], arguments[k])) {
       if (liesApart(arguments[i], arguments[k])) continue;
-      throw NotAheadOfTime("arguments share memory through several storages");
+      throw NotAheadOfTime(Why::ArgumentsShareStorages);
     }
     if (!overlap(arguments[i], arguments[k])) continue;
     size_t one = std::min(found.memories[i], found.memories[k]), other = std::max(found.memories[i], found.memories[k]);
@@ -60,12 +60,12 @@ SharedArguments findShared(std::span<const at::Tensor> arguments) {
       plain &= arguments[member].scalar_type() == base.scalar_type() && isRowOfElements(arguments[member]);
       grad |= arguments[member].requires_grad();
     }
-    if (!plain) throw NotAheadOfTime("arguments share memory under different dtypes or bits");
+    if (!plain) throw NotAheadOfTime(Why::ArgumentsShareBits);
     if (related && !base.is_inference()) {
       for (size_t member : members) found.baseOf[member] = found.bases.size();
       found.bases.push_back(i);
     } else if (grad) {
-      throw NotAheadOfTime("arguments that require grad share memory, and autograd does not know");
+      throw NotAheadOfTime(Why::ArgumentsShareUnknown);
     }
   }
   return found;

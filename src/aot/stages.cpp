@@ -1,5 +1,7 @@
 #include "aot/stages.h"
 
+#include <torch/csrc/autograd/functions/tensor.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -37,14 +39,13 @@ class StageFinder {
   std::vector<BackwardStage> run(bool plain) {
     for (size_t i = 0; i < roots_.size(); ++i) walk(i);
     bool linked = std::any_of(arrivals_.begin(), arrivals_.end(), [](const Arrival& arrival) { return arrival.isCut; });
-    if (linked && !plain)
-      throw NotAheadOfTime("results depend on each other, and are complex or depend on what is written in place");
+    if (linked && !plain) throw NotAheadOfTime(Why::StagesOfWritten);
     std::stable_sort(arrivals_.begin(), arrivals_.end(),
                      [](const Arrival& a, const Arrival& b) { return a.from->sequence_nr() > b.from->sequence_nr(); });
     if (!plain) joinAll();
     order();
     if (!findSums()) {
-      if (linked) throw NotAheadOfTime("a gradient is a sum that stages of the backward would add up in another order");
+      if (linked) throw NotAheadOfTime(Why::StagesReorder);
       joinAll();
       order();
       findSums();
@@ -135,9 +136,7 @@ class StageFinder {
     if (place_.size() != waiting.size()) refuse();
   }
 
-  [[noreturn]] static void refuse() {
-    throw NotAheadOfTime("a result depends on another one, with which it shares intermediate values");
-  }
+  [[noreturn]] static void refuse() { throw NotAheadOfTime(Why::StagesShare); }
 
   size_t stageOf(const Arrival& arrival) { return place_.at(find(arrival.root)); }
 
@@ -180,6 +179,9 @@ class StageFinder {
         auto sink = aten::makeNode<Sink>();
         aten::addInputLike(*sink, edge.function->input_metadata(edge.input_nr));
         edge = Edge(std::move(sink), 0);
+        // The node of a write to a view asks that of the operator for the same edges.
+        auto* write = dynamic_cast<torch::autograd::CopySlices*>(arrival.from);
+        if (write && arrival.place > 0) write->fn->set_next_edge(arrival.place, edge);
       } else if (!whole.emplace(stage, arrival.number).second) {
         continue;
       }

@@ -3,7 +3,7 @@
 #include "aten/memory.h"
 #include "capture/capture.h"
 #include "ir/clone.h"
-#include "passes/pass.h"
+#include "passes/stages.h"
 #include "runtime/shown.h"
 
 namespace saker::tracing {
@@ -52,10 +52,9 @@ std::unique_ptr<runtime::Program> makeFunctional(std::shared_ptr<const runtime::
   made->gradAround = recorded->gradAround;
   made->memories = recorded->memories;
   made->recorded = std::move(recorded);
-  passes::RunOptions options;
-  options.verify = false;
-  passes::RunResult result = passes::run(*made->graph, "functionalize-recorded,dce", options);
-  if (result.error) throw std::runtime_error(*result.error);
+  passes::Stages stages;
+  std::string refused = stages.run(passes::Stage::Functional, "recording", *made->graph, passes::kFunctional);
+  if (!refused.empty()) throw std::runtime_error(refused);
   return made;
 }
 

@@ -25,6 +25,12 @@ constexpr const char* kClasses = "set attributes of classes outside of the funct
 constexpr const char* kFormats = "format numbers and strings, or do it after the call";
 constexpr const char* kLocks = "take the lock around the call";
 constexpr const char* kPutBack = "put the state back before the function returns, as a with statement does";
+constexpr const char* kNothing = "nothing has to be done: results and gradients are eager mode's";
+constexpr const char* kGradOutside = "read and set .grad outside of the function";
+constexpr const char* kNoSet = "use operators on the tensor, not .data or set_";
+constexpr const char* kOneResult = "return results that do not depend on each other, or detach one of them";
+constexpr const char* kShare = "pass tensors with memory of their own";
+constexpr const char* kNoResize = "give memory another length outside of the function";
 constexpr const char* kReturnPlain = "return tensors, numbers, containers and plain objects";
 
 // CallsUnknown is told as calls-unknown.
@@ -50,7 +56,17 @@ const std::vector<StopReason>& table() {
 
 std::span<const StopReason> stopReasons() { return table(); }
 
-const char* kindName(StopKind kind) { return kind == StopKind::Ends ? "a segment ends here" : "cannot be replayed"; }
+const char* kindName(StopKind kind) {
+  switch (kind) {
+    case StopKind::Ends:
+      return "a segment ends here";
+    case StopKind::Cannot:
+      return "cannot be replayed";
+    case StopKind::Instead:
+      return "the recording itself runs";
+  }
+  return "";
+}
 
 const StopReason& Stop::reason() const { return table()[static_cast<size_t>(why)]; }
 
@@ -69,8 +85,9 @@ std::string Stop::text() const {
 }
 
 std::string Stop::sentence() const {
-  static constexpr std::array kSubjects = {"a",         "an",      "it",      "its",     "the",   "which",     "memory",
-                                           "gradients", "drawing", "setting", "anomaly", "hooks", "torch.jit", "numpy"};
+  static constexpr std::array kSubjects = {"a",         "an",        "it",      "its",       "the",      "which",
+                                           "memory",    "gradients", "drawing", "setting",   "anomaly",  "hooks",
+                                           "torch.jit", "numpy",     "results", "arguments", "argument", "autograd"};
   std::string_view row = reason().text;
   std::string_view first = row.substr(0, row.find(' '));
   bool subject =

@@ -24,8 +24,9 @@ inline constexpr size_t kStopReasons = 0
     ;
 
 // Ends: what came before the stop can be replayed, and the interpreter has to do what stopped it itself. Cannot: the
-// call has no form that can be done again. Both run the call eagerly as long as a call is one segment.
-enum class StopKind : uint8_t { Ends, Cannot };
+// call has no form that can be done again. Both run the call eagerly as long as a call is one segment. Instead: the
+// call is replayed, but by the recording itself, which autograd follows as it follows eager mode.
+enum class StopKind : uint8_t { Ends, Cannot, Instead };
 
 // A row of the table.
 struct StopReason {

@@ -39,10 +39,16 @@ Counts& counts() {
 
 namespace {
 
-bool changesInferenceMode(const runtime::Program& program) {
-  const ir::Node* node = program.graph->top()->first();
-  while (node && !node->attributes().inferenceToggled) node = node->next();
-  return node;
+// Why gradients of what was recorded are not compiled, as far as the recording tells.
+std::optional<Stop> whyInstead(const Segment& segment, const HostCalls& hosts, const tracing::Tape* tape,
+                               const std::vector<at::Tensor>& inputs) {
+  // What runs the user's code whenever it is called is not to run ahead of time.
+  if (hosts.any || !hosts.repeatable) return Why::CallsUser;
+  if (hosts.sets) return Why::SetsFlagsInside;
+  if (!segment.draws.empty()) return Why::DrawsInputs;
+  if (tape && !tape->unseenWrites().empty()) return Why::WritesThroughData;
+  if (segment.hazards.inOrder) return Why::DependsOnOrder;
+  return whyFollowed(*segment.program, inputs);
 }
 
 }  // namespace
@@ -171,10 +177,11 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
     return nullptr;
   }
   segment->memory = sharedMemory(examples);
-  bool ahead = options_.ahead && !changesInferenceMode(*segment->program) && !segment->hazards.inOrder &&
-               !mustBeFollowed(*segment->program, examples);
   // Its guards are complete when there is a backward, which may ask for more of the sizes.
-  segment->code->set(makeExecutor(segment->program, examples, {ahead, options_.backend}));
+  Made made = makeExecutor(segment->program, examples,
+                           {options_.ahead, whyInstead(*segment, {}, nullptr, examples), options_.backend});
+  segment->code->set(std::move(made.run));
+  segment->relaxOffsets(made.exactOffsets);
   Found found;
   Replay first(*segment, found);
   if (!first.fits(before, call)) return nullptr;
@@ -188,6 +195,8 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   report.operators = segment->program->graph->liveNodes();
   report.guards = segment->guards.size();
   report.compiling = progress.seconds();
+  report.instead = std::move(made.instead);
+  report.stages = std::move(made.stages);
   note(report, *segment);
   segment->settle();
   known_.insert(known_.begin(), {segment, std::nullopt});
@@ -327,6 +336,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   report.operators = tape.operators();
   if (why) segment->keepGuardsOnly();
   segment->guards = recorder.takeGuards();
+  if (!why && segment->program && !report.exactOffsets.empty()) segment->relaxOffsets(report.exactOffsets);
   note(report, *segment);
   if (!result) return nullptr;  // a later call may not raise
   if (why && floats && recorder.metScalars() && !report.internal) {
@@ -359,7 +369,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
 std::optional<Stop> Compiled::finishSafely(Segment& segment, Recorder& recorder, tracing::Tape& tape, PyObject* result,
                                            Report& report) {
   try {
-    std::optional<Stop> why = finish(segment, recorder, tape, result);
+    std::optional<Stop> why = finish(segment, recorder, tape, result, report);
     if (PyErr_Occurred()) PyErr_Clear();
     return why;
   } catch (const std::exception& error) {
@@ -375,7 +385,8 @@ std::optional<Stop> Compiled::finishSafely(Segment& segment, Recorder& recorder,
   }
 }
 
-std::optional<Stop> Compiled::finish(Segment& segment, Recorder& recorder, tracing::Tape& tape, PyObject* result) {
+std::optional<Stop> Compiled::finish(Segment& segment, Recorder& recorder, tracing::Tape& tape, PyObject* result,
+                                     Report& report) {
   failIfAsked();
   Cookbook book(recorder, [&](const at::Tensor& tensor) { return tape.made(tensor); });
   std::optional<uint32_t> returned = book.write(result);
@@ -430,21 +441,21 @@ std::optional<Stop> Compiled::finish(Segment& segment, Recorder& recorder, traci
     const at::Tensor& tensor = tensorOf(objects[at.place]);
     changed |= !recorder.guards().tensors[static_cast<size_t>(at.number)].fits(tensor);
   }
-  // What runs the user's code whenever it is called is not to run ahead of time.
-  bool ahead = options_.ahead && !hosts.any && !hosts.sets && hosts.repeatable && segment.draws.empty() &&
-               tape.unseenWrites().empty() && !changesInferenceMode(*segment.program) && !segment.hazards.inOrder &&
-               !mustBeFollowed(*segment.program, inputs);
-  ExecutorOptions options{ahead, options_.backend, hosts.wraps, segment.hazards.mustUndo};
+  ExecutorOptions options{options_.ahead, whyInstead(segment, hosts, &tape, inputs), options_.backend, hosts.wraps,
+                          segment.hazards.mustUndo};
   segment.hazards.foreign = bool(options_.backend);
   if (changed && segment.hazards.mustUndo) return unsafe;
   if (changed) {
     segment.code->setLate([options, program = segment.program](const std::vector<at::Tensor>& given) {
-      return makeExecutor(program, given, options);
+      return makeExecutor(program, given, options).run;
     });
   } else {
-    Executor made = makeExecutor(segment.program, inputs, options);
-    if (!made) return unsafe;
-    segment.code->set(std::move(made));
+    Made made = makeExecutor(segment.program, inputs, options);
+    if (!made.run) return unsafe;
+    segment.code->set(std::move(made.run));
+    report.instead = std::move(made.instead);
+    report.stages = std::move(made.stages);
+    report.exactOffsets = std::move(made.exactOffsets);
   }
   ++counts().graphs;
   counts().operators += operators;

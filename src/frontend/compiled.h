@@ -12,13 +12,15 @@
 #include <vector>
 
 #include "frontend/replay.h"
+#include "passes/stages.h"
 
 namespace saker::frontend {
 
 // Counts since the start or the last reset.
 struct Counts {
   uint64_t frames = 0, graphs = 0, operators = 0, guards = 0, replays = 0, recompiles = 0, breaks = 0, fallbacks = 0;
-  std::array<uint64_t, kStopReasons> stops{};  // by Why: reports that tell this reason
+  std::array<uint64_t, kStopReasons> stops{};    // by Why: reports that tell this reason
+  std::array<uint64_t, kStopReasons> instead{};  // the same of recordings whose gradients are not compiled
 };
 Counts& counts();
 
@@ -33,10 +35,13 @@ struct Options {
 
 // What happened to one call that was recorded, for reports.
 struct Report {
-  std::string outcome;      // "captured", "eager", or "static": not with symbolic sizes
-  std::optional<Stop> why;  // it cannot be replayed; nothing: it can
-  std::string changed;      // the guard that failed before; empty: the first call
-  bool internal = false;    // the failure is Saker's own
+  std::string outcome;                   // "captured", "eager", or "static": not with symbolic sizes
+  std::optional<Stop> why;               // it cannot be replayed; nothing: it can
+  std::optional<Stop> instead;           // it is, but its gradients are not compiled
+  std::vector<passes::StageRun> stages;  // that compiled them
+  std::string changed;                   // the guard that failed before; empty: the first call
+  std::vector<bool> exactOffsets;        // see Made, in frontend/execute.h
+  bool internal = false;                 // the failure is Saker's own
   size_t frames = 0, operators = 0, guards = 0, effects = 0;
   double watching = 0, compiling = 0;  // seconds; the first with running the operators
 };
@@ -76,7 +81,8 @@ class Compiled {
   // A segment with symbolic sizes, where that can be; its result, or nullptr and no error set.
   PyObject* captureDynamic(const Ambient& before, const CallArguments& call);
   // Nothing, or why the call cannot be done again.
-  std::optional<Stop> finish(Segment& segment, Recorder& recorder, tracing::Tape& tape, PyObject* result);
+  std::optional<Stop> finish(Segment& segment, Recorder& recorder, tracing::Tape& tape, PyObject* result,
+                             Report& report);
   bool warnLimit();
   PyObject* replay(Replay& replay, const CallArguments& call, Locked* locked = nullptr);
   void noteSizes(const Segment& segment);

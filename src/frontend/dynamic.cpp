@@ -1,7 +1,10 @@
 #include "frontend/dynamic.h"
 
+#include <algorithm>
+#include <numeric>
 #include <unordered_set>
 
+#include "aten/memory.h"
 #include "aten/sym_node.h"
 #include "capture/capture.h"
 #include "capture/trace_tensor.h"
@@ -13,6 +16,7 @@
 #include "host/symbol_watch.h"
 #include "host/trace_host.h"
 #include "runtime/geometry.h"
+#include "runtime/shown.h"
 #include "watch/loop.h"
 
 namespace saker::frontend {
@@ -144,10 +148,18 @@ void fix(std::vector<StandIn>& arguments, const std::vector<at::Tensor>& given,
   arguments = std::move(left);
 }
 
-// One attempt. Where the program saw symbols, these are taken from `arguments`.
+// Does the program write to memory that several of its inputs see?
+bool writesShared(const runtime::Program& program, const std::vector<at::Tensor>& inputs) {
+  std::vector<bool> written = runtime::writtenParameters(*program.graph);
+  if (std::find(written.begin(), written.end(), true) == written.end()) return false;
+  return !aten::sharingPairs(inputs).empty();
+}
+
+// One attempt. Where the program saw symbols, these are taken from `arguments`. `apart`: inputs are taken to lie apart,
+// and it is taken back where that matters.
 std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, const CallArguments& call,
                                  std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& counters,
-                                 std::vector<at::Tensor>& examples, std::optional<Stop>& why) {
+                                 std::vector<at::Tensor>& examples, std::optional<Stop>& why, bool& apart) {
   std::vector<at::Tensor> tensors;
   std::vector<size_t> numbers;  // by argument: of its tensor. One tensor may be found in several places
   std::vector<tracing::DynamicSize> sizes;
@@ -167,7 +179,9 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
   Surroundings surroundings;
   SymbolWatch watch;
   try {
-    tracing::Capture capture(host, tensors, sizes);
+    std::vector<size_t> memories(apart ? tensors.size() : 0);
+    std::iota(memories.begin(), memories.end(), size_t{0});
+    tracing::Capture capture(host, tensors, sizes, memories);
     auto fixSeen = [&] {
       std::vector<at::Tensor> given;
       for (size_t number : numbers) given.push_back(capture.arguments()[number]);
@@ -240,6 +254,10 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
       why = Why::TensorsElsewhere;
       return nullptr;
     }
+    if (apart && writesShared(*program, examples)) {
+      apart = false;
+      return nullptr;
+    }
     for (uint32_t writes : program->argumentWrites) segment->writes |= writes != 0;
     if (!segment->takeRiskOf(*program)) {
       why = Why::MayFailAfterWrite;
@@ -267,8 +285,13 @@ std::unique_ptr<Segment> captureDynamic(PyObject* function, const Ambient& befor
   }
   while (!arguments.empty()) {
     size_t count = symbolsOf(arguments);
-    std::unique_ptr<Segment> segment = attempt(function, before, call, arguments, counters, examples, why);
-    if (segment || symbolsOf(arguments) == count) return segment;
+    bool apart = true, tried = apart;
+    do {
+      tried = apart;
+      std::unique_ptr<Segment> segment = attempt(function, before, call, arguments, counters, examples, why, apart);
+      if (segment) return segment;
+    } while (tried != apart);
+    if (symbolsOf(arguments) == count) return nullptr;
   }
   return nullptr;
 }

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "aot/retrace.h"
+#include "aot/pipeline.h"
 #include "capture/errors.h"
 #include "frontend/compiled.h"
 #include "frontend/host_call.h"
@@ -15,7 +15,6 @@
 #include "host/gil.h"
 #include "host/trace_host.h"
 #include "runtime/shown.h"
-#include "symbolic/context.h"
 
 namespace saker::frontend {
 
@@ -40,56 +39,12 @@ Executor recording(const std::shared_ptr<runtime::Program>& program) {
   };
 }
 
-// Sizes of arguments that are symbols.
-std::vector<tracing::DynamicSize> changingSizes(const runtime::Program& program) {
-  std::vector<tracing::DynamicSize> out;
-  std::span<ir::Value* const> parameters = program.graph->top()->parameters();
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const ir::TensorType* type = parameters[i]->tensor();
-    if (program.sources[i].kind != runtime::Source::Kind::Argument || !type || !type->symbolic) continue;
-    for (size_t d = 0; d < type->rank; ++d) {
-      const sym::Node* size = type->size(d).node();
-      if (!size || !size->isSymbol()) continue;
-      out.push_back({program.sources[i].argument, d, program.context->symbols().symbolOf(size).name});
-    }
-  }
-  return out;
-}
-
-// What a backward that cannot be captured asked of sizes is of no interest.
-class Facts {
- public:
-  explicit Facts(ir::Context& context) : context_(context), before_(context.symbols().checkpoint()) {}
-  ~Facts() {
-    if (before_) context_.symbols().rollback(*before_);
-  }
-  Facts(const Facts&) = delete;
-  Facts& operator=(const Facts&) = delete;
-  void keep() { before_.reset(); }
-
- private:
-  ir::Context& context_;
-  std::optional<sym::Context::Checkpoint> before_;
-};
-
-Executor aheadOfTime(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs) {
+Executor compiledGraphs(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs,
+                        Made& made, passes::Stages& stages) {
   NoAutocast casts;
-  aot::JointOptions capturing;
-  capturing.dynamic = changingSizes(*program);
-  bool symbolic = !capturing.dynamic.empty();
-  if (symbolic) capturing.context = program->context;
-  std::vector<bool> written = runtime::writtenParameters(*program->graph);
-  capturing.writesNone = std::find(written.begin(), written.end(), true) == written.end();
-  auto callee = [&](const std::vector<at::Tensor>& standIns) {
-    return aot::Returned{symbolic ? aot::retrace(*program, *tracing::current(), standIns)
-                                  : runRecording(*program, standIns)};
-  };
-  autograd::PartitionOptions options;
-  options.strategy = autograd::Strategy::MinCut;
-  Facts facts(*program->context);
-  auto compiled =
-      std::make_shared<aot::CompiledFunction>(aot::captureJoint(pythonHost(), inputs, callee, capturing), options);
-  facts.keep();
+  std::shared_ptr<aot::CompiledFunction> compiled = aot::compile(pythonHost(), *program, inputs, stages);
+  std::vector<bool> exact = compiled->exactOffsets();
+  for (size_t i = 0; i < exact.size(); ++i) made.exactOffsets[i] = made.exactOffsets[i] || exact[i];
   return [compiled, program](const std::vector<at::Tensor>& given) {
     NoAutocast casts;
     ReleaseInterpreter released;
@@ -97,6 +52,21 @@ Executor aheadOfTime(const std::shared_ptr<runtime::Program>& program, const std
     // Where autograd refuses a write, the operator that writes is to raise the error.
     return results ? std::move(*results) : runRecording(*program, given);
   };
+}
+
+// Of an error that the program raised on stand-ins; it is cleared.
+std::string textOf(const std::exception_ptr& cause) {
+  std::string text;
+  try {
+    std::rethrow_exception(cause);
+  } catch (const std::exception& error) {
+    text = error.what();
+    setPythonError();
+  } catch (...) {
+    text = "an error";
+  }
+  PyErr_Clear();
+  return text.substr(0, text.find('\n'));
 }
 
 Executor backend(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs,
@@ -111,29 +81,49 @@ Executor backend(const std::shared_ptr<runtime::Program>& program, const std::ve
 
 }  // namespace
 
-Executor makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs,
-                      const ExecutorOptions& options) {
-  if (options.undone && (options.backend || !options.ahead || options.wraps || !program->differentiable)) {
-    return nullptr;
+Made makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs,
+                  const ExecutorOptions& options) {
+  if (options.backend) {
+    if (options.undone) return {};
+    return {backend(program, inputs, options.backend.get()), {}, {}, std::vector<bool>(inputs.size(), true)};
   }
-  if (options.backend) return backend(program, inputs, options.backend.get());
-  if (options.ahead && (options.wraps || std::any_of(inputs.begin(), inputs.end(), isWrapper))) {
-    return backend(program, inputs, Ref::steal(wrapperBackend()).get());
+  Made made;
+  made.exactOffsets.resize(inputs.size());
+  std::vector<bool> placed = runtime::placedParameters(*program->graph);
+  for (size_t i = 0; i < placed.size(); ++i) {
+    const runtime::Source& source = program->sources[i];
+    bool closed = source.kind == runtime::Source::Kind::Closed;
+    if (placed[i] && !closed) made.exactOffsets[source.argument] = true;
   }
   // Without gradients there is nothing to do ahead of time: the recording is what would run.
-  if (!options.ahead || !program->differentiable) return recording(program);
-  try {
-    return aheadOfTime(program, inputs);
-  } catch (const tracing::CaptureError&) {
-    // What cannot be captured ahead (hooks, say) still runs as it was recorded.
-  } catch (const aot::NotAheadOfTime&) {
-  } catch (const aot::CallFailed&) {
-    PyErr_Clear();
-  } catch (const std::exception& error) {
-    if (!setPythonError()) tellInternalFailure(error.what(), "the gradients of a function ahead of time");
-    PyErr_Clear();
+  bool wanted = options.ahead && program->differentiable;
+  made.instead = wanted ? options.instead : std::nullopt;
+  if (options.ahead && !options.instead && (options.wraps || std::any_of(inputs.begin(), inputs.end(), isWrapper))) {
+    if (options.undone && options.wraps) return {};
+    if (wanted) made.instead = Why::WrapsTensors;
+    made.run = backend(program, inputs, Ref::steal(wrapperBackend()).get());
+    made.exactOffsets.assign(inputs.size(), true);
+    return made;
   }
-  return options.undone ? nullptr : recording(program);
+  if (wanted && !made.instead) {
+    passes::Stages stages;
+    try {
+      made.run = compiledGraphs(program, inputs, made, stages);
+    } catch (const aot::NotAheadOfTime& refused) {
+      made.instead = refused.why;
+    } catch (const tracing::CaptureError& refused) {  // hooks, say
+      made.instead = Stop(Why::NotTraced, refused.what());
+    } catch (const aot::CallFailed& failed) {
+      made.instead = Stop(Why::NotTraced, textOf(failed.cause));
+    } catch (const std::exception& error) {
+      made.instead = Stop(Why::NotTraced, error.what());
+      if (!setPythonError()) tellInternalFailure(error.what(), "the gradients of a function ahead of time");
+      PyErr_Clear();
+    }
+    made.stages = stages.runs();
+  }
+  if (!made.run && !options.undone) made.run = recording(program);
+  return made;
 }
 
 }  // namespace saker::frontend

@@ -20,20 +20,24 @@ bool hasOwnGradient(const ir::Node& node) {
 
 }  // namespace
 
-bool mustBeFollowed(const runtime::Program& program, std::span<const at::Tensor> inputs) {
+std::optional<Stop> whyFollowed(const runtime::Program& program, std::span<const at::Tensor> inputs) {
+  for (const ir::Node* node = program.graph->top()->first(); node; node = node->next()) {
+    if (node->attributes().inferenceToggled) return Why::TogglesInference;
+  }
   auto requiresGrad = [](const at::Tensor& tensor) { return tensor.requires_grad(); };
-  if (std::none_of(inputs.begin(), inputs.end(), requiresGrad)) return false;
+  if (std::none_of(inputs.begin(), inputs.end(), requiresGrad)) return std::nullopt;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (program.argumentWrites[i] != 0 && inputs[i].requires_grad()) return true;
+    if (program.argumentWrites[i] != 0 && inputs[i].requires_grad()) return Why::WritesDifferentiable;
   }
   for (auto [one, other] : aten::sharingPairs(inputs)) {
     if (!inputs[one].requires_grad() && !inputs[other].requires_grad()) continue;
-    if (!inputs[one].is_same(inputs[other]) && aot::overlap(inputs[one], inputs[other])) return true;
+    if (inputs[one].is_same(inputs[other]) || !aot::overlap(inputs[one], inputs[other])) continue;
+    return Why::DifferentiableOverlap;
   }
   for (const ir::Node* node = program.graph->top()->first(); node; node = node->next()) {
-    if (!node->isReturn() && hasOwnGradient(*node)) return true;
+    if (!node->isReturn() && hasOwnGradient(*node)) return Stop(Why::OwnGradient, node->op()->qualified);
   }
-  return false;
+  return std::nullopt;
 }
 
 }  // namespace saker::frontend

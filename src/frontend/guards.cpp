@@ -55,11 +55,13 @@ bool TensorShape::fits(const at::Tensor& tensor) const {
   if (!dynamic.empty()) return fitsDynamic(impl);
   if (impl.sizes() != c10::IntArrayRef(sizes)) return false;
   if (tensor.layout() != c10::kStrided) return tensor.device() == device;
-  return impl.strides() == c10::IntArrayRef(strides) && impl.storage_offset() == offset && impl.device() == device;
+  return impl.strides() == c10::IntArrayRef(strides) && (anyOffset || impl.storage_offset() == offset) &&
+         impl.device() == device;
 }
 
 bool TensorShape::fitsDynamic(const c10::TensorImpl& impl) const {
-  if (impl.sizes().size() != sizes.size() || impl.storage_offset() != offset || impl.device() != device) return false;
+  if (impl.sizes().size() != sizes.size() || impl.device() != device) return false;
+  if (!anyOffset && impl.storage_offset() != offset) return false;
   size_t next = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
     bool any = next < dynamic.size() && dynamic[next] == i;

@@ -22,6 +22,7 @@ struct TensorShape {
   c10::Device device;
   bool requiresGrad, leaf, inference;
   int64_t offset;
+  bool anyOffset = false;  // nothing depends on where it begins in its memory
   c10::DimVector sizes, strides;
   std::vector<size_t> dynamic;  // dimensions of any size above 1; strides are then for the program to judge
 
@@ -137,6 +138,7 @@ class Guards {
   std::vector<FunctionParts> functions;
   std::vector<TypeLookups> types;
   uint32_t places = 0;
+  bool asksOffsets = false;  // the program asks where tensors begin in their memory
   // Abstract classes were asked: which classes were registered with one, as a number that moves with each.
   Ref registrations;
 

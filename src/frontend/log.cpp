@@ -6,11 +6,14 @@
 #include <cstdio>
 #include <utility>
 
+#include "host/gil.h"
+#include "passes/stages.h"
+
 namespace saker::frontend {
 
 namespace {
 
-constexpr std::array kNames = {"captures", "breaks", "recompiles", "guards", "graph", "effects", "replays"};
+constexpr std::array kNames = {"captures", "breaks", "recompiles", "guards", "graph", "effects", "replays", "stages"};
 
 uint32_t& chosen() {
   static uint32_t bits = 0;  // a setting of the process
@@ -42,6 +45,15 @@ void log(Topic topic, std::string_view text) {
   }
 }
 
+// Stages run with and without the interpreter's lock.
+static void tellStage(const passes::StageRun& run) {
+  HoldInterpreter held;
+  std::array<char, 32> time{};
+  std::snprintf(time.data(), time.size(), "%.2f ms", run.milliseconds);
+  log(Topic::Stages, std::string(nameOf(run.stage)) + " " + run.of + ": " + time.data() + ", " +
+                         std::to_string(run.nodes) + " operators");
+}
+
 std::string setLogs(std::string_view topics) {
   uint32_t bits = 0;
   std::string unknown;
@@ -60,6 +72,7 @@ std::string setLogs(std::string_view topics) {
     if (!known) unknown += (unknown.empty() ? "" : ", ") + std::string(name);
   }
   chosen() = bits;
+  passes::setStageListener(logs(Topic::Stages) ? &tellStage : nullptr);
   return unknown;
 }
 

@@ -16,6 +16,7 @@ enum class Topic : uint8_t {
   Graph,       // the captured operators
   Effects,     // what replaying does besides
   Replays,     // each replayed call
+  Stages,      // each stage of compiling: how long, how many operators
 };
 
 // Is anybody listening? A look at one number.

@@ -296,6 +296,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
       Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
       args.insert(args.begin(), self.get());
     }
+    if (behaviour == Behaviour::Tensor && isTensorMethod(callable, "storage_offset")) guards().asksOffsets = true;
     return behaves(behaviour, callable, args, arguments.names);
   }
   if (PyType_Check(callable)) return callsType(reinterpret_cast<PyTypeObject*>(callable), args, arguments.names);

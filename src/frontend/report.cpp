@@ -26,11 +26,16 @@ void Compiled::note(const Report& report, const Segment& segment) {
   if (reports_.size() == kKept) reports_.erase(reports_.begin());
   reports_.push_back(report);
   if (report.why) ++counts().stops[static_cast<size_t>(report.why->why)];
+  if (report.instead) ++counts().instead[static_cast<size_t>(report.instead->why)];
   std::string name = Operations::name(function_.get());
   if (report.outcome == "eager" && logs(Topic::Breaks)) {
     const Stop& why = *report.why;
     std::string where = why.file.empty() ? "" : why.file + ":" + std::to_string(why.line) + ": ";
     log(Topic::Breaks, where + name + " runs eagerly: " + why.text() + " [" + why.reason().name + "]");
+  }
+  if (report.instead && logs(Topic::Breaks)) {
+    log(Topic::Breaks, "the gradients of " + name + " are not compiled, autograd follows its recording: " +
+                           report.instead->text() + " [" + report.instead->reason().name + "]");
   }
   if (report.outcome == "static" && logs(Topic::Recompiles)) {
     log(Topic::Recompiles, name + " cannot be captured with symbolic sizes: " +

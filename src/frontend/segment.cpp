@@ -14,6 +14,10 @@
 
 namespace saker::frontend {
 
+namespace {
+constexpr uint32_t kOtherStorage = 1u << 31;
+}
+
 std::vector<at::Tensor> Code::run(const std::vector<at::Tensor>& inputs, bool alone) {
   if (!run_ && late_) {
     auto make = late_;  // another thread may be here as well: each makes one, the first is kept
@@ -39,7 +43,6 @@ at::Tensor tensorAt(PyObject* object) {
 }
 
 std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors) {
-  constexpr uint32_t kOtherStorage = 1u << 31;
   std::vector<uint32_t> first = aten::sharedMemory(tensors);
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (first[i] != i && !aten::sameStorage(tensors[i], tensors[first[i]])) first[i] |= kOtherStorage;
@@ -72,6 +75,21 @@ bool Segment::addEffects(const Recorder& recorder, Cookbook& book) {
     modes->push_back(*number);
   }
   return true;
+}
+
+void Segment::relaxOffsets(const std::vector<bool>& exact) {
+  if (guards.asksOffsets) return;
+  std::vector<size_t> sharing(memory.size());
+  for (uint32_t first : memory) ++sharing[first & ~kOtherStorage];
+  std::vector<bool> kept(guards.tensors.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    bool shared = writes && i < memory.size() && sharing[memory[i] & ~kOtherStorage] > 1;
+    if (!shared && !exact[i]) continue;
+    for (const Instruction& at : guards.instructions) {
+      if (at.op == Op::Tensor && at.place == inputs[i]) kept[static_cast<size_t>(at.number)] = true;
+    }
+  }
+  for (size_t i = 0; i < kept.size(); ++i) guards.tensors[i].anyOffset = !kept[i];
 }
 
 void Segment::settle() {

@@ -105,6 +105,9 @@ class Segment {
   bool takeRisk(const tracing::Tape::Risk& risk, bool repeatable);
   // Where there was no tape. False: an operator may fail behind a write, and what came before it is not known.
   bool takeRiskOf(const runtime::Program& given);
+  // Where inputs begin in their memory is of no interest, but for those that the program reads by absolute places
+  // (`exact`, by input) and those whose writes others see.
+  void relaxOffsets(const std::vector<bool>& exact);
   // The recording is complete: of all places, only these matter to a replay.
   void settle();
   // It holds nothing but guards: calls to which they apply run eagerly.

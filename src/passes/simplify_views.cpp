@@ -2,8 +2,8 @@
 // everything, a view back to the old sizes, the second of two equal ways. Two values of one memory with the same sizes,
 // strides, offset and dtype see the same elements, so that no operator has to be known by name.
 //
-// For graphs that run below autograd, to which `detach` is more than a view. What leaves the graph stays as it is: a
-// caller would get one object for two.
+// For graphs that run below autograd, to which `detach` is more than a view. What leaves the graph stays as it is, and
+// so do views that lead there: a caller would get one object for two, or a view of another tensor.
 #include <unordered_map>
 
 #include "ops/operator.h"
@@ -87,7 +87,7 @@ class ViewSimplifier {
   void simplify(ir::Value* view, const Place& place) {
     auto known = seen_.find(place);
     if (known == seen_.end()) return enter(view, place.root);
-    if (returned_[view->id()] || !view->firstUse()) return;
+    if (returned_[view->id()] || view->def()->attributes().shown || !view->firstUse()) return;
     graph_.replaceAllUses(view, known->second);
   }
 

@@ -7,7 +7,8 @@
 #include <torch/csrc/utils/python_symnode.h>
 
 #include "aot/checkpoint_regions.h"
-#include "aot/compiled.h"
+#include "aot/pipeline.h"
+#include "frontend/compiled.h"
 #include "host/foreign_results.h"
 #include "host/trace_host.h"
 #include "ir/clone.h"
@@ -130,8 +131,9 @@ std::pair<std::shared_ptr<aot::CompiledFunction>, std::string> compile(
   aot::JointOptions capturing{.leniently = lenient, .inStages = inStages};
   for (const auto& [argument, dim, name] : dynamic) capturing.dynamic.push_back({argument, dim, name});
   try {
-    aot::Joint joint = aot::captureJoint(pythonHost(), arguments, callee, capturing);
-    auto compiled = std::make_shared<aot::CompiledFunction>(std::move(joint), options);
+    passes::Stages stages;
+    std::shared_ptr<aot::CompiledFunction> compiled =
+        aot::compile(pythonHost(), arguments, callee, capturing, options, stages);
     if (compiled->needsFunction()) {
       compiled->setFunction([kept = keep(again)](const std::vector<at::Tensor>& tensors) {
         py::gil_scoped_acquire gil;
@@ -143,8 +145,9 @@ std::pair<std::shared_ptr<aot::CompiledFunction>, std::string> compile(
     py::object type = py::module_::import("saker.errors").attr("MutationError");
     PyErr_SetObject(type.ptr(), type(std::string(why.what())).ptr());
     throw py::error_already_set();
-  } catch (const aot::NotAheadOfTime& why) {
-    return {nullptr, why.what()};
+  } catch (const aot::NotAheadOfTime& refused) {
+    ++frontend::counts().instead[static_cast<size_t>(refused.why.why)];
+    return {nullptr, refused.what()};
   } catch (const aot::CallFailed& failed) {
     // An error of the function is raised by the function, and after what it writes before.
     bool raises = isOurs(failed.cause) ? !isRefusal(failed.cause) : failed.written;

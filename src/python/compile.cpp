@@ -52,6 +52,14 @@ py::list reportsOf(const py::object& object) {
     each["hint"] = report.why ? report.why->reason().hint : "";
     each["file"] = report.why ? report.why->file : "";
     each["line"] = report.why ? report.why->line : 0;
+    each["instead"] = report.instead ? report.instead->text() : "";
+    each["instead_name"] = report.instead ? report.instead->reason().name : "";
+    each["instead_hint"] = report.instead ? report.instead->reason().hint : "";
+    py::list stages;
+    for (const passes::StageRun& run : report.stages) {
+      stages.append(py::make_tuple(nameOf(run.stage), run.of, run.milliseconds / 1e3, run.nodes));
+    }
+    each["stages"] = stages;
     each["changed"] = report.changed;
     each["internal"] = report.internal;
     each["frames"] = report.frames;
@@ -107,12 +115,16 @@ void bindCompile(py::module_& module) {
     out["recompiles"] = all.recompiles;
     out["breaks"] = all.breaks;
     out["fallbacks"] = all.fallbacks;
-    py::dict stops;
+    py::dict stops, instead;
     for (const StopReason& row : stopReasons()) {
-      uint64_t count = all.stops[static_cast<size_t>(row.why)];
-      if (count != 0) stops[row.name.c_str()] = count;
+      auto note = [&](py::dict& into, uint64_t count) {
+        if (count != 0) into[row.name.c_str()] = count;
+      };
+      note(stops, all.stops[static_cast<size_t>(row.why)]);
+      note(instead, all.instead[static_cast<size_t>(row.why)]);
     }
     out["stops"] = stops;
+    out["instead"] = instead;
     return out;
   });
   module.def("stop_reasons", [] {
@@ -128,6 +140,7 @@ void bindCompile(py::module_& module) {
   module.def("fail_next_compile", &failNext);
   module.def("set_logs", [](const std::string& topics) { return setLogs(topics); });
   module.def("log_topics", &logTopics);
+  module.def("set_stages", [](const std::string& words) { return passes::setStages(words); });
   module.def("set_progress_after", [](double seconds) { Progress::after() = seconds; });
 }
 

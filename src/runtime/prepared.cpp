@@ -1,8 +1,56 @@
 #include "runtime/prepared.h"
 
 #include "aten/trace_key.h"
+#include "ir/clone.h"
+#include "ops/effects.h"
+#include "passes/stages.h"
 
 namespace saker::runtime {
+
+namespace {
+
+// A recording that writes runs its writes as they are: as values they would be copies. Nor is it simplified where more
+// than values may be seen of an operator.
+bool isFunctional(const ir::Region& region) {
+  for (const ir::Node* node = region.first(); node && !node->isReturn(); node = node->next()) {
+    const ops::Operator* op = ops::of(node);
+    ir::Attributes recorded = node->attributes();
+    if (!op || op->has(ops::kSetsStorage) || ops::writes(*node)) return false;
+    if (recorded.inferenceToggled || recorded.ownVersion) return false;
+    for (const ir::Region* body : node->regions()) {
+      if (!isFunctional(*body)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void Prepared::prepare(One& one, Executable::Views views) const {
+  passes::Stages stages;
+  if (views == Executable::Views::Direct && !simplified_ && graph_.top()->terminator() && isFunctional(*graph_.top())) {
+    one.graph = ir::clone(graph_);
+    one.numbers.resize(one.graph->nodeLimit());
+    const ir::Node* from = graph_.top()->first();
+    for (const ir::Node* to = one.graph->top()->first(); to; to = to->next(), from = from->next()) {
+      one.numbers[to->id()] = from->id();
+    }
+    if (!stages.run(passes::Stage::Simplify, "recording", *one.graph, passes::kSimplify).empty()) one.graph.reset();
+  }
+  const ir::Graph& graph = one.graph ? *one.graph : graph_;
+  stages.run(passes::Stage::Prepare, "recording", [&] {
+    one.executable = std::make_unique<Executable>(graph, objects_, views);
+    return &graph;
+  });
+}
+
+uint32_t Prepared::numberOf(const Executable& executable, const ir::Node& node) const {
+  if (!direct_.graph || &executable.graph() != direct_.graph.get()) return node.id();
+  // A node that a pass has made stands for what comes before the next one.
+  const ir::Node* at = &node;
+  while (at && at->id() >= direct_.numbers.size()) at = at->prev();
+  return at ? direct_.numbers[at->id()] : 0;
+}
 
 const Executable& Prepared::get(std::span<const at::Tensor> inputs) const {
   bool recorded = !(c10::impl::tls_local_dispatch_key_set().included_ & aten::kRecordingKeys).empty();

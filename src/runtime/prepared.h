@@ -1,4 +1,5 @@
-// The executables of one graph, each prepared when it is first asked for: the graph does not change from then on.
+// The executables of one graph, each prepared when it is first asked for: the graph does not change from then on. What
+// runs below autograd is simplified before.
 #pragma once
 
 #include <memory>
@@ -11,24 +12,33 @@ namespace saker::runtime {
 
 class Prepared {
  public:
-  // Both live as long as this does.
-  Prepared(const ir::Graph& graph, const std::vector<c10::IValue>& objects) : graph_(graph), objects_(objects) {}
+  // Both live as long as this does. `simplified`: the graph has passed that stage.
+  Prepared(const ir::Graph& graph, const std::vector<c10::IValue>& objects, bool simplified)
+      : graph_(graph), objects_(objects), simplified_(simplified) {}
 
   const Executable& get(Executable::Views views) const {
     One& one = views == Executable::Views::Direct ? direct_ : called_;
-    std::call_once(one.once, [&] { one.executable = std::make_unique<Executable>(graph_, objects_, views); });
+    std::call_once(one.once, [&] { prepare(one, views); });
     return *one.executable;
   }
   // For a run below autograd on such inputs. Where operators are recorded, views are to be recorded too.
   const Executable& get(std::span<const at::Tensor> inputs) const;
 
+  // The node of the graph that this node of one of its executables stands for.
+  uint32_t numberOf(const Executable& executable, const ir::Node& node) const;
+
  private:
   struct One {
     std::once_flag once;
+    std::unique_ptr<ir::Graph> graph;  // if it is another one than was given
+    std::vector<uint32_t> numbers;     // by node of it
     std::unique_ptr<Executable> executable;
   };
+  void prepare(One& one, Executable::Views views) const;
+
   const ir::Graph& graph_;
   const std::vector<c10::IValue>& objects_;
+  const bool simplified_;
   mutable One called_, direct_;
 };
 

@@ -277,7 +277,7 @@ bool needsFunction(const Program& program, std::span<const at::Tensor> arguments
 }
 
 const Prepared& Program::prepared() const {
-  std::call_once(once_, [this] { prepared_ = std::make_unique<Prepared>(*graph, objects); });
+  std::call_once(once_, [this] { prepared_ = std::make_unique<Prepared>(*graph, objects, /*simplified=*/false); });
   return *prepared_;
 }
 
@@ -310,7 +310,7 @@ std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor>
   try {
     execution.run();
   } catch (...) {
-    lastFailure().node = execution.running() ? execution.running()->id() : 0;
+    lastFailure().node = execution.running() ? prepared.numberOf(executable, *execution.running()) : 0;
     throw;
   }
   std::vector<c10::IValue> returned;

@@ -1,6 +1,7 @@
 #include "runtime/shown.h"
 
 #include "ir/each_value.h"
+#include "ops/effects.h"
 #include "ops/operator.h"
 #include "passes/memory.h"
 
@@ -58,6 +59,18 @@ bool markShown(ir::Graph& graph) {
     graph.setAttributes(node, known);
   }
   return any && grad;
+}
+
+std::vector<bool> placedParameters(const ir::Graph& graph) {
+  std::vector<bool> out(graph.top()->parameters().size());
+  for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
+    if (node->operandCount() == 0 || node->resultCount() == 0 || !ops::of(node)) continue;
+    if (ops::sharing(*node, 0) != ops::Sharing::Storage) continue;
+    const ir::Value* base = node->operand(0);
+    while (const ir::Value* before = ops::sharedArgument(base)) base = before;
+    if (base->isParameter() && base->region() == graph.top()) out[base->index()] = true;
+  }
+  return out;
 }
 
 std::vector<bool> writtenParameters(const ir::Graph& graph) {

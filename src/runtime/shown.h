@@ -12,6 +12,9 @@ namespace saker::runtime {
 // would not be counted. True if there is such a node, and autograd was on at some node.
 bool markShown(ir::Graph& graph);
 
+// By parameter of the graph: is it read through an operator (as_strided) that counts from the start of its memory?
+std::vector<bool> placedParameters(const ir::Graph& graph);
+
 // By parameter of the graph: does a node write to memory that it lies in?
 std::vector<bool> writtenParameters(const ir::Graph& graph);
 

@@ -16,7 +16,7 @@ import torch
 import saker
 
 ROOT = Path(__file__).parents[2]
-KINDS = {"a segment ends here", "cannot be replayed"}
+KINDS = {"a segment ends here", "cannot be replayed", "the recording itself runs"}
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def test_every_row_is_used() -> None:
     table = (ROOT / "src/capture/reasons.def").read_text()
     identifiers = re.findall(r"^SAKER_STOP\((\w+),", table, re.MULTILINE)
     sources = [
-        path.read_text() for folder in ("capture", "frontend") for path in (ROOT / "src" / folder).rglob("*.[ch]*")
+        path.read_text() for folder in ("aot", "capture", "frontend") for path in (ROOT / "src" / folder).rglob("*.[ch]*")
     ]
     used = set(re.findall(r"Why::(\w+)", "\n".join(sources))) - {"identifier"}
     assert set(identifiers) == used

@@ -1,0 +1,105 @@
+#include "aot/pipeline.h"
+
+#include <algorithm>
+
+#include "aot/retrace.h"
+#include "runtime/shown.h"
+#include "symbolic/context.h"
+
+namespace saker::aot {
+
+namespace {
+
+using passes::Stage;
+using passes::Stages;
+
+void refuse(const std::string& why) {
+  if (!why.empty()) throw NotAheadOfTime(Why::StageFailed, why);
+}
+
+// Sizes of arguments that are symbols.
+std::vector<tracing::DynamicSize> changingSizes(const runtime::Program& program) {
+  std::vector<tracing::DynamicSize> out;
+  std::span<ir::Value* const> parameters = program.graph->top()->parameters();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const ir::TensorType* type = parameters[i]->tensor();
+    if (program.sources[i].kind != runtime::Source::Kind::Argument || !type || !type->symbolic) continue;
+    for (size_t d = 0; d < type->rank; ++d) {
+      const sym::Node* size = type->size(d).node();
+      if (!size || !size->isSymbol()) continue;
+      out.push_back({program.sources[i].argument, d, program.context->symbols().symbolOf(size).name});
+    }
+  }
+  return out;
+}
+
+// What was asked of sizes for a backward that cannot be captured is forgotten.
+class AskedOfSizes {
+ public:
+  explicit AskedOfSizes(ir::Context& context) : symbols_(context.symbols()), before_(symbols_.checkpoint()) {}
+  ~AskedOfSizes() {
+    if (before_) symbols_.rollback(*before_);
+  }
+  AskedOfSizes(const AskedOfSizes&) = delete;
+  AskedOfSizes& operator=(const AskedOfSizes&) = delete;
+  void keep() { before_.reset(); }
+
+ private:
+  sym::Context& symbols_;
+  std::optional<sym::Context::Checkpoint> before_;
+};
+
+std::vector<at::Tensor> run(const runtime::Program& recording, const std::vector<at::Tensor>& standIns) {
+  std::vector<at::Tensor> out;
+  for (c10::IValue& value : runtime::run(recording, standIns, /*guarded=*/true)) {
+    out.push_back(std::move(value).toTensor());
+  }
+  return out;
+}
+
+}  // namespace
+
+std::shared_ptr<CompiledFunction> compile(const tracing::Host& host, std::span<const at::Tensor> arguments,
+                                          const Callee& function, const JointOptions& options,
+                                          const autograd::PartitionOptions& partition, Stages& stages) {
+  if (passes::isOff(Stage::Differentiate)) {
+    throw NotAheadOfTime(Why::SwitchedOff, std::string(nameOf(Stage::Differentiate)));
+  }
+  std::shared_ptr<Plan> plan;
+  {
+    Differentiation joint(host, arguments, options);
+    stages.run(Stage::Differentiate, "joint", [&] { return &joint.run(function); });
+    stages.run(Stage::Functional, "joint", [&] { return &joint.makeFunctional(); });
+    plan = std::make_shared<Plan>(joint.take());
+  }
+  bool training = plan->joint.training;
+  bool mayDropCopies = !training || partition.strategy == autograd::Strategy::MinCut;
+  refuse(stages.run(Stage::Simplify, "joint", *plan->joint.program->graph,
+                    mayDropCopies ? passes::kSimplify : passes::kSimplifyKeepingCopies));
+  if (training) {
+    stages.run(Stage::Cut, "backward", [&] { return plan->cutInTwo(partition), plan->cut.backward.get(); });
+    refuse(stages.run(Stage::Simplify, "forward", *plan->cut.forward, passes::kSimplify));
+    refuse(stages.run(Stage::Simplify, "backward", *plan->cut.backward, passes::kSimplify));
+  }
+  stages.run(Stage::Prepare, "forward", [&] { return plan->prepare(), &plan->forwardGraph(); });
+  return std::make_shared<CompiledFunction>(std::move(plan));
+}
+
+std::shared_ptr<CompiledFunction> compile(const tracing::Host& host, const runtime::Program& recording,
+                                          std::span<const at::Tensor> inputs, Stages& stages) {
+  JointOptions options;
+  options.dynamic = changingSizes(recording);
+  bool symbolic = !options.dynamic.empty();
+  if (symbolic) options.context = recording.context;
+  std::vector<bool> written = runtime::writtenParameters(*recording.graph);
+  options.writesNone = std::find(written.begin(), written.end(), true) == written.end();
+  auto function = [&](const std::vector<at::Tensor>& standIns) {
+    return Returned{symbolic ? retrace(recording, *tracing::current(), standIns) : run(recording, standIns)};
+  };
+  AskedOfSizes asked(*recording.context);
+  auto compiled = compile(host, inputs, function, options, {}, stages);
+  asked.keep();
+  return compiled;
+}
+
+}  // namespace saker::aot

@@ -1,0 +1,137 @@
+#include "passes/stages.h"
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+
+#include "ir/print.h"
+#include "ir/verifier.h"
+#include "passes/pass.h"
+
+namespace saker::passes {
+
+namespace {
+
+struct Row {
+  std::string_view name;
+  bool optional;
+};
+constexpr std::array kRows = {
+#define X(enumerator, name, optional, what) Row{name, optional},
+    SAKER_STAGES(X)
+#undef X
+};
+
+constexpr uint32_t kVerify = 1u << 31;
+
+std::atomic<uint32_t>& bits() {  // by stage: is it off? And kVerify
+  static std::atomic<uint32_t> all = 0;
+  return all;
+}
+
+struct Folder {
+  std::mutex lock;
+  std::string path;
+  size_t files = 0;
+};
+
+Folder& folder() {
+  static Folder& one = *new Folder;
+  return one;
+}
+
+std::atomic<bool> dumps = false;
+std::atomic<void (*)(const StageRun&)> listener = nullptr;
+
+uint32_t bitOf(Stage stage) { return 1u << static_cast<unsigned>(stage); }
+
+void dump(const StageRun& run, const ir::Graph& graph) {
+  Folder& into = folder();
+  std::lock_guard held(into.lock);
+  std::string number = std::to_string(into.files++);
+  number.insert(0, number.size() < 4 ? 4 - number.size() : 0, '0');
+  std::ofstream file(into.path + "/" + number + "-" + std::string(nameOf(run.stage)) + "-" + run.of + ".sk");
+  file << "# " << nameOf(run.stage) << " of the " << run.of << " graph: " << run.nodes << " nodes, " << run.milliseconds
+       << " ms\n"
+       << ir::print(graph);
+}
+
+// A variable of the environment counts until somebody sets something.
+void readEnvironment() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (const char* words = std::getenv("SAKER_STAGES")) setStages(words);
+  });
+}
+
+}  // namespace
+
+std::string_view nameOf(Stage stage) { return kRows[static_cast<size_t>(stage)].name; }
+
+std::string setStages(std::string_view words) {
+  uint32_t chosen = 0;
+  std::string unknown, path;
+  while (!words.empty()) {
+    size_t end = words.find(',');
+    std::string_view word = words.substr(0, end);
+    words.remove_prefix(end == words.npos ? words.size() : end + 1);
+    if (word.empty()) continue;
+    bool known = word == "verify";
+    if (known) chosen |= kVerify;
+    constexpr std::string_view kDump = "dump=";
+    if (word.starts_with(kDump) && word.size() > kDump.size()) {
+      path = word.substr(kDump.size());
+      known = true;
+    }
+    for (size_t i = 0; i < kRows.size(); ++i) {
+      if (!kRows[i].optional || word[0] != '-' || word.substr(1) != kRows[i].name) continue;
+      chosen |= 1u << i;
+      known = true;
+    }
+    if (!known) unknown += (unknown.empty() ? "" : ", ") + std::string(word);
+  }
+  {
+    std::lock_guard held(folder().lock);
+    folder().path = path;
+  }
+  dumps = !path.empty();
+  bits() = chosen;
+  return unknown;
+}
+
+bool isOff(Stage stage) {
+  readEnvironment();
+  return bits() & bitOf(stage);
+}
+
+void setStageListener(void (*given)(const StageRun& run)) { listener = given; }
+
+std::string Stages::run(Stage stage, std::string_view of, ir::Graph& graph, const char* passes) {
+  std::string refused;
+  run(stage, of, [&] {
+    RunOptions options;
+    options.verify = false;  // behind the stage, where it is asked for
+    RunResult ran = passes::run(graph, passes, options);
+    if (ran.error) refused = *ran.error;
+    return &graph;
+  });
+  return refused;
+}
+
+void Stages::finish(StageRun run, const ir::Graph* graph) {
+#ifdef __OPTIMIZE__
+  bool verify = bits() & kVerify;
+#else
+  bool verify = true;  // in debug builds always
+#endif
+  if (graph && dumps) dump(run, *graph);
+  if (void (*tell)(const StageRun&) = listener) tell(run);
+  runs_.push_back(std::move(run));
+  if (!graph || !verify) return;
+  std::vector<ir::Diagnostic> found = ir::verify(*graph);
+  if (!found.empty()) throw StageError("after " + std::string(nameOf(runs_.back().stage)) + ": " + found[0].message);
+}
+
+}  // namespace saker::passes
