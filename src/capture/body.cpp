@@ -27,6 +27,7 @@ Attempt::~Attempt() {
   if (!open_) return;
   // While values that are about to go can still be looked at.
   for (const Recording::Restore& level : levels_) level(nodes_.values);
+  std::erase_if(recording_.shared_->literals, [&](const auto& each) { return each.first->id() >= nodes_.values; });
   recording_.graph().rollback(nodes_);
   recording_.context()->symbols().rollback(symbols_);
   recording_.shared_->kept.resize(kept_);

@@ -86,6 +86,13 @@ const ir::TensorType* Recording::typeOf(const at::Tensor& tensor) {
   return context()->types().tensor(spec);
 }
 
+at::Tensor Recording::literalData(const ir::Value* value) const {
+  for (const auto& [literal, data] : shared_->literals) {
+    if (literal == value) return data;
+  }
+  return {};
+}
+
 at::Tensor Recording::placeholder(const c10::IValue& number) {
   at::Tensor tensor = c10::scalar_to_tensor(number.isSymFloat() ? at::Scalar(0.0) : at::Scalar(kSymbolicPlaceholder));
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);

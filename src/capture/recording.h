@@ -45,7 +45,7 @@ class Recording {
   // A tensor that is written in the program (torch.tensor(3.0)): an input whose data is a constant.
   virtual ir::Value* addLiteral(const at::Tensor& constant) = 0;
   // The data of a literal; undefined: the value is none.
-  virtual at::Tensor literalData(const ir::Value* value) const = 0;
+  at::Tensor literalData(const ir::Value* value) const;
   // Has the tensor been made by a recorded operator, or met as an input?
   virtual bool made(const at::Tensor& tensor) const = 0;
   // The modes of an operator that is called now, as the attributes of its node.
@@ -105,6 +105,7 @@ class Recording {
     aten::Inference inference;
     std::vector<c10::IValue> kept;
     std::vector<std::pair<at::Tensor, c10::IValue>> placeholders;
+    std::vector<std::pair<const ir::Value*, at::Tensor>> literals;
     size_t attempts = 0;  // that are open
   };
   std::shared_ptr<Shared> shared_;

@@ -397,14 +397,8 @@ ir::Value* Tape::addLiteral(const at::Tensor& constant) {
   ir::Value* value = graph().addParameter(graph().top(), typeOf(constant));
   // The program may write to what it gets.
   inputs_.push_back({value, constant.clone(), 0, true});
+  shared_->literals.emplace_back(value, inputs_.back().tensor);
   return value;
-}
-
-at::Tensor Tape::literalData(const ir::Value* value) const {
-  for (const Input& input : inputs_) {
-    if (input.literal && input.value == value) return input.tensor;
-  }
-  return {};
 }
 
 void Tape::recordLiteral(const Call& call) {

@@ -91,7 +91,6 @@ class Tape final : public Recording {
   ir::Value* valueOf(const at::Tensor& tensor) override;
   ir::Value* lend(const at::Tensor& tensor) override;
   ir::Value* addLiteral(const at::Tensor& constant) override;
-  at::Tensor literalData(const ir::Value* value) const override;
   bool made(const at::Tensor& tensor) const override { return known_.contains(tensor.unsafeGetTensorImpl()); }
   ir::Attributes modesOf(const Entry* entry) const override;
   // Has an operator here given it?

@@ -237,16 +237,10 @@ ir::Value* Trace::addLiteral(const at::Tensor& constant) {
   ir::Value* value = valueOf(constant);
   auto isIt = [&](const Input& input) { return input.value == value; };
   auto input = std::find_if(inputs_.rbegin(), inputs_.rend(), isIt);
-  if (input != inputs_.rend()) input->literal = true;
+  if (input == inputs_.rend() || input->literal) return value;
+  input->literal = true;
+  shared_->literals.emplace_back(value, input->tensor);
   return value;
-}
-
-at::Tensor Trace::literalData(const ir::Value* value) const {
-  if (outer()) return outer()->literalData(value);
-  for (const Input& input : inputs_) {
-    if (input.literal && input.value == value) return input.tensor;
-  }
-  return {};
 }
 
 void Trace::noteWrite(const at::Tensor& tensor, uint32_t counted) {
@@ -284,7 +278,10 @@ void Trace::reset(bool dropKeys) {
   written_.clear();
   writtenMemory_.clear();
   inputMemory_.clear();
-  if (!outer()) shared_->kept.clear();
+  if (!outer()) {
+    shared_->kept.clear();
+    shared_->literals.clear();
+  }
   sequences_.clear();
   lastLocation_ = nullptr;
   storages_.clear();

@@ -66,7 +66,6 @@ class Trace final : public Recording, public std::enable_shared_from_this<Trace>
   // The value of a tensor: its own, the one of its storage seen through its geometry, or a new input.
   ir::Value* valueOf(const at::Tensor& tensor) override;
   ir::Value* addLiteral(const at::Tensor& constant) override;
-  at::Tensor literalData(const ir::Value* value) const override;
   bool made(const at::Tensor& tensor) const override { return isPending(tensor) || (outer() && outer()->made(tensor)); }
   // Is a tensor one of this level: made here, and not by a recording around it?
   bool owns(const c10::TensorImpl& tensor) const;

@@ -103,7 +103,8 @@ TEST_P(FailedBody, MeetsInputsAndLiterals) {
   at::Tensor closed = at::ones({3}), leaf = at::ones({3}).set_requires_grad(true), literal = at::zeros({3});
   expectNothingLeft(GetParam(), [&](Recording& inside, const at::Tensor& x) {
     at::Tensor sum = x + closed * leaf + closed;
-    inside.addLiteral(literal);
+    ir::Value* value = inside.addLiteral(literal);
+    EXPECT_TRUE(inside.literalData(value).equal(literal));
     throw std::runtime_error("after inputs were met");
   });
   EXPECT_FALSE(leaf.grad().defined());
