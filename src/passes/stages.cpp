@@ -2,8 +2,8 @@
 
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <mutex>
 
 #include "ir/print.h"
@@ -52,10 +52,12 @@ void dump(const StageRun& run, const ir::Graph& graph) {
   std::lock_guard held(into.lock);
   std::string number = std::to_string(into.files++);
   number.insert(0, number.size() < 4 ? 4 - number.size() : 0, '0');
-  std::ofstream file(into.path + "/" + number + "-" + std::string(nameOf(run.stage)) + "-" + run.of + ".sk");
-  file << "# " << nameOf(run.stage) << " of the " << run.of << " graph: " << run.nodes << " nodes, " << run.milliseconds
-       << " ms\n"
-       << ir::print(graph);
+  std::string name = into.path + "/" + number + "-" + std::string(nameOf(run.stage)) + "-" + run.of + ".sk";
+  std::FILE* file = std::fopen(name.c_str(), "w");
+  if (!file) return;
+  std::fprintf(file, "# %s of the %s graph: %zu nodes, %.3f ms\n%s", std::string(nameOf(run.stage)).c_str(),
+               run.of.c_str(), run.nodes, run.milliseconds, ir::print(graph).c_str());
+  std::fclose(file);
 }
 
 // A variable of the environment counts until somebody sets something.

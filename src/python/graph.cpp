@@ -24,7 +24,7 @@ std::unique_ptr<ir::Graph> parse(const std::string& text) {
   return std::move(parsed.graph);
 }
 
-void verify(const ir::Graph& graph, size_t limit) {
+void check(const ir::Graph& graph, size_t limit) {
   std::string messages;
   for (const ir::Diagnostic& found : ir::verify(graph, limit))
     messages += (messages.empty() ? "" : "\n") + found.message;
@@ -32,6 +32,7 @@ void verify(const ir::Graph& graph, size_t limit) {
 }
 
 py::list runPasses(ir::Graph& graph, const std::string& names, bool verifyEach) {
+  check(graph, 1);  // passes and runs count on it
   passes::RunOptions options;
   options.verify = verifyEach;
   passes::RunResult result = passes::run(graph, names, options);
@@ -55,6 +56,7 @@ py::object toPython(const c10::IValue& value) {
 // Runs the graph on real tensors; parameters that are no tensors are taken from the sizes of those that are.
 py::list run(const ir::Graph& graph, const std::vector<at::Tensor>& inputs) {
   std::span<ir::Value* const> parameters = graph.top()->parameters();
+  check(graph, 1);
   const ir::Node* end = graph.top()->terminator();
   if (!end) throw py::value_error("the graph does not end in return");
   // a run counts all parameters.
@@ -89,7 +91,7 @@ void bindGraph(py::module_& module) {
           "text", [](const ir::Graph& graph) { return ir::print(graph); }, "The graph as text.")
       .def("__str__", [](const ir::Graph& graph) { return ir::print(graph); })
       .def("__len__", &ir::Graph::liveNodes, "The number of nodes, those of nested regions included.")
-      .def("verify", &verify, py::arg("limit") = 16,
+      .def("verify", &check, py::arg("limit") = 16,
            "Raises ValueError with what is wrong with the graph, if anything is.")
       .def("run_passes", &runPasses, py::arg("names"), py::arg("verify") = true,
            "Runs passes, named and separated by commas. Gives (name, milliseconds, nodes before, nodes after) for "

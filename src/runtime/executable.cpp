@@ -4,6 +4,9 @@
 #include <ATen/ops/copy.h>
 #include <ATen/ops/empty_strided.h>
 
+#include <algorithm>
+#include <array>
+
 #include "ops/control_flow.h"
 #include "ops/operator.h"
 #include "runtime/failure.h"
@@ -20,6 +23,14 @@ Executable::Executable(const ir::Graph& graph, const std::vector<c10::IValue>& o
 
 Executable::~Executable() = default;
 
+// Kernels that read memory as a row, which autograd's formulas prepare for them by contiguous(): that leaves no node
+// where a tensor is contiguous.
+static bool readsRows(const std::string& name) {
+  static const std::array kNames = {"native_group_norm_backward", "weight_norm", "cudnn", "miopen", "mkldnn", "thnn_"};
+  return std::any_of(kNames.begin(), kNames.end(),
+                     [&](const char* part) { return name.find(part) != std::string::npos; });
+}
+
 // Operators that are told strides, and not only give them, find other elements where these are others. What draws
 // numbers or is the user's must not be begun and then refused.
 bool mayRunFreely(const ir::Graph& graph) {
@@ -31,7 +42,9 @@ bool mayRunFreely(const ir::Graph& graph) {
     const ops::Operator* op = ops::of(node);
     const std::string& name = node->op()->qualified;
     bool told = name.find("as_strided") != std::string::npos || name == "aten::_reshape_alias";
-    if (!op || op->writes || op->isRandom() || !name.starts_with("aten::") || told) return false;
+    if (!op || op->writes || op->isRandom() || !name.starts_with("aten::") || told || readsRows(name)) {
+      return false;
+    }
     for (size_t i = 0; i < node->resultCount(); ++i) {
       if (!node->result(i)->tensor() || node->result(i)->tensor()->symbolic) return false;
     }
@@ -152,6 +165,10 @@ void Run::callInto(const Instruction& at) {
   stack_.emplace_back(result);
   at.into->callBoxed(&stack_);
   stack_.clear();
+  if (result.sizes() != c10::IntArrayRef(at.results[0].told.numbers.sizes)) {
+    workspace_.reset();  // it is not as it was
+    failForSizes(at.node->op()->qualified);
+  }
   for (uint32_t slot : at.freed) slots_[slot].reset();
   slots_[at.results[0].slot] = result;
 }

@@ -5,6 +5,7 @@
 
 #include "aten/call_node.h"
 #include "aten/enums.h"
+#include "ir/each_value.h"
 #include "ops/operator.h"
 #include "passes/memory.h"
 
@@ -13,8 +14,12 @@ namespace saker::runtime {
 namespace {
 
 // The variant of an operator that computes into its last argument, if it takes the same arguments else and has a kernel
-// of its own: those that PyTorch generates compute elsewhere, and copy.
+// of its own: those that PyTorch generates compute elsewhere, and copy. Losses compute in the size of their input
+// before they reduce, and give what they compute into that size for a while.
 std::optional<c10::OperatorHandle> computesInto(const c10::FunctionSchema& schema) {
+  for (const c10::Argument& argument : schema.arguments()) {
+    if (argument.name() == "reduction") return std::nullopt;
+  }
   const std::string& overload = schema.overload_name();
   for (const std::string& name : {overload.empty() ? "out" : overload + "_out", std::string("out")}) {
     std::optional<c10::OperatorHandle> found = c10::Dispatcher::singleton().findSchema({schema.name(), name});
@@ -36,6 +41,7 @@ class Planner {
 
   MemoryPlan plan() {
     noteLastUses();
+    noteReshaped();
     std::vector<std::vector<size_t>> endsAt;  // by node in order: buffers that are free behind it
     size_t index = 0;
     for (const ir::Node* node = graph_.top()->first(); node; node = node->next(), ++index) endsAt.emplace_back();
@@ -66,9 +72,23 @@ class Planner {
     }
   }
 
+  // Tensors of the workspace are there in the next run as well: none may get another layout or memory in this one.
+  // Operators with out= give what they are given another size, and the user's may do so.
+  void noteReshaped() {
+    reshaped_.assign(graph_.valueLimit() + 1, false);
+    for (const ir::Node* node = graph_.top()->first(); node && !node->isReturn(); node = node->next()) {
+      const ops::Operator* op = ops::of(node);
+      bool layout = !op || op->has(ops::kSetsStorage) || (op->writes && op->cost == ops::Cost::View);
+      for (size_t i = 0; i < node->args().size(); ++i) {
+        if (!layout && !(i > 0 && op->writesArgument(i))) continue;
+        ir::eachValue(node->arg(i), [&](const ir::Value* value) { reshaped_[memory_.classOf(value)] = true; });
+      }
+    }
+  }
+
   std::optional<c10::OperatorHandle> planned(const ir::Node& node) {
     const ops::Operator* op = ops::of(&node);
-    constexpr uint32_t decides = ops::kDataDependent | ops::kDynamicShape;
+    constexpr uint32_t decides = ops::kDataDependent | ops::kDynamicShape | ops::kCopiedOut;
     if (!op || op->writes || op->isRandom() || (op->traits & decides) || node.resultCount() != 1) return std::nullopt;
     const ir::Value* result = node.result();
     const ir::TensorType* type = result->tensor();
@@ -79,6 +99,7 @@ class Planner {
     if (c10::isQIntType(aten::fromDType(type->dtype))) return std::nullopt;
     ir::Attributes recorded = node.attributes();
     if (recorded.shown || recorded.inferenceToggled || !result->hasUses()) return std::nullopt;
+    if (reshaped_[memory_.classOf(result)]) return std::nullopt;
     if (memory_.escapes(result) || memory_.isFromOutside(result) || bytesOf(*type) == 0) return std::nullopt;
     auto known = variants_.find(node.op());
     if (known == variants_.end()) {
@@ -131,6 +152,7 @@ class Planner {
   passes::Memory memory_;
   MemoryPlan out_;
   std::vector<size_t> lastUse_;  // by class: the last node in order that touches it
+  std::vector<bool> reshaped_;   // by class: a node may give it another layout
   std::vector<size_t> free_;
   std::unordered_map<const ir::OpDef*, std::optional<c10::OperatorHandle>> variants_;
 };

@@ -70,7 +70,8 @@ bool isIntType(const c10::Type& type) {
 const ir::Value* viewedBy(const ir::Node& node) {
   const ops::Operator* op = ops::of(&node);
   ir::Attributes recorded = node.attributes();
-  if (!op || op->writes || node.resultCount() == 0 || !node.regions().empty()) return nullptr;
+  if (!op || op->writes || op->has(ops::kMayAlias) || node.resultCount() == 0) return nullptr;
+  if (!node.regions().empty()) return nullptr;
   if (recorded.shown || recorded.inferenceToggled || recorded.ownVersion) return nullptr;
   const ir::Value* base = nullptr;
   for (size_t i = 0; i < op->parsed.returns.size(); ++i) {

@@ -47,6 +47,7 @@ def test_logs_tell_each_stage(capfd: pytest.CaptureFixture[str]) -> None:
     compiled(torch.randn(2, 4))
     lines = re.findall(r"\[saker stages\] (\w+) (\w+): [\d.]+ ms, \d+ operators", capfd.readouterr().err)
     assert lines == [
+        ("prepare", "recording"),  # to run it on stand-ins
         ("differentiate", "joint"),
         ("functional", "joint"),
         ("simplify", "joint"),
@@ -68,6 +69,7 @@ def test_dumps_can_be_run_again(tmp_path: Path) -> None:
     saker.compile(loss)(torch.randn(2, 4))
     files = sorted(path.name for path in tmp_path.iterdir())
     assert [name.split("-", 1)[1] for name in files] == [
+        "prepare-recording.sk",
         "differentiate-joint.sk",
         "functional-joint.sk",
         "simplify-joint.sk",
@@ -82,11 +84,11 @@ def test_dumps_can_be_run_again(tmp_path: Path) -> None:
 
     passes = "--passes=fold-constants,simplify-views,remove-noops,cse,dce"
     again = subprocess.run(
-        [SAKER_OPT, passes, str(tmp_path / files[1])], capture_output=True, text=True, check=True
+        [SAKER_OPT, passes, str(tmp_path / files[2])], capture_output=True, text=True, check=True
     ).stdout
     numbers = re.compile(r"%\d+")
-    assert numbers.sub("%", again) == numbers.sub("%", text(files[2]))
-    assert "aten::clone" in text(files[1]) and "aten::clone" not in text(files[2])
+    assert numbers.sub("%", again) == numbers.sub("%", text(files[3]))
+    assert "aten::clone" in text(files[2]) and "aten::clone" not in text(files[3])
 
 
 def test_stages_can_be_left_out(tmp_path: Path) -> None:
@@ -126,21 +128,13 @@ class Doubled(torch.autograd.Function):
         return g * 2
 
 
-def writes_differentiable(x: torch.Tensor) -> torch.Tensor:
-    y = (x @ W) * 1
-    return INNER(y)
-
-
-def reads_data_later(x: torch.Tensor) -> torch.Tensor:
-    return (x @ W).masked_select(x[:, :3] > 0).sum()
-
-
-INNER = None
-
 INSTEAD = {
-    "stages-share": (lambda x: ((lambda y: (y.sin(), y.sin().cos() * y))(x @ W))),
-    "depends-on-order": reads_data_later,
+    "calls-user": lambda x: Doubled.apply(x @ W),
+    "depends-on-order": lambda x: (x @ W).masked_select(x[:, :3] > 0).sum(),
+    "stages-of-written": lambda x: (lambda y: (y, y * y))((x @ W) * 1j),
+    "writes-differentiable": lambda x: Y.mul_(2) * (x @ W),
 }
+Y = torch.randn(2, 3, requires_grad=True) * 1
 
 
 @pytest.mark.parametrize("name", INSTEAD)
