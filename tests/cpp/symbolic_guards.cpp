@@ -140,7 +140,8 @@ TEST_F(SymbolicGuards, CheckpointsUndoEverything) {
   EXPECT_EQ(context.guardsText(), "s0 <= 1024\nlate <= 0\n");
 }
 
-// A program may hold a size that was made since the checkpoint. Asking about it is an error, not the end of the process.
+// A program may hold a size that was made since the checkpoint. Asking about it is an error, not the end of the
+// process.
 TEST_F(SymbolicGuards, WhatWasTakenBackCannotBeAsked) {
   Context::Checkpoint before = context.checkpoint();
   Int late = context.symbol("late", Range{4, 9}, 5);
