@@ -1,6 +1,5 @@
 #include "aot/joint.h"
 
-#include <ATen/ops/as_strided.h>
 #include <ATen/ops/expand.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
@@ -9,13 +8,14 @@
 
 #include <algorithm>
 #include <numeric>
-#include <unordered_map>
 
 #include "aot/aliases.h"
 #include "aot/buffers.h"
+#include "aot/callers.h"
 #include "aot/check.h"
 #include "aot/functional.h"
-#include "aot/sharing.h"
+#include "aot/roots.h"
+#include "aot/sparse_gradients.h"
 #include "aot/stages.h"
 #include "aot/version_checks.h"
 #include "aten/convert.h"
@@ -33,15 +33,6 @@ using tracing::reachesSubclasses;
 using tracing::reachesUserCode;
 using tracing::Trace;
 
-Edge edgeOf(const at::Tensor& tensor) {
-  return tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor) : Edge();
-}
-
-bool hasHooks(const at::Tensor& tensor) {
-  const torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(tensor);
-  return meta && (!meta->hooks_.empty() || meta->retains_grad_);
-}
-
 // Numbers of cut points until tensors have numbers.
 constexpr size_t kCuts = size_t{1} << 32;
 
@@ -50,33 +41,29 @@ constexpr size_t kCuts = size_t{1} << 32;
 class JointCapture {
  public:
   JointCapture(const tracing::Host& host, std::span<const at::Tensor> arguments, const JointOptions& options)
-      : host_(host),
-        options_(options),
-        given_(arguments.begin(), arguments.end()),
-        shared_(options.writesNone ? eachAlone(arguments) : findShared(arguments)),
-        captured_(captured()),
-        capture_(host, captured_, options.dynamic, memories_, options.context) {
+      : host_(host), options_(options), callers_(host, arguments, options) {
     trace().allowEager();
-    makeStandIns();
+    callers_.makeStandIns(joint_);
   }
 
   const ir::Graph& run(const Callee& callee) {
     WithoutHooks without;
     Returned given;
     try {
-      given = callee({standIns_.begin(), standIns_.begin() + static_cast<std::ptrdiff_t>(given_.size())});
+      given = callee(
+          {callers_.standIns.begin(), callers_.standIns.begin() + static_cast<std::ptrdiff_t>(callers_.given.size())});
     } catch (...) {
-      throw CallFailed(std::current_exception(), anythingWritten());
+      throw CallFailed(std::current_exception(), callers_.anythingWritten());
     }
     if (!trace().onlyEager().empty()) throw NotAheadOfTime(Why::OnlyEager, trace().onlyEager());
     const std::vector<at::Tensor>& outputs = given.tensors;
     for (const c10::IValue& number : given.numbers) noteNumber(number);
-    addClosed();
+    callers_.addClosed(joint_);
     for (const at::Tensor& output : outputs) checkOutput(output);
     checkHistory(outputs);
     Aliases& aliases = aliases_.emplace(trace());
-    for (size_t i = 0; i < standIns_.size(); ++i) {
-      if (standIns_[i].defined()) checkCaller(i, aliases);
+    for (size_t i = 0; i < callers_.standIns.size(); ++i) {
+      if (callers_.standIns[i].defined()) checkCaller(i, aliases);
     }
     aliases.find(outputs);
     results_ = aliases.results;
@@ -91,7 +78,7 @@ class JointCapture {
     checkUserWrites();
     std::vector<c10::IValue> returned(contents_.begin(), contents_.end());
     for (const at::Tensor& gradient : gradients_) returned.emplace_back(gradient);
-    joint_.recording = capture_.finish(returned);
+    joint_.recording = callers_.capture.finish(returned);
     if (!joint_.recording->gradients.empty()) throw NotAheadOfTime(Why::SetsGrad);
     for (const runtime::Source& source : joint_.recording->sources) {
       bool gradient = source.kind == runtime::Source::Kind::Gradient;
@@ -111,137 +98,9 @@ class JointCapture {
   Joint take() { return std::move(joint_); }
 
  private:
-  Trace& trace() { return capture_.trace(); }
-
-  // --- what stands for what ---
-
-  // Arguments that are views of one tensor and overlap are given as that tensor, behind the arguments.
-  std::vector<at::Tensor> captured() {
-    std::vector<at::Tensor> tensors = given_;
-    memories_ = shared_.memories;
-    for (size_t i = 0; i < given_.size(); ++i) {
-      if (shared_.baseOf[i]) tensors[i].reset();
-    }
-    for (size_t argument : shared_.bases) {
-      memories_.push_back(tensors.size());
-      tensors.push_back(autogradBase(given_[argument]));
-    }
-    return tensors;
-  }
-
-  void makeStandIns() {
-    joint_.arguments = given_.size();
-    joint_.bases = shared_.bases;
-    for (size_t i = 0; i < given_.size(); ++i) first_.emplace(given_[i].unsafeGetTensorImpl(), i);
-    standIns_ = capture_.arguments();
-    for (const at::Tensor& standIn : standIns_) {
-      edges_.push_back(standIn.defined() ? edgeOf(standIn) : Edge());
-      values_.push_back(standIn.defined() ? trace().valueOf(standIn) : nullptr);
-    }
-    for (size_t i = 0; i < given_.size(); ++i) {
-      if (shared_.baseOf[i]) makeMember(i, given_.size() + *shared_.baseOf[i]);
-    }
-    noteMembers();
-    shareVersions();
-    for (const at::Tensor& standIn : standIns_) {
-      before_.push_back(standIn.defined() ? standIn.storage() : c10::Storage());
-      requiredGrad_.push_back(standIn.defined() && standIn.requires_grad());
-    }
-  }
-
-  const at::Tensor& real(size_t caller) const { return caller < given_.size() ? given_[caller] : captured_[caller]; }
-
-  void makeMember(size_t argument, size_t base) {
-    const at::Tensor& given = given_[argument];
-    if (given.is_same(real(base))) {
-      standIns_[argument] = standIns_[base];
-    } else if (size_t first = firstOf(argument); first != argument) {
-      standIns_[argument] = standIns_[first];
-    } else {
-      c10::InferenceMode normal(false);
-      c10::AutoGradMode mode(given.requires_grad());
-      standIns_[argument] = at::as_strided(standIns_[base], given.sizes(), given.strides(), given.storage_offset());
-    }
-    values_[argument] = trace().valueOf(standIns_[argument]);
-  }
-
-  // Those that share memory lie in it in a way that the graph counts on.
-  void noteMembers() {
-    std::vector<size_t> members(given_.size());
-    for (size_t memory : shared_.memories) ++members[memory];
-    for (size_t i = 0; i < given_.size(); ++i) {
-      if (members[shared_.memories[i]] < 2 || !given_[i].defined() || firstOf(i) != i) continue;
-      joint_.members.push_back({i, given_[i].sizes().vec(), given_[i].strides().vec(), given_[i].storage_offset()});
-    }
-  }
-
-  bool sharesMemory(size_t caller) const {
-    for (size_t i = 0; i < memories_.size(); ++i) {
-      if (i != caller && memories_[i] == memories_[caller]) return true;
-    }
-    return false;
-  }
-
-  size_t firstOf(size_t argument) const {
-    return given_[argument].defined() ? first_.at(given_[argument].unsafeGetTensorImpl()) : argument;
-  }
-
-  // Tensors on one memory may count their writes together, overlapping or not.
-  void shareVersions() {
-    std::unordered_map<const c10::StorageImpl*, std::vector<size_t>> onMemory;
-    for (size_t caller = 0; caller < standIns_.size(); ++caller) {
-      if (!standIns_[caller].defined() || !real(caller).has_storage()) continue;
-      std::vector<size_t>& others = onMemory[real(caller).storage().unsafeGetStorageImpl()];
-      if (!standIns_[caller].is_inference()) shareVersion(caller, others);
-      others.push_back(caller);
-    }
-  }
-
-  void shareVersion(size_t caller, const std::vector<size_t>& others) {
-    for (size_t i : others) {
-      if (!sharesVersion(real(i), real(caller))) continue;
-      if (!standIns_[i].is_same(standIns_[caller]) && !sharesVersion(standIns_[i], standIns_[caller])) {
-        standIns_[caller].unsafeGetTensorImpl()->set_version_counter(
-            standIns_[i].unsafeGetTensorImpl()->version_counter());
-      }
-      return;
-    }
-  }
-
-  bool anythingWritten() {
-    if (!trace().userWrites().empty()) return true;
-    for (const at::Tensor& standIn : standIns_) {
-      if (standIn.defined() && (standIn.is_inference() || standIn._version() != 0)) return true;
-    }
-    for (const tracing::Input& input : trace().inputs()) {
-      if (trace().undo().writesTo(input.tensor)) return true;
-    }
-    return false;
-  }
-
-  void addClosed() {
-    for (const tracing::Input& input : trace().inputs()) {
-      for (const at::Tensor& given : given_) {
-        if (given.defined() && shareMemory(given, input.tensor)) {
-          throw NotAheadOfTime(Why::ClosesOverArgument);
-        }
-      }
-      joint_.closed.push_back(input.tensor);
-      standIns_.push_back(input.tensor);
-      values_.push_back(input.value);
-      edges_.push_back(edgeOf(input.tensor));
-      before_.push_back(input.storage);
-      requiredGrad_.push_back(input.tensor.requires_grad());
-    }
-  }
+  Trace& trace() { return callers_.capture.trace(); }
 
   // --- what happens to the caller's tensors ---
-
-  bool isClosed(size_t caller) const { return caller >= joint_.arguments + joint_.bases.size(); }
-
-  bool isCaller(const at::Tensor& tensor) const {
-    return std::any_of(standIns_.begin(), standIns_.end(), [&](const at::Tensor& t) { return t.is_same(tensor); });
-  }
 
   void noteNumber(const c10::IValue& number) {
     Arena scratch;
@@ -266,7 +125,7 @@ class JointCapture {
     if (tracing::TraceTensor* own = tracing::traceTensor(*output.unsafeGetTensorImpl())) {
       return own->hidesWrites() && output._version() != 0;
     }
-    return std::any_of(standIns_.begin(), standIns_.end(), [&](const at::Tensor& caller) {
+    return std::any_of(callers_.standIns.begin(), callers_.standIns.end(), [&](const at::Tensor& caller) {
       return caller.defined() && !caller.is_same(output) && sameStorage(caller, output) &&
              !sharesVersion(caller, output);
     });
@@ -278,40 +137,40 @@ class JointCapture {
       throw NotAheadOfTime(Why::GivesSubclass);
     }
     if (countsByItself(output)) throw NotAheadOfTime(Why::GivesData);
-    if (isLeafWithGrad(output) && !isCaller(output)) leaves_.push_back(edgeOf(output));
+    if (isLeafWithGrad(output) && !callers_.isCaller(output)) leaves_.push_back(edgeOf(output));
     if (output.layout() != c10::kStrided || !output.has_storage()) throw NotAheadOfTime(Why::GivesNotDense);
     if (output.is_inference() && !c10::InferenceMode::is_enabled()) {
-      bool given = std::any_of(standIns_.begin(), standIns_.end(),
+      bool given = std::any_of(callers_.standIns.begin(), callers_.standIns.end(),
                                [&](const at::Tensor& t) { return t.defined() && sameStorage(t, output); });
       if (!given) throw NotAheadOfTime(Why::GivesInference);
     }
   }
 
   void checkCaller(size_t caller, Aliases& aliases) {
-    const at::Tensor& standIn = standIns_[caller];
-    bool moved = standIn.storage().unsafeGetStorageImpl() != before_[caller].unsafeGetStorageImpl();
-    if (moved && (isClosed(caller) || sharesMemory(caller))) {
+    const at::Tensor& standIn = callers_.standIns[caller];
+    bool moved = standIn.storage().unsafeGetStorageImpl() != callers_.before[caller].unsafeGetStorageImpl();
+    if (moved && (callers_.isClosed(caller) || callers_.sharesMemory(caller))) {
       throw NotAheadOfTime(Why::MovesArgument);
     }
-    if (isClosed(caller)) {
+    if (callers_.isClosed(caller)) {
       joint_.versions.push_back(trace().undo().writesTo(standIn));
     } else {
       joint_.versions.push_back(standIn.is_inference() ? 0 : static_cast<uint32_t>(standIn._version()));
       if (hasHooks(standIn)) throw NotAheadOfTime(Why::HooksArgument);
     }
     if (moved) {
-      aliases.addMoved(caller, standIn, before_[caller]);
+      aliases.addMoved(caller, standIn, callers_.before[caller]);
       moved_.push_back(caller);
     } else {
-      aliases.addCaller(caller, standIn, values_[caller]);
+      aliases.addCaller(caller, standIn, callers_.values[caller]);
     }
-    if (isClosed(caller)) {
+    if (callers_.isClosed(caller)) {
       if (joint_.versions.back() != 0 && standIn.requires_grad()) {
         throw NotAheadOfTime(Why::WritesClosed);
       }
-    } else if (requiredGrad_[caller] && !standIn.requires_grad()) {
+    } else if (callers_.requiredGrad[caller] && !standIn.requires_grad()) {
       throw NotAheadOfTime(Why::DropsRequiresGrad);
-    } else if (!requiredGrad_[caller] && !standIn.is_view() && standIn.requires_grad() && !standIn.grad_fn()) {
+    } else if (!callers_.requiredGrad[caller] && !standIn.is_view() && standIn.requires_grad() && !standIn.grad_fn()) {
       throw NotAheadOfTime(Why::AddsRequiresGrad);
     }
   }
@@ -324,17 +183,17 @@ class JointCapture {
   }
 
   void noteVisibleWrites(Aliases& aliases) {
-    joint_.versions.resize(standIns_.size());
-    joint_.historyOf.resize(standIns_.size());
-    for (size_t i = 0; i < standIns_.size(); ++i) {
-      const at::Tensor& standIn = standIns_[i];
-      if (!standIn.defined() || isClosed(i)) continue;
-      if (i < given_.size() && shared_.baseOf[i]) {  // its base has the history
-        joint_.historyOf[i] = aliases.isReshaped(i) || isRebased(given_.size() + *shared_.baseOf[i]);
+    joint_.versions.resize(callers_.standIns.size());
+    joint_.historyOf.resize(callers_.standIns.size());
+    for (size_t i = 0; i < callers_.standIns.size(); ++i) {
+      const at::Tensor& standIn = callers_.standIns[i];
+      if (!standIn.defined() || callers_.isClosed(i)) continue;
+      if (i < callers_.given.size() && callers_.shared.baseOf[i]) {  // its base has the history
+        joint_.historyOf[i] = aliases.isReshaped(i) || isRebased(callers_.given.size() + *callers_.shared.baseOf[i]);
         if (joint_.historyOf[i]) checkWritable(i);
         continue;
       }
-      if (i < given_.size() && firstOf(i) != i) continue;
+      if (i < callers_.given.size() && callers_.firstOf(i) != i) continue;
       if (std::find(moved_.begin(), moved_.end(), i) != moved_.end()) {
         if (isLeafWithGrad(standIn) || !isRebased(i)) continue;
         throw Refused(Why::MovesWritten, std::to_string(i));
@@ -357,8 +216,9 @@ class JointCapture {
       Joint::UserWrite noted{write.counted, {}};
       for (const at::Tensor& target : write.targets) {
         std::vector<VersionCheck::Counter>& counters = noted.counters.emplace_back();
-        for (size_t i = 0; i < standIns_.size(); ++i) {
-          if (standIns_[i].defined() && sharesVersion(target, standIns_[i])) counters.push_back({false, i});
+        for (size_t i = 0; i < callers_.standIns.size(); ++i) {
+          if (callers_.standIns[i].defined() && sharesVersion(target, callers_.standIns[i]))
+            counters.push_back({false, i});
         }
         for (size_t i = 0; i < results_.size(); ++i) {
           if (sharesVersion(target, results_[i])) counters.push_back({true, i});
@@ -379,21 +239,22 @@ class JointCapture {
   }
 
   bool isRebased(size_t caller) const {
-    const at::Tensor& standIn = standIns_[caller];
-    return standIn.requires_grad() && edgeOf(standIn) != edges_[caller];
+    const at::Tensor& standIn = callers_.standIns[caller];
+    return standIn.requires_grad() && edgeOf(standIn) != callers_.edges[caller];
   }
 
   // Other than by getting other strides.
   bool isWritten(size_t caller) {
-    const at::Tensor& standIn = standIns_[caller];
+    const at::Tensor& standIn = callers_.standIns[caller];
     uint32_t reshaped = 0;
-    for (const ir::Value* at = trace().valueOf(standIn); at != values_[caller]; at = at->def()->operand(0)) ++reshaped;
+    for (const ir::Value* at = trace().valueOf(standIn); at != callers_.values[caller]; at = at->def()->operand(0))
+      ++reshaped;
     return static_cast<uint32_t>(standIn._version()) > reshaped;
   }
 
   // Where eager mode raises an error because of what an argument is to autograd, it is to be eager mode that does.
   void checkWritable(size_t caller) {
-    if (refusesWrites(real(caller))) throw NotAheadOfTime(Why::WriteRefused);
+    if (refusesWrites(callers_.real(caller))) throw NotAheadOfTime(Why::WriteRefused);
   }
 
   // A view of all of it, so that the graph returns what is in it and not the tensor.
@@ -412,11 +273,13 @@ class JointCapture {
       resultOf_.push_back(i);
       told_.push_back(trace().valueOf(results_[i])->tensor());
     }
-    for (size_t i = 0; i < standIns_.size(); ++i) {
-      if (!edges_[i].function || (i < given_.size() && (firstOf(i) != i || shared_.baseOf[i]))) continue;
-      if (isClosed(i) && std::find(wanted.begin(), wanted.end(), edges_[i]) != wanted.end()) continue;
-      if (isClosed(i) && !standIns_[i].is_leaf()) throw NotAheadOfTime(Why::ClosesOverHistory);
-      wanted.push_back(edges_[i]);
+    for (size_t i = 0; i < callers_.standIns.size(); ++i) {
+      if (!callers_.edges[i].function ||
+          (i < callers_.given.size() && (callers_.firstOf(i) != i || callers_.shared.baseOf[i])))
+        continue;
+      if (callers_.isClosed(i) && std::find(wanted.begin(), wanted.end(), callers_.edges[i]) != wanted.end()) continue;
+      if (callers_.isClosed(i) && !callers_.standIns[i].is_leaf()) throw NotAheadOfTime(Why::ClosesOverHistory);
+      wanted.push_back(callers_.edges[i]);
       joint_.gradientOf.push_back(i);
     }
     Paths toLeaves(roots, leaves_);
@@ -434,7 +297,7 @@ class JointCapture {
       return;
     }
     if (reachesUserCode(roots)) throw NotAheadOfTime(Why::UserCodeInBackward);
-    if (reachesSubclasses(roots)) noteRoots(outputs);
+    if (reachesSubclasses(roots) && moved_.empty()) joint_.roots = findRoots(joint_, callers_, results_, outputs);
     observeReads();
     std::vector<Edge> ends = runBackward(roots, wanted, findStages(outputs, aliases, roots, wanted));
     trace().observeReads(nullptr);
@@ -444,7 +307,7 @@ class JointCapture {
     for (const Edge& root : ordered) joint_.reaches.push_back(paths.gradients(root.function.get()));
     joint_.checks = reads_->checks(paths);
     joint_.buffers = findBuffers(paths, ends);
-    takeSparseApart();
+    takeSparseApart(joint_, gradients_);
     for (const at::Tensor& gradient : gradients_) {
       // A plain tensor beside a subclass may get a gradient of that class.
       if (gradient.defined() && gradient.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) {
@@ -473,7 +336,7 @@ class JointCapture {
     }
     bool plain = aliases.hasOnlyViews() && joint_.roots.empty() && joint_.bases.empty();
     for (const Write& write : joint_.writes) plain &= !write.visible;
-    for (size_t i = 0; i < standIns_.size(); ++i) plain &= !joint_.historyOf[i];
+    for (size_t i = 0; i < callers_.standIns.size(); ++i) plain &= !joint_.historyOf[i];
     for (size_t result : resultOf_) plain &= joint_.results[result].versions == 0;
     // Gradients of complex results may be conjugate views, which stages do not hand on.
     for (const ir::TensorType* type : told_) plain &= !c10::isComplexType(aten::fromDType(type->dtype));
@@ -494,61 +357,15 @@ class JointCapture {
     }
   }
 
-  void takeSparseApart() {
-    aten::RunForReal below;  // asks for parts only
-    size_t count = gradients_.size();
-    for (size_t i = 0; i < count; ++i) {
-      at::Tensor gradient = gradients_[i];
-      if (!gradient.defined() || gradient.layout() != c10::kSparse) continue;
-      joint_.sparse.push_back({i, gradients_.size(), gradient.is_coalesced()});
-      gradients_[i] = gradient._values();
-      gradients_.push_back(gradient._indices());
-      joint_.gradientOf.push_back(joint_.gradientOf[i]);
-      for (std::vector<bool>& reached : joint_.reaches) reached.push_back(reached[i]);
-      for (VersionCheck& check : joint_.checks) check.gradients.push_back(check.gradients[i]);
-      for (Joint::Buffers& buffers : joint_.buffers) buffers.gradients.push_back(buffers.gradients[i]);
-      for (Joint::Stage& stage : joint_.stages) {
-        if (std::find(stage.gradients.begin(), stage.gradients.end(), i) == stage.gradients.end()) continue;
-        stage.gradients.push_back(gradients_.size() - 1);
-      }
-    }
-  }
-
-  // Where to find what is differentiated, when the function is called again.
-  void noteRoots(const std::vector<at::Tensor>& outputs) {
-    bool found = joint_.bases.empty() && joint_.members.empty() && moved_.empty();
-    for (size_t i = 0; found && i < results_.size(); ++i) {
-      if (!joint_.results[i].differentiable) continue;
-      std::optional<Joint::Root> root = rootOf(results_[i], outputs);
-      if (root) joint_.roots.push_back(*root);
-      found = root.has_value();
-    }
-    if (!found) joint_.roots.clear();
-  }
-
-  std::optional<Joint::Root> rootOf(const at::Tensor& result, const std::vector<at::Tensor>& outputs) const {
-    for (size_t k = 0; k < given_.size(); ++k) {
-      if (standIns_[k].is_same(result)) return Joint::Root{Joint::Root::Kind::Argument, k};
-    }
-    for (size_t k = 0; k < outputs.size(); ++k) {
-      if (outputs[k].is_same(result)) return Joint::Root{Joint::Root::Kind::Output, k};
-    }
-    for (size_t k = 0; k < outputs.size(); ++k) {
-      if (outputs[k].defined() && autogradBase(outputs[k]).is_same(result)) {
-        return Joint::Root{Joint::Root::Kind::BaseOfOutput, k};
-      }
-    }
-    return std::nullopt;
-  }
-
   // From here on it is the backward that reads.
   void observeReads() {
     reads_.emplace(trace(), trace().graph().top()->parameters().size(), joint_.forwardNodes);
-    for (size_t i = 0; i < standIns_.size(); ++i) reads_->addVisible(standIns_[i], {false, i});
+    for (size_t i = 0; i < callers_.standIns.size(); ++i) reads_->addVisible(callers_.standIns[i], {false, i});
     for (size_t i = 0; i < results_.size(); ++i) reads_->addVisible(results_[i], {true, i});
-    for (size_t i = 0; i < standIns_.size(); ++i) {
-      bool counts = standIns_[i].defined() && standIns_[i].has_storage();
-      joint_.callerCounters.push_back(counts ? reads_->counterOf(standIns_[i]) : VersionCheck::Counter{false, i});
+    for (size_t i = 0; i < callers_.standIns.size(); ++i) {
+      bool counts = callers_.standIns[i].defined() && callers_.standIns[i].has_storage();
+      joint_.callerCounters.push_back(counts ? reads_->counterOf(callers_.standIns[i])
+                                             : VersionCheck::Counter{false, i});
     }
     // Behind these are contents that are written into tensors of the caller's.
     for (size_t i = 0; i < visibleResults_; ++i) joint_.resultCounters.push_back(reads_->counterOf(results_[i]));
@@ -603,7 +420,7 @@ class JointCapture {
     torch::autograd::variable_list tangents;
     for (size_t root : roots) {
       c10::InferenceMode normal(false);
-      tangents.push_back(capture_.addArgument(told_[root]));
+      tangents.push_back(callers_.capture.addArgument(told_[root]));
       tangents_.push_back(trace().valueOf(tangents.back()));
       joint_.tangentOf.push_back(resultOf_[root]);
     }
@@ -654,18 +471,7 @@ class JointCapture {
 
   const tracing::Host& host_;
   const JointOptions& options_;
-  std::vector<at::Tensor> given_;
-  SharedArguments shared_;
-  std::vector<size_t> memories_;
-  std::unordered_map<const c10::TensorImpl*, size_t> first_;  // by tensor: the first argument that it is
-  std::vector<at::Tensor> captured_;                          // arguments, and bases in the place of their views
-  tracing::Capture capture_;
-  // By tensor of the caller, before the call: what stands for it, its edge, value, storage.
-  std::vector<at::Tensor> standIns_;
-  std::vector<Edge> edges_;
-  std::vector<ir::Value*> values_;
-  std::vector<c10::Storage> before_;
-  std::vector<bool> requiredGrad_;
+  Callers callers_;
   std::vector<size_t> moved_;         // callers that see other memory after the call
   std::vector<Edge> leaves_;          // of leaves that the function makes and gives
   std::vector<at::Tensor> results_;   // whose history counts

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "aot/compiled.h"
+#include "aot/compiled_function.h"
 #include "passes/stages.h"
 
 namespace saker::aot {

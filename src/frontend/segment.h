@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "aot/compiled.h"
+#include "aot/compiled_function.h"
 #include "capture/reasons.h"
 #include "frontend/ambient.h"
 #include "frontend/recipe.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <list>
 
-#include "aot/compiled.h"
+#include "aot/compiled_function.h"
 #include "aot/signature.h"
 #include "capture/trace.h"
 

@@ -1,4 +1,4 @@
-#include "aot/compiled.h"
+#include "aot/call.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
@@ -469,64 +469,9 @@ class Call {
 
 }  // namespace
 
-void CompiledFunction::setExecutables(Executable forward, Executable backward, Maker backwardMaker) {
-  plan_->foreign = forward || backward || backwardMaker;
-  if (forward) plan_->forward = std::move(forward);
-  if (training()) plan_->setBackward(std::move(backward), std::move(backwardMaker));
-}
-
-void CompiledFunction::setHalves(size_t saved, Executable forward, Executable backward) {
-  plan_->setHalves(saved, std::move(forward), std::move(backward));
-}
-
-std::vector<std::optional<GraphWrite>> CompiledFunction::writesForGraph() const {
-  const Joint& joint = plan_->joint;
-  bool inputs =
-      std::any_of(joint.results.begin(), joint.results.end(), [](const Result& each) { return each.isInput; });
-  if (joint.training || inputs) return std::vector<std::optional<GraphWrite>>(joint.writes.size());
-  // By result: does anything but a write need it?
-  std::vector<bool> needed(joint.tensors);
-  for (const std::optional<size_t>& output : joint.outputs) {
-    if (output) needed[*output] = true;
-  }
-  for (const std::vector<Step>* steps : {&joint.early, &joint.late}) {
-    for (const Step& step : *steps) needed[step.source] = true;
-  }
-  std::vector<std::optional<GraphWrite>> out;
-  for (const Write& write : joint.writes) {
-    std::optional<GraphWrite>& found = out.emplace_back();
-    for (size_t i = 0; i < joint.sources.size() && !found; ++i) {
-      bool same = joint.sources[i].caller == write.caller && joint.sources[i].flat == write.flat;
-      if (same) found = GraphWrite{i, write.result, needed[joint.callers() + write.result]};
-    }
-  }
-  return out;
-}
-
-std::vector<bool> CompiledFunction::exactOffsets() const {
-  const Joint& joint = plan_->joint;
-  std::vector<bool> out(joint.arguments);
-  for (size_t i = 0; i < joint.primals; ++i) {
-    const Joint::Primal& source = joint.sources[i];
-    if (source.caller < joint.arguments && (source.flat || plan_->exactOffset[i])) out[source.caller] = true;
-  }
-  for (const Joint::Member& member : joint.members) out[member.argument] = true;
-  return out;
-}
-
-void CompiledFunction::leaveWritesToGraph() { plan_->graphWrites = true; }
-
-void CompiledFunction::setFunction(Callee function) { plan_->function = std::move(function); }
-
-bool CompiledFunction::mayNeedEager() const {
-  const std::vector<bool>& history = plan_->joint.historyOf;
-  bool reachable = !plan_->joint.writes.empty() && !plan_->joint.closed.empty();
-  return reachable || std::find(history.begin(), history.end(), true) != history.end();
-}
-
-std::optional<std::vector<at::Tensor>> CompiledFunction::operator()(std::vector<at::Tensor> arguments,
-                                                                    std::vector<c10::IValue>* numbers) const {
-  Call call(plan_, std::move(arguments));
+std::optional<std::vector<at::Tensor>> call(const std::shared_ptr<const Plan>& plan, std::vector<at::Tensor> arguments,
+                                            std::vector<c10::IValue>* numbers) {
+  Call call(plan, std::move(arguments));
   if (!call.mayRun()) return std::nullopt;
   if (numbers) *numbers = call.numbers();
   return call.run();
