@@ -37,6 +37,7 @@ test: build test-cpp test-example test-python
 
 test-cpp: build
 	@build/tests/saker-tests --gtest_brief=1
+	@build/tests/cpp_torch/saker-torch-tests --gtest_brief=1
 
 test-python: build
 	@PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) tests/python
@@ -73,6 +74,7 @@ test-clang:
 	$(call configure,build-clang,-DCMAKE_CXX_COMPILER=clang++-19 -DSAKER_EXTENSION_DIR=build-clang/python/saker $(python_flag))
 	@cmake --build build-clang -j $(JOBS)
 	@build-clang/tests/saker-tests --gtest_brief=1
+	@build-clang/tests/cpp_torch/saker-torch-tests --gtest_brief=1
 
 # What takes long: the whole OpInfo sweep and the whole matrix, sanitizers, the second compiler.
 test-all: test test-sanitize test-sanitize-extension test-clang

@@ -1,4 +1,4 @@
-// A boxed call: an operator, and its arguments on the stack.
+// A boxed call: an operator, and its arguments on the stack. What can be said of it without knowing who records it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -6,8 +6,14 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <span>
+#include <string>
+
+#include "aten/infer.h"
+#include "ops/operator.h"
 
 namespace saker::tracing {
+
+using Entry = aten::Inference::Entry;
 
 template <typename Visit>
 void eachTensor(std::span<const c10::IValue> values, Visit visit) {
@@ -47,5 +53,32 @@ struct Call {
     for (c10::IValue& value : results) stack->push_back(std::move(value));
   }
 };
+
+// With each tensor that the operator writes.
+template <typename Visit>
+void eachWritten(const ops::Operator& op, const Call& call, Visit visit) {
+  if (!op.writes) return;
+  for (size_t i = 0; i < call.values.size(); ++i) {
+    if (op.writesArgument(i)) eachTensor(call.values.subspan(i, 1), visit);
+  }
+}
+
+// "aten::add.Tensor"
+std::string nameOf(const c10::OperatorHandle& op);
+// Are its results tensors and lists of tensors, at least one?
+bool returnsTensors(const c10::FunctionSchema& schema);
+// An operator of the profiler, which has nothing to do with tensors.
+bool isMarker(const Call& call);
+// Does it tell something about its arguments that is known without their data?
+bool isQuery(const Call& call, const Entry* entry);
+// Is it recorded as the operators that its composite kernel calls?
+bool isTakenApart(const Call& call, const Entry* entry);
+// Is one of its tensors of a class written in Python, which answers operators itself?
+bool hasSubclass(const Call& call);
+// Operators of the table with one of these are no part of a graph, but for few exceptions.
+inline constexpr uint32_t kNeverRecorded = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
+
+// Runs it below everything that has seen the call, as the dispatcher would have gone on.
+void runBelow(const Call& call);
 
 }  // namespace saker::tracing

@@ -9,8 +9,6 @@
 #include <unordered_set>
 
 #include "aten/autograd_node.h"
-#include "aten/convert.h"
-#include "aten/enums.h"
 #include "aten/memory.h"
 #include "aten/version_counter.h"
 #include "capture/undo.h"
@@ -24,16 +22,6 @@ namespace {
 constexpr const char* kEnded =
     "this tensor was made in a saker.capture that has ended, and has no data; return it from the captured function to "
     "get its value";
-
-ir::Arg outputArg(Trace& trace, const c10::IValue& output) {
-  if (output.isTensor()) {
-    return output.toTensor().defined() ? ir::Arg::value(trace.valueOf(output.toTensor())) : ir::Arg::none();
-  }
-  Arena scratch;
-  ir::Arg arg =
-      aten::Converter(*trace.context(), scratch, trace.host().hooks.unwrap).argument(output, aten::IntMeaning::Number);
-  return arg;
-}
 
 // What a stand-in of a tensor with history comes from: gradients end here.
 struct StandIn final : torch::autograd::Node {
@@ -81,7 +69,8 @@ std::optional<ir::Dims> denseStrides(const at::Tensor& example, std::span<const 
 
 Capture::Capture(Host host, std::span<const at::Tensor> arguments, std::span<const DynamicSize> dynamic,
                  std::span<const size_t> memories, std::shared_ptr<ir::Context> context)
-    : trace_(std::make_shared<Trace>(Mode::Capture, host, std::move(context))), program_(std::make_unique<runtime::Program>()) {
+    : trace_(std::make_shared<Trace>(Mode::Capture, host, std::move(context))),
+      program_(std::make_unique<runtime::Program>()) {
   // What the program finds is there: a block around the capture runs what is pending.
   if (Trace* outer = current(); outer && outer->mode() == Mode::Deferred) outer->flush();
   program_->context = trace_->context();
@@ -194,11 +183,7 @@ sym::Int Capture::dynamicSize(const DynamicSize& dynamic, int64_t example) {
 
 const ir::TensorType* Capture::argumentType(size_t index, const at::Tensor& argument,
                                             std::span<const DynamicSize> dynamic) {
-  Arena scratch;
-  ir::Context& context = *trace_->context();
-  ir::TensorSpec spec(*aten::Converter(context, scratch, trace_->host().hooks.unwrap).tensor(argument));
-  spec.flags.requiresGrad = false;
-  spec.flags.wrappedNumber = false;
+  ir::TensorSpec spec(*trace_->typeOf(argument));
   bool any = false;
   for (const DynamicSize& size : dynamic) {
     int64_t example = size.argument == index ? argument.size(static_cast<int64_t>(size.dim)) : 0;
@@ -210,7 +195,7 @@ const ir::TensorType* Capture::argumentType(size_t index, const at::Tensor& argu
   if (any) {
     if (std::optional<ir::Dims> strides = denseStrides(argument, spec.sizes)) spec.strides = *strides;
   }
-  return context.types().tensor(spec);
+  return trace_->context()->types().tensor(spec);
 }
 
 void Capture::wrapAlone(size_t index, const at::Tensor& argument, std::span<const DynamicSize> dynamic) {
@@ -241,16 +226,7 @@ void Capture::wrapGroup(const std::vector<size_t>& group, std::span<const at::Te
   const c10::Storage storage = base.storage();
   for (size_t index : group) {
     const ir::TensorType* type = argumentType(index, arguments[index], {});
-    std::vector<ir::Arg> sizes, strides;
-    for (sym::Int size : type->sizes()) sizes.push_back(ir::Arg::symInt(size));
-    for (sym::Int stride : type->strides()) strides.push_back(ir::Arg::symInt(stride));
-    ir::Arg args[] = {ir::Arg::value(flat), ir::Arg::list(sizes), ir::Arg::list(strides),
-                      ir::Arg::symInt(type->offset)};
-    const ir::Type* results[] = {type};
-    ir::Attributes modes{.noGrad = true};
-    ir::Node* view =
-        graph.append(graph.top(), trace_->context()->op("aten::as_strided"), args, results, {nullptr, modes});
-    wrapped_[index] = trace_->makeTensor(view->result(), &storage);
+    wrapped_[index] = trace_->makeTensor(trace_->appendView(flat, type), &storage);
   }
 }
 
@@ -402,7 +378,7 @@ std::unique_ptr<runtime::Program> Capture::finish(std::span<const c10::IValue> o
   std::vector<ir::Arg> returned;
   std::vector<torch::autograd::Edge> roots;
   for (const c10::IValue& output : outputs) {
-    returned.push_back(outputArg(*trace_, output));
+    returned.push_back(trace_->resultArg(output));
     bool grad = output.isTensor() && output.toTensor().defined() && output.toTensor().requires_grad();
     program.resultRequiresGrad.push_back(grad);
     program.differentiable |= grad;

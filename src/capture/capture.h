@@ -26,8 +26,8 @@ class Capture {
  public:
   // Puts the trace on for this thread. Throws CaptureError (or the host's error) for arguments that cannot be traced,
   // and leaves nothing behind then. Arguments of one storage see each other's writes; where the caller knows better
-  // which of them do, `memories` has a number for each argument. A `context` that is given has the symbols that sizes of
-  // the same names are.
+  // which of them do, `memories` has a number for each argument. A `context` that is given has the symbols that sizes
+  // of the same names are.
   Capture(Host host, std::span<const at::Tensor> arguments, std::span<const DynamicSize> dynamic = {},
           std::span<const size_t> memories = {}, std::shared_ptr<ir::Context> context = nullptr);
   // Takes it off; what was recorded is forgotten unless finish() was called.

@@ -59,7 +59,8 @@ class Evaluation final : public aten::CallEnvironment {
     for (const ir::Value* parameter : trace_.graph().top()->parameters()) taint(parameter, !values_.count(parameter));
     for (const ir::Node* node = trace_.graph().top()->first(); node; node = node->next()) {
       const ops::Operator* op = ops::of(node);
-      bool bad = !op || op->isRandom() || op->has(ops::kEffect) || op->has(ops::kReadsState);
+      bool bad =
+          !op || !node->regions().empty() || op->isRandom() || op->has(ops::kEffect) || op->has(ops::kReadsState);
       for (const ir::Use& use : node->operands()) bad |= tainted(use.value);
       for (size_t i = 0; i < node->resultCount(); ++i) {
         const ir::Value* result = node->result(i);
@@ -117,6 +118,7 @@ class Evaluation final : public aten::CallEnvironment {
 }  // namespace
 
 at::Tensor constantOf(Trace& trace, const at::Tensor& tensor) {
+  if (trace.outer()) return {};  // of a body, whose node is not in the graph yet
   if (!tensor.has_storage() || tensor.numel() > kMostElements) return {};
   if (!trace.isPending(tensor)) return {};
   return Evaluation(trace).run(trace.valueOf(tensor));

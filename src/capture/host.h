@@ -1,4 +1,4 @@
-// What a trace asks of the language it serves. A C++ program needs none of it; Python's part is in src/python.
+// What a trace asks of the language it serves. A C++ program needs none of it; Python's part is in src/host.
 #pragma once
 
 #include <exception>

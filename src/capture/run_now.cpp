@@ -14,11 +14,6 @@ namespace saker::tracing {
 
 namespace {
 
-using Entry = aten::Inference::Entry;
-
-// An operator of the profiler, which has nothing to do with tensors.
-bool isMarker(const Call& call) { return call.op.operator_name().name.starts_with("profiler::"); }
-
 // May the operator run before what is pending? It must read nothing that is to come, and write nothing that a pending
 // operator is to read.
 bool isIndependent(const Trace& trace, const Call& call, const Entry* entry) {
@@ -101,12 +96,7 @@ void runForReal(const Call& call, const Entry* entry) {
   });
   if (entry) {
     std::vector<at::Tensor> written;
-    if (call.bumpsInside) {
-      for (size_t i = 0; i < call.values.size(); ++i) {
-        if (!entry->op->writesArgument(i)) continue;
-        eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& t) { written.push_back(t); });
-      }
-    }
+    if (call.bumpsInside) eachWritten(*entry->op, call, [&](const at::Tensor& tensor) { written.push_back(tensor); });
     call.op.callBoxed(call.stack);
     for (const at::Tensor& tensor : written) {
       if (tensor.is_cpu()) torch::autograd::impl::bump_version(tensor);
@@ -114,21 +104,7 @@ void runForReal(const Call& call, const Entry* entry) {
     return;
   }
   // The kernel may be a program of its own: it sees the thread as it was, but for the trace.
-  c10::impl::ForceDispatchKeyGuard seen(call.surroundings.included_ - aten::kRecordingKeys,
-                                        call.surroundings.excluded_ | aten::kRecordingKeys);
-  call.op.redispatchBoxed(call.keys & aten::kBelowTrace, call.stack);
-}
-
-// Tells something about its arguments that is known without their data.
-bool isQuery(const Call& call, const Entry* entry) {
-  if (!entry || entry->op->has(ops::kDataDependent) || entry->op->writes || call.op.schema().returns().empty()) {
-    return false;
-  }
-  for (const c10::Argument& result : call.op.schema().returns()) {
-    c10::TypeKind kind = result.type()->kind();
-    if (kind == c10::TypeKind::TensorType || kind == c10::TypeKind::ListType) return false;
-  }
-  return true;
+  runBelow(call);
 }
 
 // Fills its argument with random numbers whatever was in it.
@@ -175,10 +151,7 @@ at::Tensor literal(const Trace& trace, const at::Tensor& tensor) {
   if (!storage || !own || own->value() != storage->root() || storage->written()) return {};
   const ir::Node* made = own->value()->def();
   if (!made || made->op()->qualified != "aten::clone") return {};
-  for (const Input& input : trace.inputs()) {
-    if (input.value == made->operand(0) && input.literal) return input.tensor;
-  }
-  return {};
+  return trace.literalData(made->operand(0));
 }
 
 // Reads nothing but constants, which take the place of its arguments.
@@ -233,9 +206,8 @@ bool isAboutMeta(const Call& call) {
 }
 
 bool cannotWait(const Trace& trace, const Call& call, const Entry* entry) {
-  constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
   if (trace.mode() == Mode::Capture && isOrderedEffect(call, entry)) return false;
-  if (entry && entry->op->traits & never) return true;
+  if (entry && entry->op->traits & kNeverRecorded) return true;
   if (isMarker(call) || isQuery(call, entry) || !allPlain(call)) return true;
   if (trace.mode() == Mode::Capture) return entry && entry->op->isRandom() && trace.generatorSet();
   if (!entry || entry->op->isRandom() || allOnMeta(call)) return true;

@@ -31,14 +31,6 @@ bool isPlainStrided(const at::Tensor& tensor) {
          !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
 }
 
-bool returnsTensors(const c10::FunctionSchema& schema) {
-  for (const c10::Argument& result : schema.returns()) {
-    c10::TypeKind kind = result.type()->kind();
-    if (kind != c10::TypeKind::TensorType && kind != c10::TypeKind::ListType) return false;
-  }
-  return !schema.returns().empty();
-}
-
 bool dependsOnData(const c10::OperatorHandle& op) {
   return op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape);
 }
@@ -62,11 +54,6 @@ bool fillsMemory() {
   return context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory();
 }
 
-std::string nameOf(const c10::OperatorHandle& op) {
-  const c10::OperatorName& name = op.operator_name();
-  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-}
-
 }  // namespace
 
 Tape* currentTape() { return tapeOfThread; }
@@ -88,58 +75,25 @@ TapeScope::~TapeScope() {
   aten::setRecordingOnThisThread(wasRecording_);
 }
 
-// The arguments as the graph has them: tensors are values, Python numbers stand for themselves.
-class Tape::Converter final : public aten::Converter {
- public:
-  explicit Converter(Tape& tape)
-      : aten::Converter(*tape.context_, tape.scratch_, tape.host_.hooks.unwrap), tape_(tape) {}
-
- private:
-  ir::Arg tensorArg(const at::Tensor& tensor) override {
-    if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !tape_.made(tensor)) {
-      aten::RunForReal real;  // reading the number is no operator of the program
-      at::Scalar number = tensor.item();
-      if (tape_.expected_ && sameNumber(tape_.expected_->number, number)) {
-        tape_.expected_->taken = true;
-        return ir::Arg::value(tape_.valueOf(tape_.expected_->source));
-      }
-      return argument(number, aten::IntMeaning::Number);
-    }
-    return ir::Arg::value(tape_.valueOf(tensor));
-  }
-  ir::Arg opaqueArg(std::string_view className, const c10::IValue& object) override {
-    tape_.kept_.push_back(object);
-    return ir::Arg::opaque(tape_.context_->opaque(className, tape_.kept_.size() - 1));
-  }
-
-  Tape& tape_;
-};
-
 Tape::Tape(Host host)
-    : host_(host),
-      context_(std::make_shared<ir::Context>(ops::lookup)),
-      graph_(std::make_unique<ir::Graph>(context_)),
-      inference_(host.hooks),
+    : Recording(host, nullptr),
       wasInference_(c10::InferenceMode::is_enabled()),
       hadGrad_(c10::GradMode::is_enabled()),
       node_(torch::autograd::get_current_node().get()) {}
 
 Tape::~Tape() = default;
 
+ir::Attributes Tape::modesOf(const Entry* entry) const {
+  ir::Attributes modes = Recording::modesOf(entry);
+  modes.inferenceToggled = c10::InferenceMode::is_enabled() != wasInference_;
+  return modes;
+}
+
 void Tape::spoil(Stop why, const std::string& op) {
   if (spoiled_) return;
   spoiled_ = std::move(why);
   spoiled_->op = op;
-  if (host_.location) spoiledAt_ = host_.location(*context_);
-}
-
-// requires_grad is autograd's, which lies above the graph.
-const ir::TensorType* Tape::typeOf(const at::Tensor& tensor) {
-  Arena scratch;
-  ir::TensorSpec spec(*aten::Converter(*context_, scratch, host_.hooks.unwrap).tensor(tensor));
-  spec.flags.requiresGrad = false;
-  spec.flags.wrappedNumber = false;
-  return context_->types().tensor(spec);
+  spoiledAt_ = here();
 }
 
 void Tape::know(const at::Tensor& tensor, ir::Value* value) {
@@ -151,8 +105,6 @@ void Tape::know(const at::Tensor& tensor, ir::Value* value) {
   bool made = !value->isParameter();
   storages_.emplace(storage, Memory{made, made ? recorded_ : 0, 0, c10::weak_intrusive_ptr<c10::StorageImpl>(owned)});
 }
-
-bool Tape::made(const at::Tensor& tensor) const { return known_.contains(tensor.unsafeGetTensorImpl()); }
 
 bool Tape::computed(const at::Tensor& tensor) const {
   auto found = known_.find(tensor.unsafeGetTensorImpl());
@@ -174,10 +126,37 @@ ir::Value* Tape::valueOf(const at::Tensor& tensor) {
   if (memory != storages_.end() && memory->second.made) {
     spoil(Why::SharesMemory);
   }
-  ir::Value* value = graph_->addParameter(graph_->top(), typeOf(tensor));
+  ir::Value* value = graph().addParameter(graph().top(), typeOf(tensor));
   inputs_.push_back({value, tensor, tensor.is_inference() ? 0 : tensor._version(), false});
   know(tensor, value);
   return value;
+}
+
+// Whether the body reads it or only writes it is not known yet.
+ir::Value* Tape::lend(const at::Tensor& tensor) {
+  auto memory = storages_.find(tensor.storage().unsafeGetStorageImpl());
+  if (memory != storages_.end() && !memory->second.filled && tensor.numel() > 0) spoil(Why::MemoryUnwritten);
+  return valueOf(tensor);
+}
+
+Recording::Restore Tape::checkpoint() {
+  return [this, spoiled = spoiled_, at = spoiledAt_](uint32_t first) {
+    while (!inputs_.empty() && inputs_.back().value->id() >= first) inputs_.pop_back();
+    std::unordered_set<const c10::StorageImpl*> left;
+    for (auto known = known_.begin(); known != known_.end();) {
+      if (known->second.value->id() < first) {
+        ++known;
+        continue;
+      }
+      left.insert(known->second.storage);
+      aliases_.erase(known->first);
+      known = known_.erase(known);
+    }
+    for (const auto& [impl, known] : known_) left.erase(known.storage);
+    for (const c10::StorageImpl* storage : left) storages_.erase(storage);
+    spoiled_ = spoiled;
+    spoiledAt_ = at;
+  };
 }
 
 ir::Value* Tape::valueSaved(const at::Tensor& tensor) {
@@ -192,6 +171,14 @@ ir::Value* Tape::valueSaved(const at::Tensor& tensor) {
 
 void Tape::expect(const at::Scalar& number, const at::Tensor& source) { expected_ = {number, source, false}; }
 
+ir::Value* Tape::sourceOf(const at::Tensor& number) {
+  if (!expected_) return nullptr;
+  aten::RunForReal real;  // reading the number is no operator of the program
+  if (!sameNumber(expected_->number, number.item())) return nullptr;
+  expected_->taken = true;
+  return valueOf(expected_->source);
+}
+
 bool Tape::took() {
   bool taken = expected_ && expected_->taken;
   expected_.reset();
@@ -202,29 +189,22 @@ void Tape::sharesData(const at::Tensor& alias, const at::Tensor& tensor) {
   if (spoiled_ || made(alias)) return;
   if (!isPlainStrided(tensor)) return spoil(Why::DataNotDense);
   const ir::TensorType* type = typeOf(alias);
-  const ir::Arg args[] = {ir::Arg::value(valueOf(tensor))};
-  const ir::Type* results[] = {type};
-  ir::Attributes modes{.noGrad = true, .ownVersion = true};
-  ir::Node* node = graph_->append(graph_->top(), ops::find("aten::detach"), args, results, {nullptr, modes});
-  know(alias, node->result());
+  know(alias, appendDetach(valueOf(tensor), type, /*ownVersion=*/true, nullptr));
   aliases_[alias.unsafeGetTensorImpl()] = tensor;
 }
 
 // A write through `.data` is not counted in the tensor's version. Run as recorded, it is not either; whatever else runs
 // the program has to know.
-void Tape::noteHiddenWrites(const Call& call, const aten::Inference::Entry* entry) {
-  if (aliases_.empty() || !entry || !entry->op->writes) return;
-  for (size_t i = 0; i < call.values.size(); ++i) {
-    if (!entry->op->writesArgument(i)) continue;
-    eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& tensor) {
-      for (const auto& [alias, source] : aliases_) {
-        auto known = known_.find(alias);
-        c10::intrusive_ptr<c10::TensorImpl> impl = known == known_.end() ? nullptr : known->second.impl.lock();
-        if (!impl || !impl->has_storage() || !impl->unsafe_storage().is_alias_of(tensor.storage())) continue;
-        unseen_.push_back(source);
-      }
-    });
-  }
+void Tape::noteHiddenWrites(const Call& call, const Entry* entry) {
+  if (aliases_.empty() || !entry) return;
+  eachWritten(*entry->op, call, [&](const at::Tensor& tensor) {
+    for (const auto& [alias, source] : aliases_) {
+      auto known = known_.find(alias);
+      c10::intrusive_ptr<c10::TensorImpl> impl = known == known_.end() ? nullptr : known->second.impl.lock();
+      if (!impl || !impl->has_storage() || !impl->unsafe_storage().is_alias_of(tensor.storage())) continue;
+      unseen_.push_back(source);
+    }
+  });
 }
 
 // The number in a tensor that was written in the program is a constant of it.
@@ -243,13 +223,12 @@ bool Tape::isLiteral(const at::Tensor& tensor) const {
 bool Tape::followsFromLiterals(const ir::Value* value, std::unordered_set<const ir::Value*>& cone) const {
   if (!cone.insert(value).second) return true;
   if (value->isParameter()) {
-    return std::any_of(inputs_.begin(), inputs_.end(),
-                       [&](const Input& input) { return input.literal && input.value == value; });
+    return literalData(value).defined();
   }
   const ir::Node* node = value->def();
   const ops::Operator* op = ops::of(node);
   bool empty = op && op->qualified.find("empty") != std::string_view::npos;  // holds what is in the memory
-  if (!op || !op->isRemovable() || empty) return false;
+  if (!op || !op->isRemovable() || empty || !node->regions().empty()) return false;
   for (const ir::Use& use : node->operands()) {
     if (!followsFromLiterals(use.value, cone)) return false;
   }
@@ -258,7 +237,7 @@ bool Tape::followsFromLiterals(const ir::Value* value, std::unordered_set<const 
 
 // Does an operator write to the memory of one of these values?
 bool Tape::isWritten(const std::unordered_set<const ir::Value*>& values) const {
-  passes::Memory memory(*graph_, {false, passes::Memory::Assumptions::Unknown::Anything});
+  passes::Memory memory(graph(), {false, passes::Memory::Assumptions::Unknown::Anything});
   return std::any_of(values.begin(), values.end(), [&](const ir::Value* value) { return memory.isWritten(value); });
 }
 
@@ -274,24 +253,23 @@ static bool setsGenerator(const c10::OperatorHandle& op) {
 }
 
 // An operator of the user's that gives nothing else.
-static bool onlyWrites(const Call& call, const aten::Inference::Entry* entry) {
+static bool onlyWrites(const Call& call, const Entry* entry) {
   return !entry && call.op.schema().returns().empty() && isUserWrite(call);
 }
 
 // Gives nothing, and raises because of data.
-static bool onlyChecks(const Call& call, const aten::Inference::Entry* entry) {
+static bool onlyChecks(const Call& call, const Entry* entry) {
   constexpr uint32_t checks = ops::kEffect | ops::kFailsOnData;
   return entry && entry->op->traits == checks && call.op.schema().returns().empty();
 }
 
-bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
-  constexpr uint32_t never = ops::kDataDependent | ops::kEffect | ops::kSetsStorage;
+bool Tape::replayable(const Call& call, const Entry* entry) {
   noteHiddenWrites(call, entry);
   if (!gradients_ && torch::autograd::get_current_node().get() != node_) {
     spoil(Why::GradientsInside, nameOf(call.op));
   } else if (onlyChecks(call, entry)) {
     return true;
-  } else if (entry ? (entry->op->traits & never) != 0 && !setsMemory(call) : dependsOnData(call.op)) {
+  } else if (entry ? (entry->op->traits & kNeverRecorded) != 0 && !setsMemory(call) : dependsOnData(call.op)) {
     spoil(Why::DependsOnData, nameOf(call.op));
   } else if (!returnsTensors(call.op.schema()) && !setsGenerator(call.op) && !onlyWrites(call, entry)) {
     spoil(Why::NotATensor, nameOf(call.op));
@@ -306,19 +284,12 @@ bool Tape::replayable(const Call& call, const aten::Inference::Entry* entry) {
   return false;
 }
 
-// Runs below everything that has seen the call, as the dispatcher would have gone on.
-static void runBelow(const Call& call) {
-  c10::impl::ForceDispatchKeyGuard seen(call.surroundings.included_ - aten::kRecordingKeys,
-                                        call.surroundings.excluded_ | aten::kRecordingKeys);
-  call.op.redispatchBoxed(call.keys & aten::kBelowTrace, call.stack);
-}
-
 // `if not x.isfinite().all(): raise ...`: a graph looks at the data itself, and fails where the program would raise.
 bool Tape::recordCheck(const Call& call) {
-  if (spoiled_ || !host_.checkedTruth || call.op.operator_name().name != "aten::_local_scalar_dense") return false;
+  if (spoiled_ || !host().checkedTruth || call.op.operator_name().name != "aten::_local_scalar_dense") return false;
   at::Tensor asked = call.values[0].toTensor();
   if (!isPlainStrided(asked) || readsLiteral(call)) return false;
-  std::optional<bool> fine = host_.checkedTruth();
+  std::optional<bool> fine = host().checkedTruth();
   if (!fine) return false;
   static const c10::OperatorHandle expect = c10::Dispatcher::singleton().findSchemaOrThrow("saker::expect", "");
   runBelow(call);
@@ -329,15 +300,9 @@ bool Tape::recordCheck(const Call& call) {
   if (truth != *fine) {
     spoil(Why::DependsOnData, nameOf(call.op));
   } else {
-    perform(check, inference_.find(expect), [](Tape&, const Call& given) { given.stack->clear(); });
+    perform(check, inference().find(expect), [](Tape&, const Call& given) { given.stack->clear(); });
   }
   return true;
-}
-
-static bool isQuery(const c10::OperatorHandle& op, const aten::Inference::Entry* entry) {
-  if (op.operator_name().name == "aten::_has_same_storage_numel") return true;
-  return entry && !entry->op->has(ops::kDataDependent) && !entry->op->writes && !op.schema().returns().empty() &&
-         !returnsTensors(op.schema());
 }
 
 // Tensors without memory tell sizes, which are guarded where they come from.
@@ -348,48 +313,33 @@ static bool isWithoutData(const Call& call) {
 }
 
 // Otherwise it only runs.
-bool Tape::isRecorded(const Call& call, const aten::Inference::Entry* entry) {
-  return !spoiled_ && !call.op.operator_name().name.starts_with("profiler::") && !isQuery(call.op, entry) &&
-         !isWithoutData(call) && !readsLiteral(call) && replayable(call, entry);
+bool Tape::isRecorded(const Call& call, const Entry* entry) {
+  bool asks = isQuery(call, entry) || call.op.operator_name().name == "aten::_has_same_storage_numel";
+  return !spoiled_ && !isMarker(call) && !asks && !isWithoutData(call) && !readsLiteral(call) &&
+         replayable(call, entry);
 }
 
 bool Tape::call(const Call& call) {
-  const aten::Inference::Entry* entry = inference_.find(call.op);
-  if ((!entry || entry->op->has(ops::kMayAlias)) &&
-      call.op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) {
-    return false;
-  }
+  const Entry* entry = inference().find(call.op);
+  if (isTakenApart(call, entry)) return false;
   if (recordCheck(call)) return true;
   if (!isRecorded(call, entry)) {
     runBelow(call);
     return true;
   }
   if (entry && entry->op->qualified == "aten::lift_fresh") {
-    literal(call);
+    recordLiteral(call);
     return true;
   }
   perform(call, entry, [](Tape&, const Call& given) { runBelow(given); });
   return true;
 }
 
-void Tape::perform(const Call& call, const aten::Inference::Entry* entry, void (*run)(Tape& tape, const Call& call)) {
-  scratch_.reset({});
-  Converter converter(*this);
-  bool gradMode = c10::GradMode::is_enabled();
-  // Done again, an operator with a gradient of its own is called where that is in sight.
-  if (!gradMode && !entry && host_.insideOwnGradient) gradMode = host_.insideOwnGradient();
-  const ir::Location* location = host_.location ? host_.location(*context_) : nullptr;
-  std::span<const ir::Arg> args;
-  const ir::OpDef* def = nullptr;
+void Tape::perform(const Call& call, const Entry* entry, void (*run)(Tape& tape, const Call& call)) {
+  ir::Origin origin(here(), modesOf(entry));
+  Converted converted;
   try {
-    if (entry) {
-      args = inference_.arguments(converter, scratch_, *entry, call.values);
-      def = entry->op;
-    } else {
-      std::vector<aten::IntMeaning> meanings = aten::intMeanings(call.op.schema());
-      args = converter.arguments(meanings, call.values);
-      def = context_->op(nameOf(call.op));
-    }
+    converted = convert(call, entry);
   } catch (const ops::RefusalException& refused) {
     spoil({Why::OperatorRefused, refused.refusal.message}, nameOf(call.op));
   }
@@ -408,10 +358,10 @@ void Tape::perform(const Call& call, const aten::Inference::Entry* entry, void (
     throw;
   }
   if (!entry) refuseEffects(call, around);
-  if (!spoiled_) note(def, args, call, location, gradMode);
+  if (!spoiled_) note(converted, call, origin);
   for (Memory* memory : written) memory->written = recorded_;
-  if (spoiled_ || !graph_->top()->last()) return;
-  uint32_t node = graph_->top()->last()->id();
+  if (spoiled_ || !body()->last()) return;
+  uint32_t node = body()->last()->id();
   if (around) {
     Risk::Before before{node, around->effects, around->draws};
     risk_.beforeAnywhere.push_back(before);
@@ -426,7 +376,7 @@ static bool isEmpty(const ops::Operator* op) {
 }
 
 // Before it runs: memory that it writes is filled from now on, and what it reads has been.
-void Tape::noteFilled(const Call& call, const aten::Inference::Entry* entry) {
+void Tape::noteFilled(const Call& call, const Entry* entry) {
   for (size_t i = 0; i < call.values.size(); ++i) {
     bool writes = !entry || entry->op->writesArgument(i);
     if (entry && entry->op->returnsArgument(i) && !writes) continue;
@@ -442,24 +392,25 @@ void Tape::noteFilled(const Call& call, const aten::Inference::Entry* entry) {
   }
 }
 
-void Tape::literal(const Call& call) {
-  at::Tensor constant = call.values[0].toTensor();
-  runBelow(call);
-  const at::Tensor& given = call.stack->back().toTensor();
+ir::Value* Tape::addLiteral(const at::Tensor& constant) {
   aten::RunForReal real;
-  const ir::TensorType* type = typeOf(given);
-  ir::Value* value = graph_->addParameter(graph_->top(), type);
+  ir::Value* value = graph().addParameter(graph().top(), typeOf(constant));
   // The program may write to what it gets.
   inputs_.push_back({value, constant.clone(), 0, true});
-  const ir::Arg args[] = {ir::Arg::value(value), ir::Arg::none()};
-  const ir::Type* results[] = {type};
-  ir::Attributes modes{.noGrad = true};
-  ir::Node* node = graph_->append(graph_->top(), ops::find("aten::clone"), args, results, {nullptr, modes});
-  know(given, node->result());
+  shared_->literals.emplace_back(value, inputs_.back().tensor);
+  return value;
 }
 
-void Tape::note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call& call, const ir::Location* location,
-                bool gradMode) {
+void Tape::recordLiteral(const Call& call) {
+  ir::Value* value = addLiteral(call.values[0].toTensor());
+  runBelow(call);
+  const ir::Arg args[] = {ir::Arg::value(value), ir::Arg::none()};
+  const ir::Type* results[] = {value->type()};
+  ir::Attributes modes{.noGrad = true};
+  know(call.stack->back().toTensor(), append(ops::find("aten::clone"), args, results, {nullptr, modes})->result());
+}
+
+void Tape::note(const Converted& converted, const Call& call, ir::Origin origin) {
   ++recorded_;
   std::vector<at::Tensor> tensors;
   std::vector<const ir::Type*> types;
@@ -472,7 +423,7 @@ void Tape::note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call&
       return spoil(Why::ResultNotDense, nameOf(call.op));
     tensors.push_back(tensor);
     types.push_back(tensor.defined() ? static_cast<const ir::Type*>(typeOf(tensor))
-                                     : context_->types().plain(ir::TypeKind::None));
+                                     : context()->types().plain(ir::TypeKind::None));
   };
   for (size_t i = call.stack->size() - count; i < call.stack->size(); ++i) {
     const c10::IValue& result = (*call.stack)[i];
@@ -483,9 +434,7 @@ void Tape::note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call&
     }
   }
   if (spoiled_ || meta) return;
-  bool toggled = c10::InferenceMode::is_enabled() != wasInference_;
-  ir::Attributes modes{.noGrad = !gradMode, .inferenceToggled = toggled};
-  ir::Node* node = graph_->append(graph_->top(), def, args, types, {location, modes});
+  ir::Node* node = append(converted.def, converted.args, types, origin);
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].defined()) continue;
     auto found = known_.find(tensors[i].unsafeGetTensorImpl());
@@ -506,7 +455,7 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
     program->resultRequiresGrad.push_back(output.requires_grad());
     program->differentiable |= output.requires_grad();
   }
-  program->context = context_;
+  program->context = context();
   program->results = outputs.size();
   program->asRecorded = true;
   // Behind an operator that fails, version counters are to stand where eager mode leaves them.
@@ -524,11 +473,11 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
     // What is written gets a history, whether it is returned or not.
     program->differentiable |= now != input.version && input.tensor.requires_grad();
   }
-  graph_->appendReturn(graph_->top(), returned);
-  program->objects = std::move(kept_);
+  graph().appendReturn(graph().top(), returned);
+  program->objects = kept();
   program->gradAround = hadGrad_;
-  program->showsGradients = runtime::markShown(*graph_);
-  program->graph = std::move(graph_);
+  program->showsGradients = runtime::markShown(graph());
+  program->graph = takeGraph();
   return program;
 }
 

@@ -17,20 +17,17 @@
 #include <utility>
 #include <vector>
 
-#include "aten/infer.h"
-#include "capture/call.h"
-#include "capture/host.h"
 #include "capture/reasons.h"
+#include "capture/recording.h"
 #include "capture/whole.h"
-#include "ir/graph.h"
 #include "runtime/program.h"
 
 namespace saker::tracing {
 
-class Tape {
+class Tape final : public Recording {
  public:
   explicit Tape(Host host);
-  ~Tape();
+  ~Tape() override;
 
   // A tensor that the program met and did not make.
   struct Input {
@@ -91,8 +88,11 @@ class Tape {
   // Has an operator behind the first `mark` ones written to memory that was there before them?
   bool wroteOlder(size_t mark) const;
   const std::vector<Input>& inputs() const { return inputs_; }
-  // Has this tensor been made here, or is it a view of such a one or of an input?
-  bool made(const at::Tensor& tensor) const;
+  ir::Value* valueOf(const at::Tensor& tensor) override;
+  ir::Value* lend(const at::Tensor& tensor) override;
+  ir::Value* addLiteral(const at::Tensor& constant) override;
+  bool made(const at::Tensor& tensor) const override { return known_.contains(tensor.unsafeGetTensorImpl()); }
+  ir::Attributes modesOf(const Entry* entry) const override;
   // Has an operator here given it?
   bool computed(const at::Tensor& tensor) const;
 
@@ -103,6 +103,9 @@ class Tape {
 
   // The program takes gradients itself, without putting them into .grad: what that asks for is written down as well.
   void allowGradients() { gradients_ = true; }
+
+  // A node with bodies, which was run by whoever appended it, gave this tensor.
+  void gave(const at::Tensor& tensor, ir::Value* result) { know(tensor, result); }
 
   // `copy` was made by no operator, and holds what the result `tensor` of one does.
   void standsFor(const at::Tensor& copy, const at::Tensor& tensor) { know(copy, valueOf(tensor)); }
@@ -119,7 +122,6 @@ class Tape {
   std::unique_ptr<runtime::Program> finish(std::span<const at::Tensor> outputs);
 
  private:
-  class Converter;
   struct Known {
     ir::Value* value;
     const c10::StorageImpl* storage;
@@ -135,41 +137,35 @@ class Tape {
     bool filled = true;
   };
 
-  ir::Value* valueOf(const at::Tensor& tensor);
+  Restore checkpoint() override;
+  void countNode() override { ++recorded_; }
+  ir::Value* sourceOf(const at::Tensor& number) override;
   // The value that another tensor over the same memory, of the same geometry, has: autograd keeps such ones.
   ir::Value* valueSaved(const at::Tensor& tensor);
-  void noteHiddenWrites(const Call& call, const aten::Inference::Entry* entry);
+  void noteHiddenWrites(const Call& call, const Entry* entry);
   bool isWrapper(const at::Tensor& tensor) const;
-  void perform(const Call& call, const aten::Inference::Entry* entry, void (*run)(Tape& tape, const Call& call));
+  void perform(const Call& call, const Entry* entry, void (*run)(Tape& tape, const Call& call));
   bool readsLiteral(const Call& call) const;
   bool isLiteral(const at::Tensor& tensor) const;
-  void noteFilled(const Call& call, const aten::Inference::Entry* entry);
-  std::optional<Around> noteRisk(const Call& call, const aten::Inference::Entry* entry);
+  void noteFilled(const Call& call, const Entry* entry);
+  std::optional<Around> noteRisk(const Call& call, const Entry* entry);
   void refuseEffects(const Call& call, const std::optional<Around>& before);
-  bool changesOutside(const Call& call, const aten::Inference::Entry* entry, std::span<Memory* const> written);
+  bool changesOutside(const Call& call, const Entry* entry, std::span<Memory* const> written);
   bool followsFromLiterals(const ir::Value* value, std::unordered_set<const ir::Value*>& cone) const;
   bool isWritten(const std::unordered_set<const ir::Value*>& values) const;
-  c10::SmallVector<Memory*, 2> memoriesWritten(const Call& call, const aten::Inference::Entry* entry);
-  const ir::TensorType* typeOf(const at::Tensor& tensor);
+  c10::SmallVector<Memory*, 2> memoriesWritten(const Call& call, const Entry* entry);
   void know(const at::Tensor& tensor, ir::Value* value);
-  bool replayable(const Call& call, const aten::Inference::Entry* entry);
+  bool replayable(const Call& call, const Entry* entry);
   bool recordCheck(const Call& call);
-  bool isRecorded(const Call& call, const aten::Inference::Entry* entry);
-  void literal(const Call& call);
-  void note(const ir::OpDef* def, std::span<const ir::Arg> args, const Call& call, const ir::Location* location,
-            bool gradMode);
+  bool isRecorded(const Call& call, const Entry* entry);
+  void recordLiteral(const Call& call);
+  void note(const Converted& converted, const Call& call, ir::Origin origin);
 
-  Host host_;
-  std::shared_ptr<ir::Context> context_;
-  std::unique_ptr<ir::Graph> graph_;
-  aten::Inference inference_;
-  Arena scratch_;
   std::vector<Input> inputs_;
   std::unordered_map<const c10::TensorImpl*, Known> known_;
   std::unordered_map<const c10::StorageImpl*, Memory> storages_;
   std::unordered_map<const c10::TensorImpl*, at::Tensor> aliases_;  // made by sharesData: what they share memory with
   std::vector<at::Tensor> unseen_;
-  std::vector<c10::IValue> kept_;
   bool failed_ = false;
   bool wasInference_, hadGrad_;  // around the call
   struct Expected {

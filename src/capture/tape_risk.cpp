@@ -9,9 +9,7 @@ namespace {
 
 bool isOf(const Call& call, std::string_view space) { return call.op.operator_name().name.starts_with(space); }
 
-bool isUsers(const Call& call, const aten::Inference::Entry* entry) {
-  return !entry && !isOf(call, "aten::") && !isOf(call, "saker::");
-}
+bool isUsers(const Call& call, const Entry* entry) { return !entry && !isOf(call, "aten::") && !isOf(call, "saker::"); }
 
 // Indexing gives a size that depends on data where an index is a mask.
 bool hasMask(const Call& call) {
@@ -45,7 +43,7 @@ bool isEvaluation(const ops::Operator& op, const Call& call) {
 }  // namespace
 
 // What the program has done before it, where it may end a replay.
-std::optional<Tape::Around> Tape::noteRisk(const Call& call, const aten::Inference::Entry* entry) {
+std::optional<Tape::Around> Tape::noteRisk(const Call& call, const Entry* entry) {
   // Operators of the user's that give data-dependent sizes say so by a tag, and are not recorded.
   bool sizes = entry ? entry->op->has(ops::kDynamicShape) : isOf(call, "aten::");
   if (sizes && isOf(call, "aten::index")) sizes = hasMask(call);
@@ -73,7 +71,7 @@ void Tape::refuseEffects(const Call& call, const std::optional<Around>& before) 
   spoil(Why::KernelChangesObjects, call.op.schema().name());
 }
 
-c10::SmallVector<Tape::Memory*, 2> Tape::memoriesWritten(const Call& call, const aten::Inference::Entry* entry) {
+c10::SmallVector<Tape::Memory*, 2> Tape::memoriesWritten(const Call& call, const Entry* entry) {
   c10::SmallVector<Memory*, 2> written;
   if (entry && isEvaluation(*entry->op, call)) return written;
   const std::vector<c10::Argument>& arguments = call.op.schema().arguments();
@@ -88,7 +86,7 @@ c10::SmallVector<Tape::Memory*, 2> Tape::memoriesWritten(const Call& call, const
   return written;
 }
 
-bool Tape::changesOutside(const Call& call, const aten::Inference::Entry* entry, std::span<Memory* const> written) {
+bool Tape::changesOutside(const Call& call, const Entry* entry, std::span<Memory* const> written) {
   bool users = isUsers(call, entry);
   bool stranger = entry && entry->op->isRandom() && !drawsFromDefault(call);
   bool outside = users || stranger;

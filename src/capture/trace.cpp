@@ -1,19 +1,17 @@
 #include "capture/trace.h"
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/ScalarOps.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/TensorOptions.h>
 #include <torch/csrc/autograd/function.h>
 
-#include "aten/convert.h"
+#include <algorithm>
+
 #include "aten/enums.h"
 #include "aten/sym_node.h"
 #include "aten/version_counter.h"
 #include "capture/errors.h"
-#include "capture/symbolic_number.h"
 #include "capture/undo.h"
-#include "ops/operator.h"
 
 namespace saker::tracing {
 
@@ -100,44 +98,20 @@ TraceScope::~TraceScope() {
 }
 
 Trace::Trace(Mode mode, Host host, std::shared_ptr<ir::Context> context)
-    : mode_(mode),
-      host_(host),
-      context_(context ? std::move(context) : std::make_shared<ir::Context>(ops::lookup)),
-      graph_(std::make_unique<ir::Graph>(context_)),
-      inference_(host.hooks),
-      undo_(std::make_unique<Undo>()) {}
+    : Recording(host, std::move(context)), mode_(mode), undo_(std::make_unique<Undo>()) {}
 
 Trace::~Trace() = default;
 
 std::unique_lock<std::recursive_mutex> Trace::lock() {
+  if (around_) return around_->lock();
   std::unique_lock<std::recursive_mutex> held(lock_, std::try_to_lock);
   if (held) return held;
-  if (host_.wait) {
-    host_.wait([](void* mutex) { static_cast<std::recursive_mutex*>(mutex)->lock(); }, &lock_);
+  if (host().wait) {
+    host().wait([](void* mutex) { static_cast<std::recursive_mutex*>(mutex)->lock(); }, &lock_);
     return std::unique_lock(lock_, std::adopt_lock);
   }
   held.lock();
   return held;
-}
-
-at::Tensor Trace::placeholder(const c10::IValue& number) {
-  at::Tensor tensor = c10::scalar_to_tensor(number.isSymFloat() ? at::Scalar(0.0) : at::Scalar(kSymbolicPlaceholder));
-  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
-  placeholders_.emplace_back(tensor, number);
-  return tensor;
-}
-
-c10::IValue Trace::symbolicNumber(const at::Tensor& tensor) const {
-  for (const auto& [placeholder, number] : placeholders_) {
-    if (placeholder.is_same(tensor)) return number;
-  }
-  SymbolicNumber ask = tracing::symbolicNumber();
-  return ask ? ask(tensor) : c10::IValue();
-}
-
-uint64_t Trace::keep(c10::IValue object) {
-  kept_.push_back(std::move(object));
-  return kept_.size() - 1;
 }
 
 void Trace::noteSequence(uint64_t number, const ir::Location* location) {
@@ -146,7 +120,8 @@ void Trace::noteSequence(uint64_t number, const ir::Location* location) {
 
 const ir::Location* Trace::locationOfSequence(uint64_t number) const {
   auto found = sequences_.find(number);
-  return found == sequences_.end() ? nullptr : found->second;
+  if (found == sequences_.end()) return around_ ? around_->locationOfSequence(number) : nullptr;
+  return found->second;
 }
 
 const ir::Location* Trace::whereAmI() {
@@ -154,14 +129,13 @@ const ir::Location* Trace::whereAmI() {
     if (const ir::Location* forward = locationOfSequence(node->sequence_nr())) return forward;
     return lastLocation_;
   }
-  if (host_.location) {
-    if (const ir::Location* here = host_.location(*context_)) lastLocation_ = here;
-  }
+  if (const ir::Location* known = here()) lastLocation_ = known;
   return lastLocation_;
 }
 
 ir::Value* Trace::valueOf(const at::Tensor& tensor) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  if (outer() && !owns(impl)) return valueAround(tensor);
   TraceStorage* storage = traceStorage(impl);
   // A storage that got its data early is an input, whatever was recorded of it before.
   if (storage && !storage->root()) return inputFor(tensor);
@@ -176,26 +150,11 @@ ir::Value* Trace::valueOf(const at::Tensor& tensor) {
   return storage ? viewOfStorage(tensor, storage->root()) : inputFor(tensor);
 }
 
-// As the graph has it: requires_grad is autograd's, which lies above.
-const ir::TensorType* Trace::typeOf(const at::Tensor& tensor) {
-  Arena scratch;
-  ir::TensorSpec spec(*aten::Converter(*context_, scratch, host_.hooks.unwrap).tensor(tensor));
-  spec.flags.requiresGrad = false;
-  spec.flags.wrappedNumber = false;
-  return context_->types().tensor(spec);
-}
-
 // A tensor that came to a pending storage without an operator (`.data = `): what it sees of the result that fills it.
 ir::Value* Trace::viewOfStorage(const at::Tensor& tensor, ir::Value* root) {
   const ir::TensorType* type = typeOf(tensor);
   SAKER_CHECK(type->dtype == root->tensor()->dtype, "another dtype on a pending storage is flushed before");
-  std::vector<ir::Arg> sizes, strides;
-  for (sym::Int size : type->sizes()) sizes.push_back(ir::Arg::symInt(size));
-  for (sym::Int stride : type->strides()) strides.push_back(ir::Arg::symInt(stride));
-  ir::Arg args[] = {ir::Arg::value(root), ir::Arg::list(sizes), ir::Arg::list(strides), ir::Arg::symInt(type->offset)};
-  const ir::Type* results[] = {type};
-  ir::Attributes modes{.noGrad = true};
-  return graph_->append(graph_->top(), context_->op("aten::as_strided"), args, results, {nullptr, modes})->result();
+  return appendView(root, type);
 }
 
 ir::Value* Trace::inputFor(const at::Tensor& tensor) {
@@ -214,7 +173,7 @@ ir::Value* Trace::inputFor(const at::Tensor& tensor) {
     inputsOf_[tensor.storage().unsafeGetStorageImpl()].push_back({value, met});
     return value;
   }
-  ir::Value* value = graph_->addParameter(graph_->top(), type);
+  ir::Value* value = graph().addParameter(graph().top(), type);
   known.push_back({value, met});
   inputs_.push_back({value, tensor.storage(), met, false});
   inputMemory_.add(*tensor.storage().unsafeGetStorageImpl());
@@ -223,18 +182,14 @@ ir::Value* Trace::inputFor(const at::Tensor& tensor) {
 }
 
 ir::Value* Trace::detached(ir::Value* value, bool ownVersion) {
-  static const ops::Operator* detach = ops::find("aten::detach");
-  const ir::Arg args[] = {ir::Arg::value(value)};
-  const ir::Type* results[] = {value->type()};
-  ir::Attributes modes{.noGrad = true, .ownVersion = ownVersion};
-  return graph_->append(graph_->top(), detach, args, results, {whereAmI(), modes})->result();
+  return appendDetach(value, value->type(), ownVersion, whereAmI());
 }
 
 bool Trace::isPending(const at::Tensor& tensor) const {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   if (!impl.has_storage()) return false;
-  if (TraceStorage* storage = pendingStorage(impl)) return storage->trace().get() == this;
-  return hasPendingWrite(impl.unsafe_storage().unsafeGetStorageImpl());
+  if (TraceStorage* storage = pendingStorage(impl)) return isWithin(*storage->trace());
+  return hasPendingWrite(impl.unsafe_storage().unsafeGetStorageImpl()) || (around_ && around_->isPending(tensor));
 }
 
 // PyTorch makes a storage that an array of NumPy sees, that other processes see or that is not its own one of a fixed
@@ -253,7 +208,7 @@ at::Tensor Trace::makeTensor(ir::Value* value, const c10::Storage* base) {
   if (base) {
     storage = *base;
   } else {
-    auto fresh = c10::make_intrusive<TraceStorage>(shared_from_this(), value, storageBytes(context_, type), device,
+    auto fresh = c10::make_intrusive<TraceStorage>(shared_from_this(), value, storageBytes(context(), type), device,
                                                    c10::GetAllocator(device.type()));
     storages_.push_back(
         {value->id(), c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>(fresh))});
@@ -264,7 +219,7 @@ at::Tensor Trace::makeTensor(ir::Value* value, const c10::Storage* base) {
   at::Tensor tensor = at::detail::make_tensor<TraceTensor>(shared_from_this(), value, std::move(storage), keys,
                                                            c10::scalarTypeToTypeMeta(dtype));
   c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  setSizes(impl, context_, type);
+  setSizes(impl, context(), type);
   if (type.flags.conj) impl._set_conj(true);
   if (type.flags.neg) impl._set_neg(true);
   return tensor;
@@ -272,23 +227,28 @@ at::Tensor Trace::makeTensor(ir::Value* value, const c10::Storage* base) {
 
 void Trace::setGeometry(const at::Tensor& tensor, ir::Value* value, const ir::TensorType& type) {
   c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  setSizes(impl, context_, type);
+  setSizes(impl, context(), type);
   // Without a value of its own it is what it sees of its storage.
   if (TraceTensor* own = traceTensor(impl)) own->setValue(value);
 }
 
-void Trace::noteLiteral(const ir::Value* value) {
-  for (auto input = inputs_.rbegin(); input != inputs_.rend(); ++input) {
-    if (input->value == value) {
-      input->literal = true;
-      return;
-    }
-  }
+ir::Value* Trace::addLiteral(const at::Tensor& constant) {
+  if (outer()) return outer()->addLiteral(constant);
+  ir::Value* value = valueOf(constant);
+  auto isIt = [&](const Input& input) { return input.value == value; };
+  auto input = std::find_if(inputs_.rbegin(), inputs_.rend(), isIt);
+  if (input == inputs_.rend() || input->literal) return value;
+  input->literal = true;
+  shared_->literals.emplace_back(value, input->tensor);
+  return value;
 }
 
 void Trace::noteWrite(const at::Tensor& tensor, uint32_t counted) {
   if (!tensor.has_storage()) return;
-  if (TraceStorage* storage = pendingStorage(*tensor.unsafeGetTensorImpl())) return storage->noteWrite();
+  if (TraceStorage* storage = pendingStorage(*tensor.unsafeGetTensorImpl())) {
+    if (storage->trace().get() != this) noteWriteAround(tensor, *storage, counted);
+    return storage->noteWrite();
+  }
   written_[tensor.storage().unsafeGetStorageImpl()] = true;
   writtenMemory_.add(*tensor.storage().unsafeGetStorageImpl());
   if (mode_ == Mode::Capture) undo_->noteWrite(tensor, counted);
@@ -318,7 +278,10 @@ void Trace::reset(bool dropKeys) {
   written_.clear();
   writtenMemory_.clear();
   inputMemory_.clear();
-  kept_.clear();
+  if (!outer()) {
+    shared_->kept.clear();
+    shared_->literals.clear();
+  }
   sequences_.clear();
   lastLocation_ = nullptr;
   storages_.clear();
@@ -328,7 +291,7 @@ void Trace::poisonPending(std::exception_ptr why, const std::string& text) {
   for (const Filled& filled : storages_) {
     c10::intrusive_ptr<c10::StorageImpl> storage = filled.storage.lock();
     auto* waiting = static_cast<TraceStorage*>(storage.get());
-    if (waiting && waiting->root()) waiting->poison({why, host_.rethrow}, text);
+    if (waiting && waiting->root()) waiting->poison({why, host().rethrow}, text);
   }
 }
 
@@ -337,12 +300,12 @@ void Trace::abandon(const ops::Refusal& why) {
   auto held = lock();
   poisonPending(error(why), why.message);
   reset(/*dropKeys=*/false);
-  graph_ = std::make_unique<ir::Graph>(context_);
+  takeGraph();
 }
 
 std::exception_ptr Trace::error(const ops::Refusal& refusal, const std::string& op) {
   const ir::Location* location = op.empty() ? nullptr : whereAmI();
-  if (host_.error) return host_.error(refusal, op, location);
+  if (host().error) return host().error(refusal, op, location);
   std::string where, what;
   if (location) where = std::string(location->file) + ":" + std::to_string(location->line) + ": ";
   if (!op.empty()) what = op + " cannot be captured: ";
@@ -350,16 +313,11 @@ std::exception_ptr Trace::error(const ops::Refusal& refusal, const std::string& 
 }
 
 void Trace::raise(const ops::Refusal& refusal, const std::string& op) {
+  if (inner_) inner_->raise(refusal, op);
   std::exception_ptr raised = error(refusal, op);
   bool eagerRaises = refusal.reason == ops::Reason::BadArgument;
   if (mode_ == Mode::Capture && !eagerRaises && !refused_) refused_ = raised;
   std::rethrow_exception(raised);
-}
-
-std::unique_ptr<ir::Graph> Trace::takeGraph() {
-  std::unique_ptr<ir::Graph> taken = std::move(graph_);
-  graph_ = std::make_unique<ir::Graph>(context_);
-  return taken;
 }
 
 }  // namespace saker::tracing

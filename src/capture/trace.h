@@ -13,12 +13,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "aten/infer.h"
-#include "capture/host.h"
 #include "capture/memory_set.h"
+#include "capture/recording.h"
 #include "capture/trace_tensor.h"
 #include "capture/user_write.h"
-#include "ir/graph.h"
 #include "ops/infer.h"
 
 namespace saker::tracing {
@@ -52,29 +50,32 @@ struct TraceStats {
 
 class Undo;
 
-class Trace : public std::enable_shared_from_this<Trace> {
+class Trace final : public Recording, public std::enable_shared_from_this<Trace> {
  public:
   // A context that is given has the symbols of another recording, and their facts.
   Trace(Mode mode, Host host, std::shared_ptr<ir::Context> context = nullptr);
-  ~Trace();
+  // A body of a node of the recording around it, which lives longer (capture/body.h). Whatever cannot be recorded in it
+  // is refused.
+  Trace(Recording& outer, ir::Region* body);
+  ~Trace() override;
 
   Mode mode() const { return mode_; }
-  const Host& host() const { return host_; }
-  ir::Graph& graph() { return *graph_; }
-  const std::shared_ptr<ir::Context>& context() const { return context_; }
-  aten::Inference& inference() { return inference_; }
   TraceStats& stats() { return stats_; }
-  Arena& scratch() { return scratch_; }
-  bool pending() const { return graph_->liveNodes() != 0; }
+  bool pending() const { return graph().liveNodes() != 0; }
 
   // The value of a tensor: its own, the one of its storage seen through its geometry, or a new input.
-  ir::Value* valueOf(const at::Tensor& tensor);
+  ir::Value* valueOf(const at::Tensor& tensor) override;
+  ir::Value* addLiteral(const at::Tensor& constant) override;
+  bool made(const at::Tensor& tensor) const override { return isPending(tensor) || (outer() && outer()->made(tensor)); }
+  // Is a tensor one of this level: made here, and not by a recording around it?
+  bool owns(const c10::TensorImpl& tensor) const;
+  // Is the other trace this one, or one that this is a body in?
+  bool isWithin(const Trace& other) const;
   // A tensor that stands for a result: fresh, or sharing the storage of `base`.
   at::Tensor makeTensor(ir::Value* value, const c10::Storage* base);
   // Sets the sizes, strides and offset that an operator has given to a tensor (t_, out=).
   void setGeometry(const at::Tensor& tensor, ir::Value* value, const ir::TensorType& type);
 
-  void noteLiteral(const ir::Value* value);
   // `counted`: how far its version counter has been moved already.
   void noteWrite(const at::Tensor& tensor, uint32_t counted = 0);
   // Calls of operators of the user's that write, in their order.
@@ -110,16 +111,9 @@ class Trace : public std::enable_shared_from_this<Trace> {
   // Raises a refusal in the language of the program.
   [[noreturn]] void raise(const ops::Refusal& refusal, const std::string& op = {});
   std::exception_ptr error(const ops::Refusal& refusal, const std::string& op = {});
-  // What was recorded, for good. The trace is empty afterwards.
-  std::unique_ptr<ir::Graph> takeGraph();
+  using Recording::takeGraph;
 
   const std::vector<Input>& inputs() const { return inputs_; }
-  // A placeholder for a symbolic number beside a tensor, as PyTorch's Python calls make them, and what it stands for.
-  at::Tensor placeholder(const c10::IValue& number);
-  c10::IValue symbolicNumber(const at::Tensor& tensor) const;
-  // Objects that arguments refer to by number (generators).
-  uint64_t keep(c10::IValue object);
-  const std::vector<c10::IValue>& kept() const { return kept_; }
   // Where autograd's node of this number was made, so that what its backward records has a place in the program.
   void noteSequence(uint64_t number, const ir::Location* location);
   const ir::Location* locationOfSequence(uint64_t number) const;
@@ -127,11 +121,17 @@ class Trace : public std::enable_shared_from_this<Trace> {
   const ir::Location* whereAmI();
   // The program has set the state of a generator (manual_seed, set_rng_state), which passes no operator.
   void noteGeneratorSet() { generatorSet_ = true; }
-  bool generatorSet() const { return generatorSet_; }
+  bool generatorSet() const { return generatorSet_ || (around_ && around_->generatorSet()); }
   Undo& undo() { return *undo_; }
   // Called with each tensor that an operator of a backward is given.
   void observeReads(std::function<void(const at::Tensor& read)> observer) { readObserver_ = std::move(observer); }
   const std::function<void(const at::Tensor& read)>& readObserver() const { return readObserver_; }
+
+  // Of a body: it begins; it ends well, and the recording around it takes over what it did; it ends, and tensors that
+  // were made in it raise this when used.
+  void enterBody();
+  void handOver();
+  void endBody(const ops::Refusal& why);
 
   // One thread records or flushes at a time. Waiting for it lets go of what the language holds.
   std::unique_lock<std::recursive_mutex> lock();
@@ -139,21 +139,22 @@ class Trace : public std::enable_shared_from_this<Trace> {
  private:
   friend class TraceStorage;
   friend class TraceTensor;
+  Restore checkpoint() override;
+  void countNode() override { ++stats_.recorded; }
+  void forgetValues(uint32_t first);
   ir::Value* inputFor(const at::Tensor& tensor);
+  ir::Value* valueAround(const at::Tensor& tensor);
+  void noteWriteAround(const at::Tensor& tensor, TraceStorage& storage, uint32_t counted);
   // What `tensor` is, over the memory of `value`: a detach of it.
   ir::Value* detached(ir::Value* value, bool ownVersion);
   ir::Value* viewOfStorage(const at::Tensor& tensor, ir::Value* root);
-  const ir::TensorType* typeOf(const at::Tensor& tensor);
   void settleTensors(bool dropKeys);
   void poisonPending(std::exception_ptr why, const std::string& text);
   void reset(bool dropKeys);
 
   Mode mode_;
-  Host host_;
-  std::shared_ptr<ir::Context> context_;
-  std::unique_ptr<ir::Graph> graph_;
-  aten::Inference inference_;
-  Arena scratch_;
+  Trace* around_ = nullptr;  // of a body: the recording around it, where that is a trace
+  Trace* inner_ = nullptr;   // a body that is being recorded
   std::vector<Input> inputs_;
   struct Met {
     ir::Value* value;
@@ -162,8 +163,6 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::unordered_map<const c10::StorageImpl*, std::vector<Met>> inputsOf_;
   std::unordered_map<const c10::StorageImpl*, bool> written_;
   std::vector<Filled> storages_;
-  std::vector<c10::IValue> kept_;
-  std::vector<std::pair<at::Tensor, c10::IValue>> placeholders_;
   std::unordered_map<uint64_t, const ir::Location*> sequences_;
   const ir::Location* lastLocation_ = nullptr;
   bool generatorSet_ = false;
@@ -172,6 +171,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::exception_ptr refused_;
   std::string onlyEager_;
   std::unique_ptr<Undo> undo_;
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> writtenAround_;  // of traces around, first written here
   std::function<void(const at::Tensor& read)> readObserver_;
   TraceTensor* living_ = nullptr;
   std::mutex listLock_;  // of living_: tensors die on any thread

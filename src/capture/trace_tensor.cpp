@@ -151,6 +151,10 @@ c10::intrusive_ptr<c10::TensorImpl> TraceTensor::shallow_copy_and_detach(c10::Va
 }
 
 void TraceTensor::shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& from) {
+  // A body that fails could not take it back.
+  if (trace_ && trace_->inner_) {
+    trace_->raise({ops::Reason::Unsupported, "a body sets .data of a tensor that was made outside of it"});
+  }
   c10::TensorImpl::shallow_copy_from(from);
   leave();
   if (TraceTensor* other = traceTensor(*from)) {

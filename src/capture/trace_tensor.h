@@ -48,7 +48,7 @@ class TraceStorage final : public c10::StorageImpl {
   }
   // Has a recorded operator written to it since it was made?
   bool written() const { return written_; }
-  void noteWrite() { written_ = true; }
+  void noteWrite(bool written = true) { written_ = written; }
 
  private:
   void leave();

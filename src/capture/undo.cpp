@@ -55,6 +55,29 @@ uint32_t Undo::writesTo(const at::Tensor& tensor) const {
   return static_cast<uint32_t>(writes);
 }
 
+void Undo::absorb(Undo& inner, const std::function<bool(const at::Tensor& written)>& isGone) {
+  for (Written& entry : inner.written_) {
+    if (isGone(entry.tensor) || !seenWritten_.emplace(entry.tensor.unsafeGetTensorImpl(), true).second) continue;
+    written_.push_back(std::move(entry));
+  }
+  for (const Leaf& leaf : inner.leaves_) {
+    auto [known, isNew] = seenLeaf_.emplace(leaf.tensor.unsafeGetTensorImpl(), leaves_.size());
+    if (isNew) leaves_.push_back(leaf);
+    Leaf& mine = leaves_[known->second];
+    if (leaf.set && !mine.set) mine.setFirst = leaf.setFirst && leaf.found.is_same(mine.found);
+    mine.set |= leaf.set;
+    mine.saidCleared |= leaf.saidCleared;
+  }
+  inner = Undo();
+}
+
+void Undo::forgetLeaves(size_t first) {
+  while (leaves_.size() > first) {
+    seenLeaf_.erase(leaves_.back().tensor.unsafeGetTensorImpl());
+    leaves_.pop_back();
+  }
+}
+
 void Undo::restore() {
   for (const Leaf& leaf : leaves_) {
     if (!leaf.tensor.grad().is_same(leaf.grad)) leaf.tensor.mutable_grad() = leaf.grad;

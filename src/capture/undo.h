@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -33,6 +34,10 @@ class Undo {
   // How often a real tensor was written since it was met, counted once for tensors that share a version counter.
   uint32_t writesTo(const at::Tensor& tensor) const;
   void restore();
+  // Takes over what a body has noted, but for writes to tensors that are gone with the recording around it.
+  void absorb(Undo& inner, const std::function<bool(const at::Tensor& written)>& isGone);
+  // Forgets the leaves behind the first ones.
+  void forgetLeaves(size_t first);
 
  private:
   struct Written {

@@ -62,11 +62,6 @@ constexpr std::array kRows = {
     Row{"aten::tensor_split.tensor_indices_or_sections", DirectUse::Sizes},
 };
 
-std::string qualified(const c10::OperatorHandle& op) {
-  const c10::OperatorName& name = op.operator_name();
-  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-}
-
 // A kernel that is written in Python is followed like the rest of the program.
 bool isWrittenInPython(const c10::OperatorHandle& op) {
   std::string registrations = op.dumpState();
@@ -77,7 +72,7 @@ bool isWrittenInPython(const c10::OperatorHandle& op) {
 
 DirectUse find(const c10::OperatorHandle& op) {
   if (!op.hasSchema()) return DirectUse::None;
-  std::string name = qualified(op);
+  std::string name = nameOf(op);
   std::string_view space = std::string_view(name).substr(0, name.find("::"));
   if (space == "aten") {
     for (const Row& row : kRows) {
@@ -135,7 +130,7 @@ void inCapture(Trace& trace, const Call& call, DirectUse use) {
   if (use != DirectUse::Unknown) refuse(trace, call, {ops::Reason::DataDependent, why});
   if (hasOrdinary(call)) {
     if (!trace.mayBeEager()) refuse(trace, call, {ops::Reason::Unsupported, why});
-    trace.noteOnlyEager(qualified(call.op) + ": " + why);
+    trace.noteOnlyEager(nameOf(call.op) + ": " + why);
   }
   pass(call.op, call.keys, call.stack);
 }
@@ -182,18 +177,9 @@ DirectUse directUse(const c10::OperatorHandle& op) {
 
 // --- on a tape ---
 
-// A class of Python's answers the operators that it is made of.
-static bool isAnsweredByPython(const Call& call) {
-  bool found = false;
-  eachTensor(call.values, [&](const at::Tensor& tensor) {
-    found |= tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
-  });
-  return found;
-}
-
 bool Tape::callWhole(const Call& call, DirectUse use) {
-  if (spoiled_ || isAnsweredByPython(call)) return false;
-  const std::string name = qualified(call.op);
+  if (spoiled_ || hasSubclass(call)) return false;
+  const std::string name = nameOf(call.op);
   if (use == DirectUse::Sizes) {
     const c10::IValue& decides = call.values[1];
     if (!decides.isTensor() || !isLiteral(decides.toTensor())) spoil(Why::DependsOnData, name);

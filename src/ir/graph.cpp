@@ -58,6 +58,18 @@ Node* Graph::create(const OpDef* op, std::span<const Arg> args, std::span<const 
   node->location_ = origin.location;
   node->attributes_ = origin.attributes;
   node->id_ = static_cast<uint32_t>(nodes_.size());
+  makeResults(node, results);
+  node->regionCount_ = static_cast<uint32_t>(regions);
+  node->regions_ = arena_.makeArray<Region*>(regions);
+  for (size_t i = 0; i < regions; ++i) node->regions_[i] = newRegion(node);
+  attachArgs(node, args);
+  nodes_.push_back(node);
+  ++live_;
+  record({.kind = Change::Kind::Create, .object = node});
+  return node;
+}
+
+void Graph::makeResults(Node* node, std::span<const Type* const> results) {
   node->resultCount_ = static_cast<uint32_t>(results.size());
   node->results_ = arena_.makeArray<Value>(results.size());
   for (uint32_t i = 0; i < node->resultCount_; ++i) {
@@ -68,14 +80,12 @@ Node* Graph::create(const OpDef* op, std::span<const Arg> args, std::span<const 
     result.id_ = nextValue_++;
     result.index_ = i;
   }
-  node->regionCount_ = static_cast<uint32_t>(regions);
-  node->regions_ = arena_.makeArray<Region*>(regions);
-  for (size_t i = 0; i < regions; ++i) node->regions_[i] = newRegion(node);
-  attachArgs(node, args);
-  nodes_.push_back(node);
-  ++live_;
-  record({.kind = Change::Kind::Create, .object = node});
-  return node;
+}
+
+void Graph::addResults(Node* node, std::span<const Type* const> results) {
+  SAKER_CHECK(node->resultCount_ == 0, "the node has results already");
+  record({.kind = Change::Kind::AddResults, .object = node});
+  makeResults(node, results);
 }
 
 Region* Graph::addRegion(Node* node) {

@@ -176,6 +176,8 @@ class Graph {
   Node* create(const OpDef* op, std::span<const Arg> args, std::span<const Type* const> results, size_t regions = 0,
                Origin origin = {});
   Region* addRegion(Node* node);
+  // For a node that was created without results: what they are may follow from its bodies.
+  void addResults(Node* node, std::span<const Type* const> results);
   void append(Region* region, Node* node) { insertBefore(region, nullptr, node); }
   void insertBefore(Region* region, Node* position, Node* node);  // position nullptr: at the end
   Node* append(Region* region, const OpDef* op, std::span<const Arg> args, std::span<const Type* const> results,
@@ -213,6 +215,7 @@ class Graph {
   friend struct GraphBreaker;
   struct Change;
   Region* newRegion(Node* owner);
+  void makeResults(Node* node, std::span<const Type* const> results);
   void link(Region* region, Node* next, Node* node);
   void detach(Node* node);
   void changeUse(Use& use, Value* value);

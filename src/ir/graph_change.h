@@ -19,6 +19,7 @@ struct Graph::Change {
     Attributes,    // object: the node; count: the bits of its attributes
     AddParameter,  // object: the region; first, count: its array of parameters and their capacity
     AddRegion,     // object: the node; first: its array of regions
+    AddResults,    // object: the node, which had none
     Erase,         // object: the node, out of its region and without uses
   };
   Kind kind;

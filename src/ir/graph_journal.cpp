@@ -80,6 +80,10 @@ void Graph::undo(const Change& change) {
       node->regions_ = static_cast<Region**>(const_cast<void*>(change.first));
       --node->regionCount_;
       break;
+    case Change::Kind::AddResults:
+      node->results_ = nullptr;
+      node->resultCount_ = 0;
+      break;
     case Change::Kind::Erase:
       nodes_[node->id_] = node;
       break;

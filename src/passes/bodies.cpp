@@ -20,6 +20,26 @@ bool isInside(const Value* value, const Node* node) {
   return false;
 }
 
+std::vector<Value*> outerValues(const ir::Region& body) {
+  std::vector<Value*> found;
+  std::unordered_set<const Value*> seen;
+  auto isWithin = [&](const Value* value) {
+    const ir::Region* region = value->region();
+    while (region && region != &body) region = region->owner() ? region->owner()->region() : nullptr;
+    return region == &body;
+  };
+  auto visit = [&](auto&& self, const ir::Region& region) -> void {
+    for (const Node* node = region.first(); node; node = node->next()) {
+      for (const ir::Use& use : node->operands()) {
+        if (!isWithin(use.value) && seen.insert(use.value).second) found.push_back(use.value);
+      }
+      for (const ir::Region* inner : node->regions()) self(self, *inner);
+    }
+  };
+  visit(visit, body);
+  return found;
+}
+
 Node* rebuild(ir::Graph& graph, Node* node, std::span<const Arg> args, std::span<const ir::Type* const> results,
               std::span<const size_t> from, const std::vector<bool>& kept) {
   Node* made = graph.create(node->op(), args, results, 0, node->origin());

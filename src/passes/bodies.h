@@ -12,6 +12,9 @@ namespace saker::passes {
 // Is the value defined in a body of the node, or in a body in one?
 bool isInside(const ir::Value* value, const ir::Node* node);
 
+// The values from outside that a body uses, itself or in bodies in it: each once, in the order of their first use.
+std::vector<ir::Value*> outerValues(const ir::Region& body);
+
 // Puts a node of the same operator and origin in the place of `node`, which is erased: with these arguments and
 // results, and with its bodies, of which the parameters with a `false` in `kept` (by place; none: all stay) are left
 // out: nothing may use them. Result i takes over the uses and the name of result `from[i]` of the old node, where that

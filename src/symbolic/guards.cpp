@@ -9,10 +9,21 @@ namespace {
 // Up to this many guards all others together are asked whether they imply an older one; with more, only the new one.
 constexpr size_t kMaxJointly = 24;
 
+// Does a condition have a symbol that a rollback took back? Another one may have its index by now.
+bool wasTakenBack(const Node* node, const Context& context) {
+  if (node->isSymbol()) {
+    size_t index = static_cast<size_t>(node->value);
+    return index >= context.symbols().size() || context.symbols()[index].node != node;
+  }
+  return std::any_of(node->args().begin(), node->args().end(),
+                     [&](const Node* operand) { return wasTakenBack(operand, context); });
+}
+
 }  // namespace
 
 bool Context::decide(const Node* condition, std::string_view reason) {
   if (std::optional<bool> known = facts_.prove(condition)) return *known;
+  if (wasTakenBack(condition, *this)) throw Undecided("cannot decide about a size that was taken back");
   std::optional<bool> answer = evaluateBool(condition, exampleAssignment(*this));
   if (!answer) {
     throw Undecided("cannot decide " + toString(condition) + ": it depends on a value that is not known yet");

@@ -40,7 +40,8 @@ const Knowledge::SymbolFacts& Knowledge::factsOf(const Node* symbol) const {
   bool isHidden = symbol->value >= kFirstHidden;
   const std::vector<SymbolFacts>& all = isHidden ? hidden_ : symbols_;
   size_t index = static_cast<size_t>(isHidden ? symbol->value - kFirstHidden : symbol->value);
-  SAKER_CHECK(index < all.size() && all[index].symbol == symbol, "a symbol that does not exist (any more)");
+  // A rollback takes symbols back; the program may still hold sizes with them.
+  if (index >= all.size() || all[index].symbol != symbol) throw Undecided("a size that was taken back");
   return all[index];
 }
 

@@ -230,6 +230,33 @@ TEST(FuzzRollback, CheckpointsNest) {
   }
 }
 
+// As a body is recorded: its node gets a place, arguments and results last.
+TEST(Rollback, OfANodeThatGetsItsResultsLast) {
+  std::unique_ptr<Graph> graph = RandomGraph(5, 8).make();
+  std::string before = snapshot(*graph);
+  Node* end = graph->top()->terminator();
+  const Type* number = graph->context().types().plain(TypeKind::Int);
+  for (bool kept : {false, true}) {
+    Graph::Checkpoint checkpoint = graph->checkpoint();
+    Node* node = graph->create(graph->context().op("test::body"), {}, {}, 1);
+    const Arg inner[] = {Arg::value(graph->addParameter(node->regions()[0], number))};
+    graph->appendReturn(node->regions()[0], inner);
+    const Arg args[] = {Arg::integer(3)};
+    graph->setArgs(node, args);
+    graph->addResults(node, {&number, 1});
+    graph->insertBefore(graph->top(), end, node);
+    EXPECT_EQ(node->result()->def(), node);
+    expectValid(*graph, 5);
+    if (kept) {
+      graph->commit(checkpoint);
+      EXPECT_DEATH(graph->addResults(node, {&number, 1}), "has results already");
+    } else {
+      graph->rollback(checkpoint);
+      EXPECT_EQ(snapshot(*graph), before);
+    }
+  }
+}
+
 TEST(Rollback, AnOuterCheckpointEndsInnerOnes) {
   std::unique_ptr<Graph> graph = RandomGraph(3, 8).make();
   std::string before = snapshot(*graph);
