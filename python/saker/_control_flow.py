@@ -80,7 +80,11 @@ def _same(left: _Body, right: _Body) -> None:
     if left.spec != right.spec or left.tensors != right.tensors:
         raise BodyError(left.where[0], "both branches must return the same structure of tensors")
     for i, (one, other) in enumerate(zip(left.metas, right.metas, strict=True)):
-        if one[:2] != other[:2] or len(one[2]) != len(other[2]) or any(a != b for a, b in zip(one[2], other[2])):
+        if (
+            one[:2] != other[:2]
+            or len(one[2]) != len(other[2])
+            or any(a != b for a, b in zip(one[2], other[2], strict=False))
+        ):
             raise BodyError(
                 left.where[0],
                 f"result {i} of {left.where[1]} is {_text(one)}, and of {right.where[1]} {_text(other)}; "
@@ -131,6 +135,17 @@ def _any(value: Any) -> bool:
     while isinstance(value, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(value):
         value = torch._C._functorch.get_unwrapped(value)
     return bool(value.any() if isinstance(value, torch.Tensor) else value)
+
+
+def is_pythons(arguments: Any) -> bool:
+    """Does a mode or a class written in Python answer operators? PyTorch's operators know what to do for them."""
+    if torch._C._len_torch_dispatch_stack():
+        return True
+    return any(
+        type(leaf).__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl
+        for leaf in pytree.tree_leaves(arguments)
+        if isinstance(leaf, torch.Tensor)
+    )
 
 
 def _is_transformed() -> bool:
@@ -218,7 +233,9 @@ def _map(function: Callable, xs: Sequence[Any], args: Sequence[Any] = ()) -> Any
 
 def _map_as_python(function: Callable, xs: Sequence[Any], args: Sequence[Any] = ()) -> Any:
     flat = [pytree.tree_flatten(function(*(x.select(0, i) for x in xs), *args)) for i in range(xs[0].shape[0])]
-    return pytree.tree_unflatten([torch.stack(row) for row in zip(*(leaves for leaves, _ in flat))], flat[0][1])
+    return pytree.tree_unflatten(
+        [torch.stack(row) for row in zip(*(leaves for leaves, _ in flat), strict=False)], flat[0][1]
+    )
 
 
 _OPERATORS: dict[str, tuple[Callable, Callable]] = {
@@ -236,6 +253,8 @@ def knows(name: str) -> bool:
 def call(name: str, *args: Any, **kwargs: Any) -> Any:
     """An operator of ``torch.ops.higher_order``, recorded where something is recorded."""
     record, as_python = _OPERATORS[name]
+    if is_pythons((args, kwargs)):
+        return getattr(torch.ops.higher_order, name)(*args, **kwargs)
     if not _is_transformed():
         try:
             return record(*args, **kwargs)

@@ -20,7 +20,7 @@ _EFFECTS = frozenset({"print"})
 
 
 def _record(operator: HigherOrderOperator, *args: Any, **kwargs: Any) -> Any:
-    if _control_flow.knows(operator._name):
+    if _control_flow.knows(operator._name) and not _control_flow.is_pythons((args, kwargs)):
         return _control_flow.call(operator._name, *args, **kwargs)
     if operator._name in _EFFECTS and _C.trace_mode() == "capture":
         name = f"torch.ops.higher_order.{operator._name}"
@@ -41,7 +41,7 @@ _dispatch = HigherOrderOperator.dispatch
 def dispatch(self, /, dispatch_key, *args, **kwargs):
     if _C.recording_keys.has(dispatch_key):
         return _record(self, *args, **kwargs)
-    if _control_flow.knows(self._name) and _C.is_engaged():
+    if _control_flow.knows(self._name) and _C.is_engaged() and not _control_flow.is_pythons((args, kwargs)):
         return _control_flow.call(self._name, *args, **kwargs)
     return _dispatch(self, dispatch_key, *args, **kwargs)
 

@@ -2,6 +2,7 @@
 
 #include "aot/joint.h"
 #include "control/interpret.h"
+#include "ops/control_flow.h"
 #include "runtime/recorded_calls.h"
 
 namespace saker::aot {
@@ -13,6 +14,10 @@ std::vector<at::Tensor> retrace(const runtime::Program& recording, tracing::Trac
   for (const runtime::Source& source : recording.sources) {
     bool argument = source.kind == runtime::Source::Kind::Argument;
     given.push_back(argument ? inputs[source.argument] : source.tensor);
+  }
+  for (const ir::Node* node = recording.graph->top()->first(); node; node = node->next()) {
+    bool known = ops::isIf(*node) || ops::isWhile(*node) || ops::isScan(*node);
+    if (!node->regions().empty() && !known) throw NotAheadOfTime(Why::BodyOfChangingSizes, node->op()->qualified);
   }
   runtime::RecordedCalls calls(recording, /*withAutograd=*/true);
   control::Interpretation how{recording.objects, trace};

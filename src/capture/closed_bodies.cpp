@@ -158,7 +158,8 @@ const runtime::Executable& ClosedBodies::executable(const std::vector<at::Tensor
 
 // Bodies were recorded for parameters of one layout each.
 static at::Tensor inLayout(const at::Tensor& tensor, const ir::TensorType& type, size_t skipped) {
-  std::vector<int64_t> strides(tensor.strides().begin(), tensor.strides().begin() + static_cast<std::ptrdiff_t>(skipped));
+  std::vector<int64_t> strides(tensor.strides().begin(),
+                               tensor.strides().begin() + static_cast<std::ptrdiff_t>(skipped));
   bool same = true;
   for (size_t i = 0; i < type.rank; ++i) {
     if (!type.stride(i).isConst()) return tensor;

@@ -1,5 +1,5 @@
-// Bodies of an operator that stand for themselves: what they use comes in by their parameters, and they write to none of
-// it. PyTorch's dispatcher carries them as an object, so that autograd, functorch and recordings see one call of
+// Bodies of an operator that stand for themselves: what they use comes in by their parameters, and they write to none
+// of it. PyTorch's dispatcher carries them as an object, so that autograd, functorch and recordings see one call of
 // `saker::bodies`; in a graph they are the regions of one node.
 //
 //   kind    operands                   parameters of bodies       results

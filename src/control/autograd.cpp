@@ -19,7 +19,8 @@ using torch::autograd::variable_list;
 
 class BodiesBackward final : public torch::autograd::Node {
  public:
-  BodiesBackward(torch::autograd::edge_list edges, Bodies bodies) : Node(std::move(edges)), bodies_(std::move(bodies)) {}
+  BodiesBackward(torch::autograd::edge_list edges, Bodies bodies)
+      : Node(std::move(edges)), bodies_(std::move(bodies)) {}
 
   std::string name() const override {
     static constexpr const char* kNames[] = {"CondBackward", "WhileLoopBackward", "ScanBackward"};

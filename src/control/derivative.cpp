@@ -40,9 +40,9 @@ Tensors gradientsOf(const Tensors& results, const Tensors& tangents, const Tenso
   torch::autograd::variable_list found(inputs.size());
   if (!roots.empty() && !wanted.empty()) {
     // With autograd on, so that what it calls is differentiated when the derivative is.
-    found = torch::autograd::Engine::get_default_engine().execute(roots, given, /*keep_graph=*/true,
-                                                                  /*create_graph=*/true, /*accumulate_grad=*/false,
-                                                                  wanted);
+    found =
+        torch::autograd::Engine::get_default_engine().execute(roots, given, /*keep_graph=*/true,
+                                                              /*create_graph=*/true, /*accumulate_grad=*/false, wanted);
   }
   for (size_t i = 0; i < found.size(); ++i) {
     if (!found[i].defined()) found[i] = at::zeros_like(inputs[i]);
@@ -79,7 +79,8 @@ at::Tensor zerosLike(const at::Tensor& tensor) { return at::zeros_like(tensor, {
 
 Tensors defined(const Tensors& tensors) {
   Tensors out;
-  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(out), [](const at::Tensor& t) { return t.defined(); });
+  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(out),
+               [](const at::Tensor& t) { return t.defined(); });
   return out;
 }
 
@@ -129,10 +130,10 @@ Tensors gradientsOfIf(const Bodies& bodies, const Tensors& operands, const Tenso
 // closed over. It takes slices of what was carried before each step, of xs, and of the tangents of rows. ---
 
 struct ScanParts {
-  std::vector<size_t> carried;   // that have gradients
-  std::vector<size_t> closed;    // operands whose gradients are sums over all steps
-  std::vector<size_t> sliced;    // operands whose gradients are rows
-  std::vector<size_t> rows;      // results that are given tangents
+  std::vector<size_t> carried;  // that have gradients
+  std::vector<size_t> closed;   // operands whose gradients are sums over all steps
+  std::vector<size_t> sliced;   // operands whose gradients are rows
+  std::vector<size_t> rows;     // results that are given tangents
 };
 
 ScanParts partsOf(const ClosedBodies& bodies, const std::vector<bool>& given, const std::vector<bool>& wanted) {
@@ -163,7 +164,8 @@ Bodies deriveScan(const ClosedBodies& bodies, const ScanParts& parts, const std:
     given[i] = sketch.add(parameters[i]->tensor(), follows);
   }
   for (size_t i : parts.rows) tangents[i] = sketch.addRowMajor(returnedType(body, i));
-  for (size_t i = carried + sliced; i < parameters.size(); ++i) given[i] = sketch.add(parameters[i]->tensor(), wanted[i]);
+  for (size_t i = carried + sliced; i < parameters.size(); ++i)
+    given[i] = sketch.add(parameters[i]->tensor(), wanted[i]);
   Tensors results = resultsOf(body, sketch, bodies, given), inputs;
   for (const std::vector<size_t>* each : {&parts.carried, &parts.closed, &parts.sliced}) {
     for (size_t i : *each) inputs.push_back(given[i]);

@@ -75,7 +75,8 @@ void BodyRecorder::end(std::vector<at::Tensor> results) {
   std::vector<c10::IValue> values(results.begin(), results.end());
   body_->finish(values, [&](tracing::Trace& trace) {
     for (const auto& each : trace.lent()) {
-      bool known = std::any_of(lent_.begin(), lent_.end(), [&](const auto& other) { return other.first == each.first; });
+      bool known =
+          std::any_of(lent_.begin(), lent_.end(), [&](const auto& other) { return other.first == each.first; });
       if (!known) lent_.push_back(each);
     }
   });

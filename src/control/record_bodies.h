@@ -1,5 +1,5 @@
-// Records the bodies of an operator that a program calls: each function runs once, on stand-ins. What is around (a tape, a
-// trace, nothing) lends the tensors that they find elsewhere, which become operands of the call.
+// Records the bodies of an operator that a program calls: each function runs once, on stand-ins. What is around (a
+// tape, a trace, nothing) lends the tensors that they find elsewhere, which become operands of the call.
 //
 //   BodyRecorder recorder(host, ClosedBodies::Kind::If, 2);
 //   for (auto& function : functions) {

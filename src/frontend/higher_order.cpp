@@ -95,8 +95,7 @@ PyObject* callOperator(PyObject* callee, PyObject* args, PyObject* kwargs) {
   return result.release();
 }
 
-PyMethodDef operatorMethod = {"higher_order",
-                              reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(callOperator)),
+PyMethodDef operatorMethod = {"higher_order", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(callOperator)),
                               METH_VARARGS | METH_KEYWORDS, nullptr};
 
 PyTypeObject* operatorClass() {

@@ -1,5 +1,5 @@
-// Operators of torch.ops.higher_order in a call that is watched: they are called below the watched loop, which goes on in
-// the functions that they are given. These run on stand-ins, and what they change outside is refused.
+// Operators of torch.ops.higher_order in a call that is watched: they are called below the watched loop, which goes on
+// in the functions that they are given. These run on stand-ins, and what they change outside is refused.
 #pragma once
 
 #include <Python.h>

@@ -12,9 +12,9 @@
 //   carried..., stacked... = saker::scan(reverse, [carried...], [xs...], [closed...])
 //                                { (carried..., slices..., closed...) { ... return carried..., rows... } }
 //
-// These two are what programs call by PyTorch's names. Their bodies write nothing that is around them, and their results
-// are memory of their own. A scan takes slices along the first dimension of all xs, and puts rows together along a new
-// one; `reverse`: from the last one on, and each row stays where its slices were.
+// These two are what programs call by PyTorch's names. Their bodies write nothing that is around them, and their
+// results are memory of their own. A scan takes slices along the first dimension of all xs, and puts rows together
+// along a new one; `reverse`: from the last one on, and each row stays where its slices were.
 #pragma once
 
 #include <span>

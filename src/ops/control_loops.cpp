@@ -22,9 +22,8 @@ const Operator* scanOperator() {
 }
 
 bool areTensors(const Arg& arg) {
-  return arg.isList() && std::all_of(arg.toList().begin(), arg.toList().end(), [](const Arg& item) {
-           return item.isValue() && item.toValue()->tensor();
-         });
+  return arg.isList() && std::all_of(arg.toList().begin(), arg.toList().end(),
+                                     [](const Arg& item) { return item.isValue() && item.toValue()->tensor(); });
 }
 
 // Is a value of type `given` of the dtype, device and sizes of `wanted`? Loops pass memory of any layout.

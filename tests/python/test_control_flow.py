@@ -1,13 +1,13 @@
-"""torch.cond, while_loop, scan and map inside of what Saker records: one node with bodies, the results of plain Python."""
+"""torch.cond, while_loop, scan and map inside of what Saker records: nodes with bodies, and the results of plain Python."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from helpers.control_flow import operators, reference
 from torch import nn
 
 import saker
+from helpers.control_flow import operators, reference
 
 W = torch.randn(3, 3, generator=torch.Generator().manual_seed(3))
 BIAS = torch.randn(3, generator=torch.Generator().manual_seed(4))

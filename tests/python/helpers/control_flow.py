@@ -31,17 +31,19 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False):
         carry, row = combine_fn(carry, pytree.tree_unflatten([leaf.select(dim, i) for leaf in leaves], spec))
         rows[i] = pytree.tree_flatten(row)
     spec = rows[0][1]
-    columns = zip(*(rows[i][0] for i in range(count)))
+    columns = zip(*(rows[i][0] for i in range(count)), strict=False)
     return carry, pytree.tree_unflatten([torch.stack(column, dim) for column in columns], spec)
 
 
-def map(function, xs, *args):  # noqa: A001 (PyTorch's name)
+def map(function, xs, *args):
     leaves, spec = pytree.tree_flatten(xs)
     rows = [
         pytree.tree_flatten(function(pytree.tree_unflatten([leaf[i] for leaf in leaves], spec), *args))
         for i in range(leaves[0].shape[0])
     ]
-    return pytree.tree_unflatten([torch.stack(column) for column in zip(*(row for row, _ in rows))], rows[0][1])
+    return pytree.tree_unflatten(
+        [torch.stack(column) for column in zip(*(row for row, _ in rows), strict=False)], rows[0][1]
+    )
 
 
 reference = SimpleNamespace(cond=cond, while_loop=while_loop, scan=scan, map=map)
