@@ -1,4 +1,4 @@
-"""torch.cond, while_loop, scan and map inside of what Saker records: nodes with bodies, and the results of plain Python."""
+"""Control flow operators inside of what Saker records: nodes with bodies, and the results of plain Python."""
 
 from __future__ import annotations
 
