@@ -6,11 +6,13 @@ next kernel from there: what it asks of PyTorch is recorded like everything else
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
+from torch._higher_order_ops import utils as torch_utils
 from torch._ops import HigherOrderOperator, _compute_keyset
 
-from saker import _C
+from saker import _C, _control_flow
 from saker.errors import CaptureError
 
 # Operators that do something besides computing tensors, once in each call; a graph of their operators would not.
@@ -18,6 +20,8 @@ _EFFECTS = frozenset({"print"})
 
 
 def _record(operator: HigherOrderOperator, *args: Any, **kwargs: Any) -> Any:
+    if _control_flow.knows(operator._name) and not _control_flow.is_pythons((args, kwargs)):
+        return _control_flow.call(operator._name, *args, **kwargs)
     if operator._name in _EFFECTS and _C.trace_mode() == "capture":
         name = f"torch.ops.higher_order.{operator._name}"
         if not _C.note_only_eager(f"{name} does something in each call"):
@@ -37,9 +41,30 @@ _dispatch = HigherOrderOperator.dispatch
 def dispatch(self, /, dispatch_key, *args, **kwargs):
     if _C.recording_keys.has(dispatch_key):
         return _record(self, *args, **kwargs)
+    if _control_flow.knows(self._name) and _C.is_engaged() and not _control_flow.is_pythons((args, kwargs)):
+        return _control_flow.call(self._name, *args, **kwargs)
     return _dispatch(self, dispatch_key, *args, **kwargs)
+
+
+_compile_and_call = getattr(torch_utils, "_hop_compile_and_call", None)
+
+
+# What PyTorch gives its compiler, and the operator that this calls: operands may be nested there, and not here.
+_WRAPPERS = {"_cond_op_wrapper": "cond", "_while_loop_op_wrapper": "while_loop"}
+
+
+def compile_and_call(fn, args, kwargs=None):
+    """Inside of recordings the operator is called as it is; elsewhere PyTorch compiles it."""
+    if _C.is_engaged():
+        operator = _WRAPPERS.get(getattr(fn, "__name__", ""))
+        if operator is not None:
+            return _control_flow.call(operator, *args, **(kwargs or {}))
+        return fn(*args, **(kwargs or {}))
+    return _compile_and_call(fn, args, kwargs)
 
 
 def install() -> None:
     if HigherOrderOperator.dispatch is not dispatch:
         HigherOrderOperator.dispatch = dispatch
+        if _compile_and_call is not None:
+            torch_utils._hop_compile_and_call = functools.wraps(_compile_and_call)(compile_and_call)

@@ -56,6 +56,14 @@ class MutationError(CaptureError, AssertionError):
         CaptureError.__init__(self, "Unsupported", message)
 
 
+class BodyError(CaptureError):
+    """A function that an operator such as ``torch.cond`` is given does what it may not do there."""
+
+    def __init__(self, operator: str, message: str) -> None:
+        RuntimeError.__init__(self, f"{operator}: {message}")
+        self.reason, self.message, self.operator, self.file, self.line = "Unsupported", message, operator, None, 0
+
+
 class AssignmentError(CaptureError, ValueError):
     """A module assigns tensors to attributes that are no buffers, which an exported graph cannot do."""
 

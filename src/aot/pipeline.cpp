@@ -49,6 +49,13 @@ class AskedOfSizes {
   std::optional<sym::Context::Checkpoint> before_;
 };
 
+bool hasBodies(const ir::Graph& graph) {
+  for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
+    if (!node->regions().empty()) return true;
+  }
+  return false;
+}
+
 std::vector<at::Tensor> run(const runtime::Program& recording, const std::vector<at::Tensor>& standIns) {
   std::vector<at::Tensor> out;
   for (c10::IValue& value : runtime::run(recording, standIns, /*guarded=*/true)) {
@@ -90,11 +97,13 @@ std::shared_ptr<CompiledFunction> compile(const tracing::Host& host, const runti
   JointOptions options;
   options.dynamic = changingSizes(recording);
   bool symbolic = !options.dynamic.empty();
-  if (symbolic) options.context = recording.context;
+  // Nodes with bodies are called as one operator each, which the executable does not.
+  bool interpreted = symbolic || hasBodies(*recording.graph);
+  if (interpreted) options.context = recording.context;
   std::vector<bool> written = runtime::writtenParameters(*recording.graph);
   options.writesNone = std::find(written.begin(), written.end(), true) == written.end();
   auto function = [&](const std::vector<at::Tensor>& standIns) {
-    return Returned{symbolic ? retrace(recording, *tracing::current(), standIns) : run(recording, standIns)};
+    return Returned{interpreted ? retrace(recording, *tracing::current(), standIns) : run(recording, standIns)};
   };
   AskedOfSizes asked(*recording.context);
   auto compiled = compile(host, inputs, function, options, {}, stages);

@@ -1,89 +1,39 @@
 #include "aot/retrace.h"
 
-#include <c10/core/GradMode.h>
-
 #include "aot/joint.h"
-#include "aten/call_node.h"
-#include "aten/sym_node.h"
-#include "ops/operator.h"
+#include "control/interpret.h"
+#include "ops/control_flow.h"
 #include "runtime/recorded_calls.h"
 
 namespace saker::aot {
 
-namespace {
-
-class Retrace final : private aten::CallEnvironment {
- public:
-  Retrace(const runtime::Program& recording, tracing::Trace& trace)
-      : recording_(recording), trace_(trace), slots_(recording.graph->valueLimit()) {}
-
-  std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs) {
-    std::span<ir::Value* const> parameters = recording_.graph->top()->parameters();
-    if (!recording_.gradients.empty()) throw NotAheadOfTime(Why::SetsGrad);
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      const runtime::Source& source = recording_.sources[i];
-      bool argument = source.kind == runtime::Source::Kind::Argument;
-      slots_[parameters[i]->id()] = argument ? inputs[source.argument] : source.tensor;
-    }
-    runtime::RecordedCalls calls(recording_, /*withAutograd=*/true);
-    const ir::Node* node = recording_.graph->top()->first();
-    for (; !node->isReturn(); node = node->next()) call(*node, calls);
-    std::vector<at::Tensor> results;
-    for (size_t i = 0; i < recording_.results; ++i) {
-      const ir::Arg& returned = node->arg(i);
-      results.push_back(returned.isValue() ? slots_[returned.toValue()->id()] : at::Tensor());
-      bool detached = results.back().defined() && results.back().requires_grad() && !recording_.resultRequiresGrad[i];
-      if (detached) results.back() = results.back().detach();
-    }
-    return results;
-  }
-
- private:
-  void call(const ir::Node& node, runtime::RecordedCalls& calls) {
-    if (!node.regions().empty()) throw NotAheadOfTime(Why::BodyOfChangingSizes, node.op()->qualified);
-    const c10::OperatorHandle& handle = handles_.find(node.op());
-    torch::jit::Stack stack;
-    aten::pushArguments(node, handle.schema(), *this, stack);
-    calls.call(node, handle, node.operandCount() == 0 && ops::of(&node), stack);
-    size_t next = 0;
-    auto take = [&](const at::Tensor& tensor) {
-      if (next < node.resultCount()) slots_[node.result(next++)->id()] = tensor;
-    };
-    for (c10::IValue& value : stack) {
-      if (value.isTensorList()) {
-        for (const at::Tensor& each : value.toTensorVector()) take(each);
-      } else if (value.isTensor()) {
-        take(value.toTensor());
-      } else {
-        ++next;
-      }
-    }
-  }
-
-  const at::Tensor& tensor(const ir::Value* value) override { return slots_[value->id()]; }
-  c10::IValue number(const ir::Value*) override { throw NotAheadOfTime(Why::NumberIsData); }
-  c10::IValue opaque(const ir::OpaqueRef& reference) override { return recording_.objects.at(reference.number); }
-  c10::IValue expression(const sym::Node* node) override {
-    if (node->isInt()) return aten::toSymInt(trace_.context(), sym::Int(node));
-    if (node->isBool()) return aten::toSymBool(trace_.context(), sym::Bool(node));
-    return aten::toSymFloat(trace_.context(), sym::Float(node));
-  }
-  at::Tensor numberTensor(const c10::IValue& number) override {
-    bool symbolic = number.isSymInt() || number.isSymFloat() || number.isSymBool();
-    return symbolic ? trace_.placeholder(number) : CallEnvironment::numberTensor(number);
-  }
-
-  const runtime::Program& recording_;
-  tracing::Trace& trace_;
-  aten::Handles handles_;
-  std::vector<at::Tensor> slots_;
-};
-
-}  // namespace
-
 std::vector<at::Tensor> retrace(const runtime::Program& recording, tracing::Trace& trace,
                                 const std::vector<at::Tensor>& inputs) {
-  return Retrace(recording, trace).run(inputs);
+  if (!recording.gradients.empty()) throw NotAheadOfTime(Why::SetsGrad);
+  std::vector<at::Tensor> given;
+  for (const runtime::Source& source : recording.sources) {
+    bool argument = source.kind == runtime::Source::Kind::Argument;
+    given.push_back(argument ? inputs[source.argument] : source.tensor);
+  }
+  for (const ir::Node* node = recording.graph->top()->first(); node; node = node->next()) {
+    bool known = ops::isIf(*node) || ops::isWhile(*node) || ops::isScan(*node);
+    if (!node->regions().empty() && !known) throw NotAheadOfTime(Why::BodyOfChangingSizes, node->op()->qualified);
+  }
+  runtime::RecordedCalls calls(recording, /*withAutograd=*/true);
+  control::Interpretation how{recording.objects, trace};
+  how.call = [&](const ir::Node& node, const c10::OperatorHandle& handle, bool makes, torch::jit::Stack& stack) {
+    calls.call(node, handle, makes, stack);
+  };
+  how.number = [](const ir::Value*) -> c10::IValue { throw NotAheadOfTime(Why::NumberIsData); };
+  std::vector<at::Tensor> results;
+  for (c10::IValue& value : control::interpret(*recording.graph, how, given)) {
+    if (results.size() == recording.results) break;
+    results.push_back(value.isTensor() ? value.toTensor() : at::Tensor());
+    size_t i = results.size() - 1;
+    bool detached = results[i].defined() && results[i].requires_grad() && !recording.resultRequiresGrad[i];
+    if (detached) results[i] = results[i].detach();
+  }
+  return results;
 }
 
 }  // namespace saker::aot

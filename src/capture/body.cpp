@@ -1,6 +1,7 @@
 #include "capture/body.h"
 
 #include "capture/undo.h"
+#include "passes/bodies.h"
 #include "support/check.h"
 
 namespace saker::tracing {
@@ -50,6 +51,13 @@ ir::Node* OpenNode::append(std::span<const ir::Arg> args, std::span<const ir::Ty
   return node_;
 }
 
+std::vector<std::unique_ptr<ir::Graph>> OpenNode::close(std::vector<ir::Value*>& outer) {
+  std::vector<std::unique_ptr<ir::Graph>> closed = passes::closed(*node_, outer_.graph(), outer);
+  outer_.graph().erase(node_);
+  attempt_.keep();
+  return closed;
+}
+
 Body::Body(Recording& outer, ir::Region* region)
     : attempt_(outer), region_(region), trace_(std::make_shared<Trace>(outer, region)), held_(trace_->lock()) {
   SAKER_CHECK(region->owner() && !region->owner()->region(), "bodies are recorded before their node is appended");
@@ -73,12 +81,13 @@ ir::Value* Body::addNumber() {
   return trace_->graph().addParameter(region_, trace_->context()->types().plain(ir::TypeKind::Int));
 }
 
-void Body::finish(std::span<const c10::IValue> results) {
+void Body::finish(std::span<const c10::IValue> results, const std::function<void(Trace& trace)>& look) {
   SAKER_CHECK(trace_, "the body is finished");
   if (trace_->refused()) trace_->host().rethrow(trace_->refused());
   std::vector<ir::Arg> returned;
   for (const c10::IValue& result : results) returned.push_back(trace_->resultArg(result));
   trace_->graph().appendReturn(region_, returned);
+  if (look) look(*trace_);
   trace_->handOver();
   attempt_.keep();
   leave(kFinished);

@@ -14,6 +14,7 @@
 // So does a node that is left before append().
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -53,6 +54,9 @@ class OpenNode {
   ir::Region* region(size_t i) const { return node_->regions()[i]; }
   // Appends it where the recording stands. Results get no tensors by that: Tape::gave(), Trace::makeTensor().
   ir::Node* append(std::span<const ir::Arg> args, std::span<const ir::Type* const> results);
+  // In place of that: its bodies as graphs of their own, whose parameters are theirs and then `outer`, the values that
+  // they use from around. What they asked of sizes and met of tensors stays; the node does not.
+  std::vector<std::unique_ptr<ir::Graph>> close(std::vector<ir::Value*>& outer);
 
  private:
   Recording& outer_;
@@ -76,8 +80,9 @@ class Body {
   // One more parameter that is an int, such as the counter of a loop.
   ir::Value* addNumber();
   // Ends the body: it returns these tensors, numbers or constants. Throws what was refused inside, even where the
-  // program has caught it. Tensors made in the body raise an error from here on when they are used.
-  void finish(std::span<const c10::IValue> results);
+  // program has caught it. Tensors made in the body raise an error from here on when they are used. `look` is called
+  // with its recording before that ends.
+  void finish(std::span<const c10::IValue> results, const std::function<void(Trace& trace)>& look = nullptr);
 
  private:
   void leave(const char* why);

@@ -9,6 +9,7 @@
 
 #include "aten/enums.h"
 #include "capture/casts.h"
+#include "capture/closed_bodies.h"
 #include "capture/overlap.h"
 #include "capture/run_now.h"
 #include "ops/operator.h"
@@ -46,7 +47,9 @@ bool CallRecorder::record() {
   }
   trace_.inference().observe(*trace_.context());
   try {
-    if (!entry_) {
+    if (bodiesOf(call_)) {
+      recordBodies();
+    } else if (!entry_) {
       recordUnknown();
     } else if (trace_.mode() == Mode::Capture && entry_->op->qualified == "aten::lift_fresh") {
       recordLiteral();
@@ -198,6 +201,17 @@ void CallRecorder::recordUnknown() {
   }
   Recording::Converted converted = trace_.convert(call_, nullptr);
   append(converted.def, converted.args, outcome.inferred.results);
+}
+
+// An operator with bodies: one node.
+void CallRecorder::recordBodies() {
+  Recording::Converted converted = trace_.convert(call_, nullptr);
+  const ir::Location* location = trace_.whereAmI();
+  if (c10::GradMode::is_enabled()) trace_.noteSequence(at::sequence_number::peek() - 1, location);
+  ++trace_.stats().recorded;
+  ir::Node* node = trace_.Recording::append(converted, {}, {location, trace_.modesOf(nullptr)});
+  if (trace_.readObserver()) eachTensor(call_.values, trace_.readObserver());
+  pushResults(*node, nullptr);
 }
 
 // What a factory takes from the surroundings is written down: they may be others when it runs.

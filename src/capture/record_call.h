@@ -28,6 +28,7 @@ class CallRecorder {
   bool setMemory();
   bool mustRun(const ops::Inferred& inferred) const;
   void recordUnknown();
+  void recordBodies();
   void onlyEager(const std::string& why);
   std::span<const ir::Arg> resolved(std::span<const ir::Arg> args, const ops::Inferred& inferred);
 

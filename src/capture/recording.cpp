@@ -5,6 +5,7 @@
 
 #include "aten/convert.h"
 #include "aten/trace_key.h"
+#include "capture/closed_bodies.h"
 #include "capture/symbolic_number.h"
 #include "ops/operator.h"
 
@@ -118,10 +119,26 @@ ir::Arg Recording::resultArg(const c10::IValue& result) {
 Recording::Converted Recording::convert(const Call& call, const Entry* entry) {
   scratch_.reset({});
   Converter converter(*this);
+  if (c10::intrusive_ptr<ClosedBodies> bodies = bodiesOf(call)) {
+    if (bodies->context() != context()) {
+      throw ops::RefusalException{{ops::Reason::Unsupported, "its bodies were recorded elsewhere"}};
+    }
+    std::vector<at::Tensor> operands = call.values[0].toTensorVector();
+    ir::Arg* args = scratch_.makeArray<ir::Arg>(operands.size());
+    for (size_t i = 0; i < operands.size(); ++i) args[i] = ir::Arg::value(valueOf(operands[i]));
+    return {nullptr, {args, operands.size()}, bodies.get()};
+  }
   if (entry) return {entry->op, inference().arguments(converter, scratch_, *entry, call.values)};
   std::vector<aten::IntMeaning> meanings = aten::intMeanings(call.op.schema());
   std::span<const ir::Arg> args = converter.arguments(meanings, call.values);
   return {context()->op(nameOf(call.op)), args};
+}
+
+ir::Node* Recording::append(const Converted& converted, std::span<const ir::Type* const> results, ir::Origin origin) {
+  if (!converted.bodies) return append(converted.def, converted.args, results, origin);
+  std::vector<ir::Value*> operands;
+  for (const ir::Arg& arg : converted.args) operands.push_back(arg.toValue());
+  return converted.bodies->append(graph(), body(), operands, origin);
 }
 
 ir::Attributes Recording::modesOf(const Entry* entry) const {

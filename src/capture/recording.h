@@ -20,6 +20,8 @@
 
 namespace saker::tracing {
 
+class ClosedBodies;
+
 class Recording {
  public:
   virtual ~Recording();
@@ -64,9 +66,11 @@ class Recording {
   struct Converted {
     const ir::OpDef* def = nullptr;
     std::span<const ir::Arg> args;
+    const ClosedBodies* bodies = nullptr;  // of an operator with bodies, whose operands `args` are
   };
   Converted convert(const Call& call, const Entry* entry);
 
+  ir::Node* append(const Converted& converted, std::span<const ir::Type* const> results, ir::Origin origin);
   ir::Node* append(const ir::OpDef* def, std::span<const ir::Arg> args, std::span<const ir::Type* const> results,
                    ir::Origin origin = {}) {
     return graph().append(body(), def, args, results, origin);

@@ -13,6 +13,7 @@
 #include "aten/enums.h"
 #include "aten/trace_key.h"
 #include "capture/casts.h"
+#include "capture/closed_bodies.h"
 #include "capture/plain.h"
 #include "capture/user_write.h"
 #include "ops/operator.h"
@@ -337,6 +338,7 @@ bool Tape::call(const Call& call) {
 
 void Tape::perform(const Call& call, const Entry* entry, void (*run)(Tape& tape, const Call& call)) {
   ir::Origin origin(here(), modesOf(entry));
+  c10::intrusive_ptr<ClosedBodies> bodies = bodiesOf(call);  // the run takes them off the stack
   Converted converted;
   try {
     converted = convert(call, entry);
@@ -378,7 +380,7 @@ static bool isEmpty(const ops::Operator* op) {
 // Before it runs: memory that it writes is filled from now on, and what it reads has been.
 void Tape::noteFilled(const Call& call, const Entry* entry) {
   for (size_t i = 0; i < call.values.size(); ++i) {
-    bool writes = !entry || entry->op->writesArgument(i);
+    bool writes = entry ? entry->op->writesArgument(i) : !bodiesOf(call);
     if (entry && entry->op->returnsArgument(i) && !writes) continue;
     eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& tensor) {
       auto found = tensor.has_storage() ? storages_.find(tensor.storage().unsafeGetStorageImpl()) : storages_.end();
@@ -434,7 +436,7 @@ void Tape::note(const Converted& converted, const Call& call, ir::Origin origin)
     }
   }
   if (spoiled_ || meta) return;
-  ir::Node* node = append(converted.def, converted.args, types, origin);
+  ir::Node* node = append(converted, types, origin);
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].defined()) continue;
     auto found = known_.find(tensors[i].unsafeGetTensorImpl());

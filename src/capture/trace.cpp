@@ -239,7 +239,7 @@ ir::Value* Trace::addLiteral(const at::Tensor& constant) {
   auto input = std::find_if(inputs_.rbegin(), inputs_.rend(), isIt);
   if (input == inputs_.rend() || input->literal) return value;
   input->literal = true;
-  shared_->literals.emplace_back(value, input->tensor);
+  shared_->literals.emplace_back(value, constant);
   return value;
 }
 

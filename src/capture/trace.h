@@ -127,6 +127,8 @@ class Trace final : public Recording, public std::enable_shared_from_this<Trace>
   void observeReads(std::function<void(const at::Tensor& read)> observer) { readObserver_ = std::move(observer); }
   const std::function<void(const at::Tensor& read)>& readObserver() const { return readObserver_; }
 
+  // Of a body: the tensors that the recording around it has lent, and what they are there.
+  const std::vector<std::pair<ir::Value*, at::Tensor>>& lent() const { return lent_; }
   // Of a body: it begins; it ends well, and the recording around it takes over what it did; it ends, and tensors that
   // were made in it raise this when used.
   void enterBody();
@@ -172,6 +174,7 @@ class Trace final : public Recording, public std::enable_shared_from_this<Trace>
   std::string onlyEager_;
   std::unique_ptr<Undo> undo_;
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> writtenAround_;  // of traces around, first written here
+  std::vector<std::pair<ir::Value*, at::Tensor>> lent_;
   std::function<void(const at::Tensor& read)> readObserver_;
   TraceTensor* living_ = nullptr;
   std::mutex listLock_;  // of living_: tensors die on any thread

@@ -41,7 +41,10 @@ ir::Value* Trace::valueAround(const at::Tensor& tensor) {
   if (program && program->mode_ == Mode::Deferred && program->isExposed(tensor)) {
     raise({ops::Reason::Unsupported, "a body uses memory that something outside of PyTorch may write at any time"});
   }
-  return outer()->lend(tensor);
+  ir::Value* value = outer()->lend(tensor);
+  auto isIt = [&](const auto& each) { return each.first == value; };
+  if (std::none_of(lent_.begin(), lent_.end(), isIt)) lent_.emplace_back(value, tensor);
+  return value;
 }
 
 // Tensors of the recordings around outlive a body that fails.

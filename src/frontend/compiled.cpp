@@ -70,6 +70,21 @@ Compiled::Compiled(PyObject* function, Options options)
 
 Compiled::~Compiled() { living().erase(this); }
 
+namespace {
+
+thread_local size_t depth = 0;
+
+struct Inside {
+  Inside() { ++depth; }
+  ~Inside() { --depth; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+};
+
+}  // namespace
+
+bool insideCall() { return depth > 0; }
+
 PyObject* Compiled::plain(PyObject* const* args, size_t nargsf, PyObject* names) {
   Turns::Among running(turns_);
   return PyObject_Vectorcall(function_.get(), args, nargsf, names);
@@ -83,6 +98,7 @@ std::optional<size_t> Compiled::numberOf(const Segment& segment) const {
 }
 
 PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) {
+  Inside inside;
   // Inside of another recording, the call is part of it.
   if (watch::watching() || tracing::currentTape() || tracing::current() || !watch::supported() || watch::traced()) {
     return plain(args, nargsf, names);

@@ -122,4 +122,7 @@ PyObject* makeCompiled(PyObject* function, Options options);
 bool isCompiled(PyObject* object);
 Compiled* compiledOf(PyObject* object);  // nullptr: it is none
 
+// Is this thread inside of a call of a compiled function, recorded or not?
+bool insideCall();
+
 }  // namespace saker::frontend

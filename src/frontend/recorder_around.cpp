@@ -5,6 +5,7 @@
 
 #include "frontend/around.h"
 #include "frontend/compiling_question.h"
+#include "frontend/higher_order.h"
 #include "frontend/kinds.h"
 #include "frontend/subjects/subjects.h"
 
@@ -27,6 +28,7 @@ PyObject* Recorder::insteadOf(PyObject* callable) {
     if (PyObject* answer = question->insteadOf(callable)) return answer;
   }
   PyObject* other = around::insteadOfCheckpoint(callable);
+  if (!other) other = higher_order::insteadOf(callable);
   if (other) keep(Ref::steal(other));
   return other;
 }

@@ -6,6 +6,7 @@
 #include "frontend/aside.h"
 #include "frontend/callables.h"
 #include "frontend/compiled.h"
+#include "frontend/higher_order.h"
 #include "frontend/kinds.h"
 #include "frontend/subjects/subjects.h"
 #include "frontend/symbol_doors.h"
@@ -270,6 +271,12 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
   if (PyInstanceMethod_Check(callable)) return callsKnown(PyInstanceMethod_GET_FUNCTION(callable), arguments);
   if (isCompiled(callable)) return true;  // it calls its function here
   if (around::isCheckpoint(callable)) return around::checkpoints(*this, callable, arguments);
+  if (higher_order::isOperator(callable)) {
+    for (PyObject* arg : args) {
+      if (!PyCallable_Check(arg) && !operand(arg, /*deep=*/true)) return false;
+    }
+    return higher_order::calls(*this);
+  }
   if (Answer known = callsDescriptor(callable, args)) return *known;
   Answer known =
       subjects_->first(Question::Calls, [&](Subject& each) { return each.calls(callable, args, arguments.names); });

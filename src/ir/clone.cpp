@@ -1,5 +1,6 @@
 #include "ir/clone.h"
 
+#include <utility>
 #include <vector>
 
 namespace saker::ir {
@@ -8,22 +9,13 @@ namespace {
 
 class Cloner {
  public:
-  explicit Cloner(const Graph& from)
-      : to_(std::make_unique<Graph>(from.sharedContext(), from.name())), values_(from.valueLimit()) {}
+  Cloner(Graph& to, std::vector<Value*> values) : to_(&to), values_(std::move(values)) {}
 
-  std::unique_ptr<Graph> run(const Graph& from, std::span<const size_t> order) {
-    for (size_t place : order) copyParameter(*from.top()->parameters()[place], to_->top());
-    if (order.empty()) copyParameters(*from.top(), to_->top());
-    copyNodes(*from.top(), to_->top());
-    return std::move(to_);
-  }
-
- private:
-  void copyParameter(const Value& from, Region* to) {
-    values_[from.id()] = to_->addParameter(to, from.type(), from.name());
-  }
   void copyParameters(const Region& from, Region* to) {
     for (const Value* parameter : from.parameters()) copyParameter(*parameter, to);
+  }
+  void copyParameter(const Value& from, Region* to) {
+    values_[from.id()] = to_->addParameter(to, from.type(), from.name());
   }
   void copyNodes(const Region& from, Region* to) {
     for (const Node* node = from.first(); node; node = node->next()) copyNode(*node, to);
@@ -58,17 +50,27 @@ class Cloner {
     return Arg::list({copied, items.size()});
   }
 
-  std::unique_ptr<Graph> to_;
+  Graph* to_;
   std::vector<Value*> values_;  // by number of the original
   Arena scratch_;
 };
 
 }  // namespace
 
-std::unique_ptr<Graph> clone(const Graph& graph) { return Cloner(graph).run(graph, {}); }
+std::unique_ptr<Graph> clone(const Graph& graph) { return clone(graph, {}); }
 
 std::unique_ptr<Graph> clone(const Graph& graph, std::span<const size_t> order) {
-  return Cloner(graph).run(graph, order);
+  auto made = std::make_unique<Graph>(graph.sharedContext(), graph.name());
+  Cloner cloner(*made, std::vector<Value*>(graph.valueLimit()));
+  for (size_t place : order) cloner.copyParameter(*graph.top()->parameters()[place], made->top());
+  if (order.empty()) cloner.copyParameters(*graph.top(), made->top());
+  cloner.copyNodes(*graph.top(), made->top());
+  return made;
+}
+
+void copyNodes(const Graph& from, const Region& body, Graph& to, Region* into, std::vector<Value*> values) {
+  values.resize(from.valueLimit());
+  Cloner(to, std::move(values)).copyNodes(body, into);
 }
 
 }  // namespace saker::ir

@@ -6,6 +6,15 @@
 // Everything is passed by reference: a parameter is the operand, a result is what the body returned, be it a parameter
 // or a value from outside. A loop runs while its condition holds and, where trips are given, less than that often; with
 // no trip its results are the values it was given. A condition is a bool or a bool tensor with one element.
+//
+//   carried... = saker::while([carried...], [closed...]) { (carried..., closed...) { ... return condition },
+//                                                          (carried..., closed...) { ... return carried... } }
+//   carried..., stacked... = saker::scan(reverse, [carried...], [xs...], [closed...])
+//                                { (carried..., slices..., closed...) { ... return carried..., rows... } }
+//
+// These two are what programs call by PyTorch's names. Their bodies write nothing that is around them, and their
+// results are memory of their own. A scan takes slices along the first dimension of all xs, and puts rows together
+// along a new one; `reverse`: from the last one on, and each row stays where its slices were.
 #pragma once
 
 #include <span>
@@ -16,6 +25,8 @@ namespace saker::ops {
 
 bool isIf(const ir::Node& node);
 bool isLoop(const ir::Node& node);
+bool isWhile(const ir::Node& node);
+bool isScan(const ir::Node& node);
 
 // How the values around a body and those in it are connected: these are the same thing at some time of the run.
 // F: void(const ir::Arg& from, ir::Value* to), where `to` is a parameter of a body or a result of the node.
@@ -30,6 +41,8 @@ std::span<ir::Value* const> passedParameters(const ir::Region& body);
 // What a body returns for the results of its node: all but a loop's condition.
 std::span<const ir::Arg> returnedArguments(const ir::Region& body);
 constexpr size_t kLoopTrips = 0, kLoopCondition = 1, kIfCondition = 0;
+constexpr size_t kWhileCarried = 0, kWhileClosed = 1;
+constexpr size_t kScanReverse = 0, kScanCarried = 1, kScanSliced = 2, kScanClosed = 3;
 
 template <typename F>
 void eachEdge(const ir::Node& node, F&& f) {

@@ -39,6 +39,7 @@ using Rows = std::vector<Row>;
   X(addLayerNorms)                 \
   X(addLoss)                       \
   X(addLosses)                     \
+  X(addLoopsOfPrograms)            \
   X(addMasked)                     \
   X(addMatmul)                     \
   X(addMomentsAndNorms)            \

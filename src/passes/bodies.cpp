@@ -1,7 +1,9 @@
 #include "passes/bodies.h"
 
+#include <algorithm>
 #include <unordered_set>
 
+#include "ir/clone.h"
 #include "ir/each_value.h"
 #include "ops/control_flow.h"
 #include "ops/effects.h"
@@ -38,6 +40,27 @@ std::vector<Value*> outerValues(const ir::Region& body) {
   };
   visit(visit, body);
   return found;
+}
+
+std::vector<std::unique_ptr<ir::Graph>> closed(const Node& node, const ir::Graph& graph, std::vector<Value*>& outer) {
+  outer.clear();
+  for (const ir::Region* body : node.regions()) {
+    for (Value* value : outerValues(*body)) {
+      if (std::find(outer.begin(), outer.end(), value) == outer.end()) outer.push_back(value);
+    }
+  }
+  std::vector<std::unique_ptr<ir::Graph>> graphs;
+  for (const ir::Region* body : node.regions()) {
+    auto made = std::make_unique<ir::Graph>(graph.sharedContext(), "body");
+    std::vector<Value*> values(graph.valueLimit());
+    for (const Value* parameter : body->parameters()) {
+      values[parameter->id()] = made->addParameter(made->top(), parameter->type(), parameter->name());
+    }
+    for (const Value* value : outer) values[value->id()] = made->addParameter(made->top(), value->type());
+    ir::copyNodes(graph, *body, *made, made->top(), std::move(values));
+    graphs.push_back(std::move(made));
+  }
+  return graphs;
 }
 
 Node* rebuild(ir::Graph& graph, Node* node, std::span<const Arg> args, std::span<const ir::Type* const> results,

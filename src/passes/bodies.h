@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,11 @@ bool isInside(const ir::Value* value, const ir::Node* node);
 
 // The values from outside that a body uses, itself or in bodies in it: each once, in the order of their first use.
 std::vector<ir::Value*> outerValues(const ir::Region& body);
+
+// The bodies of a node as graphs of their own: their parameters are theirs and then `outer`, the values from outside
+// that any of them uses, in the order of their first use. The node need not be in the graph.
+std::vector<std::unique_ptr<ir::Graph>> closed(const ir::Node& node, const ir::Graph& graph,
+                                               std::vector<ir::Value*>& outer);
 
 // Puts a node of the same operator and origin in the place of `node`, which is erased: with these arguments and
 // results, and with its bodies, of which the parameters with a `false` in `kept` (by place; none: all stay) are left

@@ -3,6 +3,7 @@
 
 #include "python/aot.h"
 #include "python/compile.h"
+#include "python/control.h"
 #include "python/describe.h"
 #include "python/frame_guards.h"
 #include "python/graph.h"
@@ -17,6 +18,7 @@ PYBIND11_MODULE(_C, module) {
   saker::python::bindInfer(module);
   saker::python::bindSymbols(module);
   saker::python::bindTrace(module);
+  saker::python::bindControl(module);
   saker::python::bindAot(module);
   saker::python::bindDescribe(module);
   saker::python::bindWatch(module);

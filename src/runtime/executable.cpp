@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 
-#include "ops/control_flow.h"
 #include "ops/operator.h"
 #include "runtime/failure.h"
 #include "runtime/prepare.h"
@@ -156,6 +155,12 @@ void Run::runRange(uint32_t begin, uint32_t end) {
       case Instruction::Kind::Loop:
         loop(at);
         break;
+      case Instruction::Kind::While:
+        whileLoop(at);
+        break;
+      case Instruction::Kind::Scan:
+        scan(at);
+        break;
     }
   }
 }
@@ -303,75 +308,6 @@ void Run::take(const Result& result, at::Tensor real) {
     failForSizes(result.value->def()->op()->qualified);
   }
   if (result.slot != kNone) slots_[result.slot] = std::move(real);
-}
-
-// --- bodies ---
-
-bool Run::truthOf(const ir::Arg& arg) {
-  c10::IValue value = valueOf(arg);
-  return value.isTensor() ? value.toTensor().item().toBool() : value.toBool();
-}
-
-void Run::setValue(const ir::Value* value, c10::IValue given) {
-  if (value->tensor()) {
-    slots_[value->id()] = given.isTensor() ? std::move(given).toTensor() : at::Tensor();
-    return;
-  }
-  uint32_t index = executable_.cellOf_[value->id()];
-  if (index == kNone) return;
-  sym::Cell& cell = sizes_.cell(index);
-  if (given.isDouble()) {
-    cell.setReal(given.toDouble());
-  } else if (given.isInt() || given.isBool()) {
-    cell.set(given.isBool() ? given.toBool() : given.toInt());
-  }
-}
-
-void Run::enter(const Body& body, size_t first, std::vector<c10::IValue>& given) {
-  for (uint32_t cell : body.stale) sizes_.cell(cell).known = false;
-  for (size_t i = 0; i < given.size(); ++i) setValue(body.parameters[first + i], std::move(given[i]));
-}
-
-std::vector<c10::IValue> Run::leave(const Body& body) {
-  std::vector<c10::IValue> out;
-  out.reserve(body.returned.size());
-  for (const ir::Arg& arg : body.returned) out.push_back(valueOf(arg));
-  return out;
-}
-
-void Run::setResults(const Instruction& at, std::vector<c10::IValue>& values) {
-  for (uint32_t slot : at.freed) slots_[slot].reset();
-  for (size_t i = 0; i < at.results.size(); ++i) {
-    if (at.results[i].value->hasUses()) setValue(at.results[i].value, std::move(values[i]));
-  }
-}
-
-void Run::branch(const Instruction& at) {
-  bool taken = truthOf(at.node->arg(ops::kIfCondition));
-  const Body& body = at.bodies[taken ? 0 : 1];
-  std::vector<c10::IValue> values;
-  for (const ir::Arg& arg : ops::passedArguments(*at.node)) values.push_back(valueOf(arg));
-  enter(body, 0, values);
-  runRange(body.begin, body.end);
-  values = leave(body);
-  setResults(at, values);
-}
-
-void Run::loop(const Instruction& at) {
-  const Body& body = at.bodies[0];
-  c10::IValue trips = valueOf(at.node->arg(ops::kLoopTrips));
-  bool goesOn = truthOf(at.node->arg(ops::kLoopCondition));
-  std::vector<c10::IValue> values;
-  for (const ir::Arg& arg : ops::passedArguments(*at.node)) values.push_back(valueOf(arg));
-  for (int64_t i = 0; goesOn && (trips.isNone() || i < trips.toInt()); ++i) {
-    setValue(body.parameters[0], i);
-    enter(body, 1, values);
-    runRange(body.begin, body.end);
-    goesOn = truthOf(body.returned[0]);
-    values = leave(body);
-    values.erase(values.begin());
-  }
-  setResults(at, values);
 }
 
 }  // namespace saker::runtime

@@ -111,6 +111,9 @@ class Run final : private aten::CallEnvironment {
   void makeViews(const Instruction& at);
   void branch(const Instruction& at);
   void loop(const Instruction& at);
+  void whileLoop(const Instruction& at);
+  void scan(const Instruction& at);
+  std::vector<c10::IValue> valuesOf(const ir::Arg& list);
   void enter(const Body& body, size_t first, std::vector<c10::IValue>& given);
   std::vector<c10::IValue> leave(const Body& body);
   void setResults(const Instruction& at, std::vector<c10::IValue>& values);

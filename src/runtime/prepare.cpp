@@ -316,6 +316,10 @@ void Preparation::translateControl(Instruction& made) {
     made.kind = Instruction::Kind::If;
   } else if (ops::isLoop(node)) {
     made.kind = Instruction::Kind::Loop;
+  } else if (ops::isWhile(node)) {
+    made.kind = Instruction::Kind::While;
+  } else if (ops::isScan(node)) {
+    made.kind = Instruction::Kind::Scan;
   } else {
     throw std::runtime_error(node.op()->qualified + " has bodies, and nothing is known of how to run them");
   }

@@ -1,0 +1,264 @@
+"""PyTorch's control flow (``cond``, ``while_loop``, ``scan``, ``map``) inside of recordings: one node with bodies each.
+
+The functions of the program run once, on stand-ins; what they find elsewhere becomes an operand. PyTorch's own
+implementations, which start its compiler, are not called. Arguments arrive here as the operators of
+``torch.ops.higher_order`` take them, behind PyTorch's own checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from saker import _C
+from saker.errors import BodyError
+
+
+class _AsPython(Exception):
+    """The operator is to be run as the Python code that it stands for."""
+
+
+class _Body:
+    """A function of the program, recorded on stand-ins: the structure of what it gives."""
+
+    def __init__(self, recorder: _C.BodyRecorder, where: tuple[str, str], function: Callable, given: _Given) -> None:
+        self.where = where
+        stand_ins = recorder.begin(given.tensors, given.sliced)
+        results, self.spec = pytree.tree_flatten(function(*given.filled(stand_ins)))
+        self.tensors = [i for i, leaf in enumerate(results) if isinstance(leaf, torch.Tensor)]
+        self.constants = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in results]
+        for leaf in self.constants:
+            if leaf is not None and not isinstance(leaf, (bool, int)):
+                raise self.error(f"returns a {type(leaf).__name__}; return tensors, ints and None")
+        if any(leaf is not None for leaf in self.constants):
+            raise _AsPython(f"{where[1]} returns a number")
+        found = [results[i] for i in self.tensors]
+        self.metas = [(tensor.dtype, tensor.device, tuple(tensor.shape)) for tensor in found]
+        recorder.end(found)
+
+    def error(self, what: str) -> BodyError:
+        operator, name = self.where
+        return BodyError(operator, f"{name} {what}")
+
+    def filled(self, tensors: Sequence[torch.Tensor]) -> Any:
+        leaves = list(self.constants)
+        for place, tensor in zip(self.tensors, tensors, strict=True):
+            leaves[place] = tensor
+        return pytree.tree_unflatten(leaves, self.spec)
+
+
+class _Given:
+    """What bodies are called with: structures whose tensors are operands."""
+
+    def __init__(self, arguments: Sequence[Any], sliced: Sequence[Any] = (), others: Sequence[Any] = ()) -> None:
+        leaves, self.spec = pytree.tree_flatten((tuple(arguments), tuple(sliced), tuple(others)))
+        counts = [len(pytree.tree_leaves(part)) for part in (tuple(arguments), tuple(sliced), tuple(others))]
+        kinds = [kind for kind, count in zip((False, True, False), counts, strict=True) for _ in range(count)]
+        self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        self.constants = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        self.tensors = [leaves[i] for i in self.places]
+        self.sliced = [kinds[i] for i in self.places]
+
+    def filled(self, tensors: Sequence[torch.Tensor]) -> tuple[Any, ...]:
+        leaves = list(self.constants)
+        for place, tensor in zip(self.places, tensors, strict=True):
+            leaves[place] = tensor
+        arguments, sliced, others = pytree.tree_unflatten(leaves, self.spec)
+        return (*arguments, *sliced, *others)
+
+
+def _call(bodies: _C.Bodies, operands: list[torch.Tensor]) -> list[torch.Tensor]:
+    if bodies.is_random and torch.is_grad_enabled() and any(operand.requires_grad for operand in operands):
+        raise _AsPython("a body draws random numbers")
+    return _C.call_bodies(operands, bodies)
+
+
+def _same(left: _Body, right: _Body) -> None:
+    if left.spec != right.spec or left.tensors != right.tensors:
+        raise BodyError(left.where[0], "both branches must return the same structure of tensors")
+    for i, (one, other) in enumerate(zip(left.metas, right.metas, strict=True)):
+        if (
+            one[:2] != other[:2]
+            or len(one[2]) != len(other[2])
+            or any(a != b for a, b in zip(one[2], other[2], strict=False))
+        ):
+            raise BodyError(
+                left.where[0],
+                f"result {i} of {left.where[1]} is {_text(one)}, and of {right.where[1]} {_text(other)}; "
+                "both branches must return tensors of the same dtype, device and sizes",
+            )
+
+
+def _text(meta: tuple[torch.dtype, torch.device, tuple[int, ...]]) -> str:
+    return f"{str(meta[0]).removeprefix('torch.')}{list(meta[2])} on {meta[1]}"
+
+
+def _cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Sequence[Any] = ()) -> Any:
+    if not isinstance(pred, torch.Tensor):
+        return (true_fn if pred else false_fn)(*operands)
+    given = _Given(operands)
+    with _C.BodyRecorder("if") as recorder:
+        left = _Body(recorder, ("cond", "true_fn"), true_fn, given)
+        right = _Body(recorder, ("cond", "false_fn"), false_fn, given)
+        _same(left, right)
+        bodies, closed = recorder.close(0, 0, False)
+    condition = (pred if pred.dtype is torch.bool else pred != 0).reshape(())
+    return left.filled(_call(bodies, [condition, *given.tensors, *closed]))
+
+
+def _cond_as_python(pred: Any, true_fn: Callable, false_fn: Callable, operands: Sequence[Any] = ()) -> Any:
+    if not _is_batched(pred):
+        return (true_fn if pred else false_fn)(*operands)
+    # Each of a batch goes its own way: both are gone.
+    left, spec = pytree.tree_flatten(true_fn(*operands))
+    right, other = pytree.tree_flatten(false_fn(*operands))
+    if spec != other:
+        raise BodyError("cond", "both branches must return the same structure of tensors")
+    condition = pred if pred.dtype is torch.bool else pred != 0
+    chosen = [torch.where(condition.reshape(()), one, two) for one, two in zip(left, right, strict=True)]
+    return pytree.tree_unflatten(chosen, spec)
+
+
+def _is_batched(value: Any) -> bool:
+    while isinstance(value, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(value):
+        if torch._C._functorch.is_batchedtensor(value):
+            return True
+        value = torch._C._functorch.get_unwrapped(value)
+    return False
+
+
+def _any(value: Any) -> bool:
+    """Does a condition hold, for one of a batch at least?"""
+    while isinstance(value, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(value):
+        value = torch._C._functorch.get_unwrapped(value)
+    return bool(value.any() if isinstance(value, torch.Tensor) else value)
+
+
+def is_pythons(arguments: Any) -> bool:
+    """Does a mode or a class written in Python answer operators? PyTorch's operators know what to do for them."""
+    if torch._C._len_torch_dispatch_stack():
+        return True
+    return any(
+        type(leaf).__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl
+        for leaf in pytree.tree_leaves(arguments)
+        if isinstance(leaf, torch.Tensor)
+    )
+
+
+def _is_transformed() -> bool:
+    """Is a transform of ``torch.func`` around? It sees the operators of bodies, not the bodies."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def _carried(body: _Body, given: Sequence[torch.Tensor]) -> None:
+    """What a loop carries must stay of one kind."""
+    for i, tensor in enumerate(given):
+        before = (tensor.dtype, tensor.device, tuple(tensor.shape))
+        if i >= len(body.metas) or body.metas[i] != before:
+            after = _text(body.metas[i]) if i < len(body.metas) else "missing"
+            raise body.error(f"is given {_text(before)} as value {i} that is carried, and what it returns is {after}")
+
+
+def _while_loop(
+    cond_fn: Callable, body_fn: Callable, carried: Sequence[Any], additional: Sequence[Any] = (), **_options: Any
+) -> Any:
+    if any(not isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(tuple(carried))):
+        raise _AsPython("a number is carried")
+    rows = [tensor.contiguous() for tensor in carried]
+    given = _Given(rows, others=additional)
+    with _C.BodyRecorder("while") as recorder:
+        asked = _Body(recorder, ("while_loop", "cond_fn"), cond_fn, given)
+        if len(asked.metas) != 1 or asked.metas[0][0] is not torch.bool or asked.metas[0][2]:
+            raise asked.error("must return a bool, or a bool tensor without dimensions")
+        body = _Body(recorder, ("while_loop", "body_fn"), body_fn, given)
+        if body.spec.is_leaf() or len(body.metas) != len(rows):
+            raise body.error(f"must return a tuple of {len(rows)} tensors, as many as are carried")
+        _carried(body, rows)
+        bodies, closed = recorder.close(len(rows), 0, False)
+    operands = [*given.tensors, *closed]
+    if torch.is_grad_enabled() and any(operand.requires_grad for operand in operands):
+        raise _AsPython("gradients of while_loop")
+    return body.filled(_call(bodies, operands))
+
+
+def _while_loop_as_python(
+    cond_fn: Callable, body_fn: Callable, carried: Sequence[Any], additional: Sequence[Any] = (), **_options: Any
+) -> Any:
+    values = tuple(carried)
+    goes_on = cond_fn(*values, *additional)
+    while _any(goes_on):
+        made = tuple(body_fn(*values, *additional))
+        if _is_batched(goes_on):  # those of a batch that have ended stay as they are
+            made = tuple(torch.where(goes_on, new, old) for new, old in zip(made, values, strict=True))
+        values = made
+        again = cond_fn(*values, *additional)
+        goes_on = goes_on & again if _is_batched(goes_on) else again
+    return tuple(
+        value.clone() if isinstance(value, torch.Tensor) and any(value is given for given in carried) else value
+        for value in values
+    )
+
+
+def _scan(combine_fn: Callable, init: Sequence[Any], xs: Sequence[Any], additional_inputs: Sequence[Any] = ()) -> Any:
+    rows = [tensor.contiguous() for tensor in init]
+    given = _Given(rows, xs, additional_inputs)
+    with _C.BodyRecorder("scan") as recorder:
+        body = _Body(recorder, ("scan", "combine_fn"), combine_fn, given)
+        _carried(body, rows)
+        bodies, closed = recorder.close(len(rows), len(xs), False)
+    return body.filled(_call(bodies, [*given.tensors, *closed]))
+
+
+def _scan_as_python(
+    combine_fn: Callable, init: Sequence[Any], xs: Sequence[Any], additional_inputs: Sequence[Any] = ()
+) -> Any:
+    carry, rows, spec = list(init), [], None
+    for i in range(xs[0].shape[0]):
+        leaves, spec = pytree.tree_flatten(combine_fn(*carry, *(x.select(0, i) for x in xs), *additional_inputs))
+        carry = leaves[: len(carry)]
+        rows.append(leaves[len(carry) :])
+    return pytree.tree_unflatten([*carry, *(torch.stack(row) for row in zip(*rows, strict=True))], spec)
+
+
+def _map(function: Callable, xs: Sequence[Any], args: Sequence[Any] = ()) -> Any:
+    given = _Given((), xs, args)
+    with _C.BodyRecorder("scan") as recorder:
+        body = _Body(recorder, ("map", "f"), function, given)
+        bodies, closed = recorder.close(0, sum(given.sliced), False)
+    return body.filled(_call(bodies, [*given.tensors, *closed]))
+
+
+def _map_as_python(function: Callable, xs: Sequence[Any], args: Sequence[Any] = ()) -> Any:
+    flat = [pytree.tree_flatten(function(*(x.select(0, i) for x in xs), *args)) for i in range(xs[0].shape[0])]
+    return pytree.tree_unflatten(
+        [torch.stack(row) for row in zip(*(leaves for leaves, _ in flat), strict=False)], flat[0][1]
+    )
+
+
+_OPERATORS: dict[str, tuple[Callable, Callable]] = {
+    "cond": (_cond, _cond_as_python),
+    "while_loop": (_while_loop, _while_loop_as_python),
+    "scan": (_scan, _scan_as_python),
+    "map_impl": (_map, _map_as_python),
+}
+
+
+def knows(name: str) -> bool:
+    return name in _OPERATORS
+
+
+def call(name: str, *args: Any, **kwargs: Any) -> Any:
+    """An operator of ``torch.ops.higher_order``, recorded where something is recorded."""
+    record, as_python = _OPERATORS[name]
+    if is_pythons((args, kwargs)):
+        return getattr(torch.ops.higher_order, name)(*args, **kwargs)
+    if not _is_transformed():
+        try:
+            return record(*args, **kwargs)
+        except _AsPython as why:
+            if _C.trace_mode() == "capture":
+                raise BodyError(name, f"cannot be captured here: {why}") from None
+    return as_python(*args, **kwargs)

@@ -1,0 +1,90 @@
+// Bodies of an operator that stand for themselves: what they use comes in by their parameters, and they write to none
+// of it. PyTorch's dispatcher carries them as an object, so that autograd, functorch and recordings see one call of
+// `saker::bodies`; in a graph they are the regions of one node.
+//
+//   kind    operands                   parameters of bodies       results
+//   If      condition, given...        given...                   what either body returns
+//   While   carried..., closed...      the same                   carried...
+//   Scan    carried..., xs..., closed...  carried..., slices..., closed...  carried..., rows put together
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/custom_class.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "capture/call.h"
+#include "ir/graph.h"
+#include "runtime/executable.h"
+
+namespace saker::tracing {
+
+class ClosedBodies final : public torch::CustomClassHolder {
+ public:
+  enum class Kind : uint8_t { If, While, Scan };
+
+  // `graphs`: one for each body, of one context. `objects` are what opaque arguments refer to.
+  ClosedBodies(Kind kind, std::vector<std::unique_ptr<ir::Graph>> graphs, std::vector<c10::IValue> objects,
+               size_t carried = 0, size_t sliced = 0, bool reverse = false);
+  // Those of a node of a graph. `operands` gets the values that the call is made with: what the node is given, and
+  // then what its bodies use from outside.
+  static c10::intrusive_ptr<ClosedBodies> ofNode(const ir::Node& node, const std::vector<c10::IValue>& objects,
+                                                 std::vector<ir::Value*>& operands);
+
+  Kind kind() const { return kind_; }
+  size_t carried() const { return carried_; }
+  size_t sliced() const { return sliced_; }
+  bool reverse() const { return reverse_; }
+  const std::shared_ptr<ir::Context>& context() const { return graphs_[0]->sharedContext(); }
+  const std::vector<std::unique_ptr<ir::Graph>>& graphs() const { return graphs_; }
+  const std::vector<c10::IValue>& objects() const { return objects_; }
+  // The body that gives the results.
+  const ir::Graph& main() const { return *graphs_[kind_ == Kind::While ? 1 : 0]; }
+  // Does a body draw random numbers?
+  bool isRandom() const;
+
+  std::vector<const ir::Type*> resultTypes(std::span<ir::Value* const> operands) const;
+  // Appends the node. The graph is of the same context.
+  ir::Node* append(ir::Graph& graph, ir::Region* region, std::span<ir::Value* const> operands,
+                   ir::Origin origin = {}) const;
+
+  // Runs them on tensors that have data.
+  std::vector<at::Tensor> run(const std::vector<at::Tensor>& operands) const;
+
+  // What is derived from them, made once for each key.
+  c10::intrusive_ptr<ClosedBodies> derived(const std::vector<int64_t>& key,
+                                           const std::function<c10::intrusive_ptr<ClosedBodies>()>& make) const;
+
+ private:
+  const runtime::Executable& executable(const std::vector<at::Tensor>& operands) const;
+
+  Kind kind_;
+  std::vector<std::unique_ptr<ir::Graph>> graphs_;
+  std::vector<c10::IValue> objects_;
+  size_t carried_, sliced_;
+  bool reverse_;
+  // What runs them, by the sizes of operands that bodies do not tell: how often a scan is repeated.
+  struct Runnable {
+    std::unique_ptr<ir::Graph> graph;
+    std::unique_ptr<runtime::Executable> executable;
+  };
+  mutable std::mutex lock_;
+  mutable std::map<int64_t, Runnable> runnable_;
+  mutable std::map<std::vector<int64_t>, c10::intrusive_ptr<ClosedBodies>> derived_;
+};
+
+// Gives a tensor of these sizes a layout without gaps that begins where its memory does.
+void makeRowMajor(ir::TensorSpec& spec);
+
+// The bodies of a call of `saker::bodies`; nullptr: it is another operator.
+c10::intrusive_ptr<ClosedBodies> bodiesOf(const Call& call);
+// Calls `saker::bodies`.
+std::vector<at::Tensor> callBodies(const std::vector<at::Tensor>& operands,
+                                   const c10::intrusive_ptr<ClosedBodies>& bodies);
+
+}  // namespace saker::tracing

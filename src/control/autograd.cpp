@@ -1,0 +1,109 @@
+// Autograd's node of operators with bodies: it keeps operands and results, and its backward calls the derivative, which
+// is an operator with bodies itself.
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/library.h>
+
+#include "aten/autograd_node.h"
+#include "control/derivative.h"
+
+namespace saker::control {
+
+namespace {
+
+using torch::autograd::SavedVariable;
+using torch::autograd::variable_list;
+
+class BodiesBackward final : public torch::autograd::Node {
+ public:
+  BodiesBackward(torch::autograd::edge_list edges, Bodies bodies)
+      : Node(std::move(edges)), bodies_(std::move(bodies)) {}
+
+  std::string name() const override {
+    static constexpr const char* kNames[] = {"CondBackward", "WhileLoopBackward", "ScanBackward"};
+    return kNames[static_cast<size_t>(bodies_->kind())];
+  }
+
+  void keep(const std::vector<at::Tensor>& operands, const std::vector<at::Tensor>& results) {
+    for (const at::Tensor& operand : operands) operands_.emplace_back(operand, false);
+    for (size_t i = results.size() - savedResults(*bodies_); i < results.size(); ++i) {
+      kept_.emplace_back(results[i], true);
+    }
+  }
+
+  variable_list apply(variable_list&& tangents) override {
+    std::vector<at::Tensor> operands, kept;
+    std::vector<bool> wanted;
+    for (const SavedVariable& each : operands_) operands.push_back(each.unpack());
+    for (const SavedVariable& each : kept_) kept.push_back(each.unpack(getptr()));
+    for (size_t i = 0; i < operands.size(); ++i) {
+      wanted.push_back(next_edge(i).is_valid() && task_should_compute_output(i));
+    }
+    bool any = false;
+    for (const at::Tensor& tangent : tangents) any |= tangent.defined();
+    if (!any) return variable_list(operands.size());
+    return gradients(bodies_, operands, kept, tangents, wanted);
+  }
+
+  void release_variables() override {
+    for (SavedVariable& each : operands_) each.reset_data();
+    for (SavedVariable& each : kept_) each.reset_data();
+  }
+
+ private:
+  Bodies bodies_;
+  std::vector<SavedVariable> operands_, kept_;
+};
+
+bool followed(const std::vector<at::Tensor>& operands) {
+  if (!c10::GradMode::is_enabled()) return false;
+  for (const at::Tensor& operand : operands) {
+    if (operand.requires_grad()) return true;
+  }
+  return false;
+}
+
+void callFollowed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  std::vector<at::Tensor> operands = (*stack)[stack->size() - 2].toTensorVector();
+  Bodies bodies = stack->back().toCustomClass<ClosedBodies>();
+  if (!followed(operands)) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    return op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+  }
+  TORCH_CHECK(bodies->kind() != ClosedBodies::Kind::While, "gradients of while_loop are not known");
+  TORCH_CHECK(!bodies->isRandom(), "gradients of an operator whose body draws random numbers are not known");
+  if (!savesItself(*bodies)) {
+    size_t asked = bodies->main().top()->terminator()->args().size();
+    std::vector<at::Tensor> results = tracing::callBodies(operands, withSaved(bodies));
+    results.resize(asked);
+    stack->resize(stack->size() - 2);
+    stack->emplace_back(std::move(results));
+    return;
+  }
+  auto node = aten::makeNode<BodiesBackward>(torch::autograd::collect_next_edges(operands), bodies);
+  {
+    at::AutoDispatchBelowADInplaceOrView below;
+    op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+  }
+  std::vector<at::Tensor> results = stack->back().toTensorVector();
+  for (at::Tensor& result : results) {
+    if (isDifferentiable(result)) {
+      torch::autograd::impl::set_gradient_edge(result, {node, node->add_input_metadata(result)});
+    } else {
+      node->add_input_metadata(torch::autograd::Node::undefined_input());
+    }
+  }
+  node->keep(operands, results);
+  stack->back() = c10::IValue(results);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(saker, Autograd, library) {
+  library.impl("bodies", torch::CppFunction::makeFromBoxedFunction<&callFollowed>());
+}
+
+}  // namespace saker::control

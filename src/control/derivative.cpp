@@ -1,0 +1,255 @@
+#include "control/derivative.h"
+
+#include <ATen/ops/add.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "control/interpret.h"
+#include "control/sketch.h"
+#include "ir/clone.h"
+
+namespace saker::control {
+
+namespace {
+
+using Kind = ClosedBodies::Kind;
+using Tensors = std::vector<at::Tensor>;
+
+const ir::TensorType* returnedType(const ir::Graph& body, size_t i) {
+  return body.top()->terminator()->arg(i).toValue()->tensor();
+}
+
+bool isDifferentiable(const ir::TensorType* type) { return ir::isFloat(type->dtype) || ir::isComplex(type->dtype); }
+
+// Gradients of `inputs`, zero where nothing leads to them.
+Tensors gradientsOf(const Tensors& results, const Tensors& tangents, const Tensors& inputs) {
+  torch::autograd::edge_list roots, wanted;
+  torch::autograd::variable_list given;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!tangents[i].defined() || !results[i].requires_grad()) continue;
+    roots.push_back(torch::autograd::impl::gradient_edge(results[i]));
+    given.push_back(tangents[i]);
+  }
+  for (const at::Tensor& input : inputs) wanted.push_back(torch::autograd::impl::gradient_edge(input));
+  torch::autograd::variable_list found(inputs.size());
+  if (!roots.empty() && !wanted.empty()) {
+    // With autograd on, so that what it calls is differentiated when the derivative is.
+    found =
+        torch::autograd::Engine::get_default_engine().execute(roots, given, /*keep_graph=*/true,
+                                                              /*create_graph=*/true, /*accumulate_grad=*/false, wanted);
+  }
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (!found[i].defined()) found[i] = at::zeros_like(inputs[i]);
+  }
+  return found;
+}
+
+// Runs a body on stand-ins, so that autograd follows.
+Tensors resultsOf(const ir::Graph& body, Sketch& sketch, const ClosedBodies& bodies, const Tensors& given) {
+  c10::AutoGradMode on(true);
+  Tensors results;
+  for (c10::IValue& value : interpret(body, {bodies.objects(), sketch.trace()}, given)) {
+    results.push_back(value.isTensor() ? value.toTensor() : at::Tensor());
+  }
+  return results;
+}
+
+std::vector<int64_t> keyOf(int64_t what, const std::vector<bool>& given, const std::vector<bool>& wanted) {
+  std::vector<int64_t> key{what};
+  key.insert(key.end(), given.begin(), given.end());
+  key.push_back(2);
+  key.insert(key.end(), wanted.begin(), wanted.end());
+  return key;
+}
+
+enum Derived : int64_t { kSaved, kGradients };
+
+Tensors rowMajor(Tensors tensors) {
+  for (at::Tensor& tensor : tensors) tensor = tensor.contiguous();
+  return tensors;
+}
+
+at::Tensor zerosLike(const at::Tensor& tensor) { return at::zeros_like(tensor, {}, c10::MemoryFormat::Contiguous); }
+
+Tensors defined(const Tensors& tensors) {
+  Tensors out;
+  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(out),
+               [](const at::Tensor& t) { return t.defined(); });
+  return out;
+}
+
+std::vector<bool> areDefined(const Tensors& tensors) {
+  std::vector<bool> out;
+  for (const at::Tensor& tensor : tensors) out.push_back(tensor.defined());
+  return out;
+}
+
+// --- branches: (condition, given..., tangents...) -> the gradients of what is given ---
+
+Bodies deriveIf(const ClosedBodies& bodies, const std::vector<bool>& given, const std::vector<bool>& wanted) {
+  std::vector<std::unique_ptr<ir::Graph>> graphs;
+  std::vector<c10::IValue> objects;
+  for (const std::unique_ptr<ir::Graph>& body : bodies.graphs()) {
+    Sketch sketch(bodies.context());
+    Tensors parameters, inputs, tangents(given.size());
+    for (const ir::Value* parameter : body->top()->parameters()) {
+      bool asked = wanted[parameters.size() + 1];
+      parameters.push_back(sketch.add(parameter->tensor(), asked));
+      if (asked) inputs.push_back(parameters.back());
+    }
+    for (size_t i = 0; i < given.size(); ++i) {
+      if (given[i]) tangents[i] = sketch.addRowMajor(returnedType(bodies.main(), i));
+    }
+    Tensors results = resultsOf(*body, sketch, bodies, parameters);
+    graphs.push_back(sketch.finish(gradientsOf(results, tangents, inputs), objects));
+  }
+  return c10::make_intrusive<ClosedBodies>(Kind::If, std::move(graphs), std::move(objects));
+}
+
+Tensors gradientsOfIf(const Bodies& bodies, const Tensors& operands, const Tensors& tangents,
+                      const std::vector<bool>& wanted) {
+  std::vector<bool> given = areDefined(tangents);
+  Bodies derived = bodies->derived(keyOf(kGradients, given, wanted), [&] { return deriveIf(*bodies, given, wanted); });
+  Tensors all = operands;
+  for (at::Tensor& tangent : rowMajor(defined(tangents))) all.push_back(std::move(tangent));
+  Tensors found = tracing::callBodies(all, derived), out(operands.size());
+  size_t next = 0;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (wanted[i]) out[i] = found[next++];
+  }
+  return out;
+}
+
+// --- scans: a scan the other way round, which carries the gradients of what was carried, and sums of those of what is
+// closed over. It takes slices of what was carried before each step, of xs, and of the tangents of rows. ---
+
+struct ScanParts {
+  std::vector<size_t> carried;  // that have gradients
+  std::vector<size_t> closed;   // operands whose gradients are sums over all steps
+  std::vector<size_t> sliced;   // operands whose gradients are rows
+  std::vector<size_t> rows;     // results that are given tangents
+};
+
+ScanParts partsOf(const ClosedBodies& bodies, const std::vector<bool>& given, const std::vector<bool>& wanted) {
+  ScanParts parts;
+  size_t carried = bodies.carried(), sliced = bodies.sliced();
+  for (size_t i = 0; i < carried; ++i) {
+    if (isDifferentiable(returnedType(bodies.main(), i))) parts.carried.push_back(i);
+  }
+  for (size_t i = carried; i < wanted.size(); ++i) {
+    if (wanted[i]) (i < carried + sliced ? parts.sliced : parts.closed).push_back(i);
+  }
+  for (size_t i = carried; i < given.size(); ++i) {
+    if (given[i]) parts.rows.push_back(i);
+  }
+  return parts;
+}
+
+Bodies deriveScan(const ClosedBodies& bodies, const ScanParts& parts, const std::vector<bool>& wanted) {
+  const ir::Graph& body = bodies.main();
+  std::span<ir::Value* const> parameters = body.top()->parameters();
+  size_t carried = bodies.carried(), sliced = bodies.sliced();
+  Sketch sketch(bodies.context());
+  Tensors tangents(body.top()->terminator()->args().size()), sums, given(parameters.size());
+  for (size_t i : parts.carried) tangents[i] = sketch.addRowMajor(returnedType(body, i));
+  for (size_t i : parts.closed) sums.push_back(sketch.addRowMajor(parameters[i]->tensor()));
+  for (size_t i = 0; i < carried + sliced; ++i) {
+    bool follows = i < carried ? isDifferentiable(parameters[i]->tensor()) : wanted[i];
+    given[i] = sketch.add(parameters[i]->tensor(), follows);
+  }
+  for (size_t i : parts.rows) tangents[i] = sketch.addRowMajor(returnedType(body, i));
+  for (size_t i = carried + sliced; i < parameters.size(); ++i)
+    given[i] = sketch.add(parameters[i]->tensor(), wanted[i]);
+  Tensors results = resultsOf(body, sketch, bodies, given), inputs;
+  for (const std::vector<size_t>* each : {&parts.carried, &parts.closed, &parts.sliced}) {
+    for (size_t i : *each) inputs.push_back(given[i]);
+  }
+  Tensors found = gradientsOf(results, tangents, inputs);
+  for (size_t i = 0; i < parts.closed.size(); ++i) {
+    at::Tensor& gradient = found[parts.carried.size() + i];
+    gradient = at::add(sums[i], gradient);
+  }
+  std::vector<c10::IValue> objects;
+  std::vector<std::unique_ptr<ir::Graph>> graphs;
+  graphs.push_back(sketch.finish(std::move(found), objects));
+  return c10::make_intrusive<ClosedBodies>(Kind::Scan, std::move(graphs), std::move(objects),
+                                           parts.carried.size() + parts.closed.size(),
+                                           carried + sliced + parts.rows.size(), !bodies.reverse());
+}
+
+// `saved` is what was carried before each step.
+Tensors gradientsOfScan(const Bodies& bodies, const Tensors& operands, const Tensors& saved, const Tensors& tangents,
+                        const std::vector<bool>& wanted) {
+  ScanParts parts = partsOf(*bodies, areDefined(tangents), wanted);
+  Bodies derived = bodies->derived(keyOf(kGradients, areDefined(tangents), wanted),
+                                   [&] { return deriveScan(*bodies, parts, wanted); });
+  size_t carried = bodies->carried(), sliced = bodies->sliced();
+  Tensors all;
+  for (size_t i : parts.carried) {
+    all.push_back(tangents[i].defined() ? tangents[i].contiguous() : zerosLike(operands[i]));
+  }
+  for (size_t i : parts.closed) all.push_back(zerosLike(operands[i]));
+  all.insert(all.end(), saved.begin(), saved.end());
+  for (size_t i = 0; i < sliced; ++i) all.push_back(operands[carried + i]);
+  for (size_t i : parts.rows) all.push_back(tangents[i].contiguous());
+  for (size_t i = carried + sliced; i < operands.size(); ++i) all.push_back(operands[i]);
+  Tensors found = tracing::callBodies(all, derived), out(operands.size());
+  size_t next = 0;
+  for (const std::vector<size_t>* each : {&parts.carried, &parts.closed, &parts.sliced}) {
+    for (size_t i : *each) out[i] = found[next++];
+  }
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (!wanted[i]) out[i].reset();
+  }
+  return out;
+}
+
+}  // namespace
+
+bool isDifferentiable(const at::Tensor& tensor) {
+  return c10::isFloatingType(tensor.scalar_type()) || c10::isComplexType(tensor.scalar_type());
+}
+
+bool savesItself(const ClosedBodies& bodies) {
+  if (bodies.kind() == Kind::If) return true;
+  if (bodies.kind() == Kind::While) return false;
+  const ir::Node& end = *bodies.main().top()->terminator();
+  size_t carried = bodies.carried();
+  if (end.args().size() < 2 * carried) return false;
+  for (size_t i = 0; i < carried; ++i) {
+    if (end.arg(end.args().size() - carried + i).toValue() != bodies.main().top()->parameters()[i]) return false;
+  }
+  return true;
+}
+
+Bodies withSaved(const Bodies& bodies) {
+  if (savesItself(*bodies)) return bodies;
+  return bodies->derived({kSaved}, [&] {
+    std::vector<std::unique_ptr<ir::Graph>> graphs;
+    graphs.push_back(ir::clone(bodies->main()));
+    ir::Graph& body = *graphs[0];
+    ir::Node* end = body.top()->terminator();
+    std::vector<ir::Arg> returned(end->args().begin(), end->args().end());
+    for (size_t i = 0; i < bodies->carried(); ++i) returned.push_back(ir::Arg::value(body.top()->parameters()[i]));
+    body.setArgs(end, returned);
+    return c10::make_intrusive<ClosedBodies>(Kind::Scan, std::move(graphs), bodies->objects(), bodies->carried(),
+                                             bodies->sliced(), bodies->reverse());
+  });
+}
+
+size_t savedResults(const ClosedBodies& bodies) { return bodies.kind() == Kind::Scan ? bodies.carried() : 0; }
+
+std::vector<at::Tensor> gradients(const Bodies& bodies, const std::vector<at::Tensor>& operands,
+                                  const std::vector<at::Tensor>& saved, const std::vector<at::Tensor>& tangents,
+                                  const std::vector<bool>& wanted) {
+  if (bodies->kind() == Kind::If) return gradientsOfIf(bodies, operands, tangents, wanted);
+  return gradientsOfScan(bodies, operands, saved, tangents, wanted);
+}
+
+}  // namespace saker::control

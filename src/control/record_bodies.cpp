@@ -1,0 +1,109 @@
+#include "control/record_bodies.h"
+
+#include <ATen/ops/lift_fresh.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "control/sketch.h"
+#include "ops/operator.h"
+#include "support/check.h"
+
+namespace saker::control {
+
+namespace {
+
+const ops::Operator* operatorOf(ClosedBodies::Kind kind) {
+  static constexpr const char* kNames[] = {"saker::if", "saker::while", "saker::scan"};
+  return ops::find(kNames[static_cast<size_t>(kind)]);
+}
+
+const ir::TensorType* sliceOf(ir::Context& context, const ir::TensorType& type) {
+  ir::TensorSpec spec(type);
+  spec.sizes = ir::Dims(std::span(type.sizes()).subspan(1));
+  spec.strides = ir::Dims(std::span(type.strides()).subspan(1));
+  return context.types().tensor(spec);
+}
+
+}  // namespace
+
+BodyRecorder::BodyRecorder(tracing::Host host, ClosedBodies::Kind kind, size_t bodies) : kind_(kind) {
+  if (!tracing::currentTape() && !tracing::current()) scratch_ = std::make_unique<tracing::Tape>(host);
+  node_.emplace(outer(), operatorOf(kind), bodies);
+}
+
+BodyRecorder::~BodyRecorder() { cancel(); }
+
+void BodyRecorder::cancel() {
+  parameters_.clear();
+  body_.reset();
+  node_.reset();
+  lent_.clear();
+}
+
+tracing::Recording& BodyRecorder::outer() {
+  if (scratch_) return *scratch_;
+  if (tracing::Tape* tape = tracing::currentTape()) return *tape;
+  return *tracing::current();
+}
+
+std::vector<at::Tensor> BodyRecorder::begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced) {
+  SAKER_CHECK(!body_, "a body is recorded at a time");
+  tracing::Recording& around = outer();
+  std::vector<const ir::TensorType*> types;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const ir::TensorType* type = around.typeOf(operands[i]);
+    types.push_back(i < sliced.size() && sliced[i] ? sliceOf(*around.context(), *type) : type);
+  }
+  body_.emplace(around, node_->region(next_++));
+  parameters_.clear();
+  for (size_t i = 0; i < operands.size(); ++i) {
+    parameters_.push_back(body_->addParameter(types[i]));
+    if (operands[i].requires_grad()) parameters_.back().set_requires_grad(true);
+  }
+  return parameters_;
+}
+
+void BodyRecorder::end(std::vector<at::Tensor> results) {
+  SAKER_CHECK(body_, "no body is being recorded");
+  std::vector<at::Tensor> given = parameters_;
+  for (const auto& [value, tensor] : body_->trace().lent()) given.push_back(tensor);
+  for (const at::Tensor& result : results) {
+    if (!body_->trace().owns(*result.unsafeGetTensorImpl())) given.push_back(result);
+  }
+  if (kind_ != ClosedBodies::Kind::While || next_ > 1) makeOwn(results, given);
+  std::vector<c10::IValue> values(results.begin(), results.end());
+  body_->finish(values, [&](tracing::Trace& trace) {
+    for (const auto& each : trace.lent()) {
+      bool known =
+          std::any_of(lent_.begin(), lent_.end(), [&](const auto& other) { return other.first == each.first; });
+      if (!known) lent_.push_back(each);
+    }
+  });
+  body_.reset();
+  parameters_.clear();
+}
+
+// Data that is written in a body is a literal of the program around it.
+at::Tensor BodyRecorder::tensorOf(const ir::Value* value) {
+  for (const auto& [lent, tensor] : lent_) {
+    if (lent == value) return tensor;
+  }
+  at::Tensor data = outer().literalData(value);
+  if (!data.defined()) throw std::runtime_error("a body uses a tensor that it did not get from anywhere");
+  return at::lift_fresh(data);
+}
+
+c10::intrusive_ptr<ClosedBodies> BodyRecorder::close(std::vector<at::Tensor>& closed, size_t carried, size_t sliced,
+                                                     bool reverse) {
+  SAKER_CHECK(node_ && !body_, "bodies are closed once, when all are recorded");
+  std::vector<ir::Value*> values;
+  std::vector<std::unique_ptr<ir::Graph>> graphs = node_->close(values);
+  for (const std::unique_ptr<ir::Graph>& graph : graphs) makeFunctional(*graph);
+  std::vector<c10::IValue> objects = outer().kept();
+  for (const ir::Value* value : values) closed.push_back(tensorOf(value));
+  node_.reset();
+  return c10::make_intrusive<ClosedBodies>(kind_, std::move(graphs), std::move(objects), carried, sliced, reverse);
+}
+
+}  // namespace saker::control

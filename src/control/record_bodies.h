@@ -1,0 +1,55 @@
+// Records the bodies of an operator that a program calls: each function runs once, on stand-ins. What is around (a
+// tape, a trace, nothing) lends the tensors that they find elsewhere, which become operands of the call.
+//
+//   BodyRecorder recorder(host, ClosedBodies::Kind::If, 2);
+//   for (auto& function : functions) {
+//     recorder.end(function(recorder.begin(operands, {})));
+//   }
+//   results = tracing::callBodies(all operands, recorder.close(closed));
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "capture/body.h"
+#include "capture/closed_bodies.h"
+
+namespace saker::control {
+
+using tracing::ClosedBodies;
+
+class BodyRecorder {
+ public:
+  BodyRecorder(tracing::Host host, ClosedBodies::Kind kind, size_t bodies);
+  ~BodyRecorder();
+  BodyRecorder(const BodyRecorder&) = delete;
+  BodyRecorder& operator=(const BodyRecorder&) = delete;
+
+  // Begins the next body: stand-ins for tensors like these, or for slices of them along the first dimension. From here
+  // on operators are recorded in it.
+  std::vector<at::Tensor> begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced);
+  // Ends it: it returns these tensors. Throws what was refused inside.
+  void end(std::vector<at::Tensor> results);
+  // All of them, closed. `closed` are the tensors that they found elsewhere: operands behind those they were given.
+  // Throws std::runtime_error where a body does what it may not.
+  c10::intrusive_ptr<ClosedBodies> close(std::vector<at::Tensor>& closed, size_t carried, size_t sliced, bool reverse);
+  // Takes back what was recorded and not closed. Whatever is around is still there.
+  void cancel();
+
+ private:
+  tracing::Recording& outer();
+  at::Tensor tensorOf(const ir::Value* value);
+
+  ClosedBodies::Kind kind_;
+  std::unique_ptr<tracing::Tape> scratch_;  // where nothing is recorded around
+  std::optional<tracing::OpenNode> node_;
+  std::optional<tracing::Body> body_;
+  std::vector<at::Tensor> parameters_;
+  size_t next_ = 0;
+  std::vector<std::pair<ir::Value*, at::Tensor>> lent_;
+};
+
+}  // namespace saker::control

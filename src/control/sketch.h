@@ -1,0 +1,49 @@
+// A graph that is made by calling operators on stand-ins: a capture of its own, without a program around it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "capture/tape.h"
+#include "capture/trace.h"
+
+namespace saker::control {
+
+class Sketch {
+ public:
+  // Operators that this thread calls are recorded in here while it lives.
+  explicit Sketch(std::shared_ptr<ir::Context> context);
+  ~Sketch();
+  Sketch(const Sketch&) = delete;
+  Sketch& operator=(const Sketch&) = delete;
+
+  tracing::Trace& trace() { return *trace_; }
+  // One more parameter, and what stands for it.
+  at::Tensor add(const ir::TensorType* type, bool requiresGrad = false);
+  // The same for a tensor like this one with nothing between its elements.
+  at::Tensor addRowMajor(const ir::TensorType* type);
+  // The graph, in which nothing is written, simplified. Results are memory of its own, without gaps. Throws
+  // std::runtime_error with the reason where there is none. Objects that arguments refer to go to `objects`.
+  std::unique_ptr<ir::Graph> finish(std::vector<at::Tensor> results, std::vector<c10::IValue>& objects);
+
+ private:
+  tracing::TapeScope untaped_;
+  std::shared_ptr<tracing::Trace> trace_;
+  std::unique_lock<std::recursive_mutex> held_;
+  tracing::TraceScope scope_;
+  std::vector<at::Tensor> parameters_;
+};
+
+// Copies, as operators of whoever records, results that are not memory of their own or have gaps: what shares memory
+// with one of `given`, or with one before it.
+void makeOwn(std::vector<at::Tensor>& results, std::span<const at::Tensor> given);
+
+// Of a body that was recorded: no write is left, and nothing that is not needed. Throws std::runtime_error.
+void makeFunctional(ir::Graph& body);
+
+}  // namespace saker::control

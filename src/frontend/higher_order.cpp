@@ -1,0 +1,135 @@
+#include "frontend/higher_order.h"
+
+#include "capture/tape.h"
+#include "frontend/kinds.h"
+#include "frontend/recorder.h"
+#include "host/objects.h"
+#include "watch/loop.h"
+#include "watch/once.h"
+#include "watch/ref.h"
+
+namespace saker::frontend::higher_order {
+
+namespace {
+
+// The call that is watched, while the operator is called.
+struct Waiting {
+  Recorder* recorder;
+  const watch::Pause* pause;
+};
+
+thread_local Recorder* recorderOfThread = nullptr;
+thread_local const Waiting* waiting = nullptr;
+
+// A function that the operator was given.
+PyObject* runBody(PyObject* function, PyObject* args, PyObject* kwargs) {
+  const Waiting* outer = std::exchange(waiting, nullptr);
+  if (!outer) return PyObject_Call(function, args, kwargs);
+  PyObject* result = nullptr;
+  {
+    watch::Resume resume(*outer->pause);
+    bool goesOn = outer->recorder->callsSpread(function, args, kwargs);
+    if (!goesOn) watch::stop();
+    if (goesOn || !PyErr_Occurred()) result = PyObject_Call(function, args, kwargs);
+  }
+  waiting = outer;
+  return result;
+}
+
+PyMethodDef bodyMethod = {"body", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(runBody)),
+                          METH_VARARGS | METH_KEYWORDS, nullptr};
+
+PyObject* implementation() {
+  static constinit watch::Once<PyObject*> found;
+  return found.get([] { return watch::importedAttribute("saker._control_flow", "call"); });
+}
+
+// The arguments, with functions among them watched where they are called; an operator's name comes first.
+Ref givenTo(PyObject* callee, PyObject* args) {
+  Py_ssize_t count = PyTuple_GET_SIZE(args), first = callee == implementation() ? 0 : 1;
+  Ref given = Ref::steal(PyTuple_New(count + first));
+  if (first) {
+    PyObject* name = PyObject_GetAttrString(callee, "_name");
+    if (!name) return {};
+    PyTuple_SET_ITEM(given.get(), 0, name);
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* arg = PyTuple_GET_ITEM(args, i);
+    bool function = PyCallable_Check(arg) && !isTensor(arg);
+    PyObject* item = function ? PyCFunction_New(&bodyMethod, arg) : Py_NewRef(arg);
+    if (!item) return {};
+    PyTuple_SET_ITEM(given.get(), i + first, item);
+  }
+  return given;
+}
+
+void raiseChanges(PyObject* name) {
+  Ref error = Ref::steal(watch::importedAttribute("saker.errors", "BodyError"));
+  if (!error) return;
+  Ref made = Ref::steal(PyObject_CallFunction(
+      error.get(), "Os", name,
+      "a function that it was given changes objects or tensors from outside; return the new values instead"));
+  if (made) PyErr_SetObject(error.get(), made.get());
+}
+
+PyObject* callOperator(PyObject* callee, PyObject* args, PyObject* kwargs) {
+  Recorder* recorder = std::exchange(recorderOfThread, nullptr);
+  if (!recorder || recorder->stopped()) return PyObject_Call(callee, args, kwargs);
+  Ref given = givenTo(callee, args);
+  if (!given) return nullptr;
+  Recorder::Mark mark = recorder->mark();
+  Ref result;
+  {
+    watch::Pause pause;
+    Waiting here{recorder, &pause};
+    const Waiting* before = std::exchange(waiting, &here);
+    result = Ref::steal(PyObject_Call(implementation(), given.get(), kwargs));
+    waiting = before;
+  }
+  if (recorder->stopped()) {
+    tracing::leaveTape();
+  } else if (result && recorder->changedSince(mark)) {
+    raiseChanges(PyTuple_GET_ITEM(given.get(), 0));
+    return nullptr;
+  }
+  return result.release();
+}
+
+PyMethodDef operatorMethod = {"higher_order", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(callOperator)),
+                              METH_VARARGS | METH_KEYWORDS, nullptr};
+
+PyTypeObject* operatorClass() {
+  static constinit watch::Once<PyObject*> found;
+  return reinterpret_cast<PyTypeObject*>(
+      found.get([] { return watch::importedAttribute("torch._ops", "HigherOrderOperator"); }));
+}
+
+bool isKnown(PyObject* op) {
+  static constinit watch::Once<PyObject*> found;
+  PyObject* knows = found.get([] { return watch::importedAttribute("saker._control_flow", "knows"); });
+  Ref name = Ref::steal(PyObject_GetAttrString(op, "_name"));
+  watch::Pause unwatched;
+  Ref known = name && knows ? Ref::steal(PyObject_CallOneArg(knows, name.get())) : Ref();
+  PyErr_Clear();
+  return known && known.get() == Py_True;
+}
+
+}  // namespace
+
+PyObject* insteadOf(PyObject* callable) {
+  if (callable == implementation()) return PyCFunction_New(&operatorMethod, callable);
+  if (PyFunction_Check(callable) || PyType_Check(callable) || PyCFunction_Check(callable)) return nullptr;
+  if (!PyType_IsSubtype(Py_TYPE(callable), operatorClass()) || !isKnown(callable)) return nullptr;
+  return PyCFunction_New(&operatorMethod, callable);
+}
+
+bool isOperator(PyObject* callable) {
+  return PyCFunction_Check(callable) && reinterpret_cast<PyCFunctionObject*>(callable)->m_ml == &operatorMethod;
+}
+
+bool calls(Recorder& recorder) {
+  recorderOfThread = &recorder;
+  return true;
+}
+
+}  // namespace saker::frontend::higher_order

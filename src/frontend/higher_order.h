@@ -1,0 +1,22 @@
+// Operators of torch.ops.higher_order in a call that is watched: they are called below the watched loop, which goes on
+// in the functions that they are given. These run on stand-ins, and what they change outside is refused.
+#pragma once
+
+#include <Python.h>
+
+#include "watch/observer.h"
+
+namespace saker::frontend {
+
+class Recorder;
+
+namespace higher_order {
+
+// What takes the place of an operator that can be recorded, or of the function that calls these, a new reference;
+// nullptr: `callable` is something else.
+PyObject* insteadOf(PyObject* callable);
+bool isOperator(PyObject* callable);
+bool calls(Recorder& recorder);
+
+}  // namespace higher_order
+}  // namespace saker::frontend

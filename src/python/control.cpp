@@ -1,0 +1,66 @@
+#include "python/control.h"
+
+#include "capture/tape.h"
+#include "capture/trace.h"
+#include "control/record_bodies.h"
+#include "frontend/compiled.h"
+#include "host/trace_host.h"
+
+namespace saker::python {
+
+namespace {
+
+using tracing::ClosedBodies;
+
+// Bodies as Python holds them.
+struct PyBodies {
+  c10::intrusive_ptr<ClosedBodies> bodies;
+};
+
+ClosedBodies::Kind kindOf(const std::string& name) {
+  if (name == "if") return ClosedBodies::Kind::If;
+  return name == "while" ? ClosedBodies::Kind::While : ClosedBodies::Kind::Scan;
+}
+
+class PyBodyRecorder {
+ public:
+  explicit PyBodyRecorder(const std::string& kind)
+      : recorder_(pythonHost(), kindOf(kind), kindOf(kind) == ClosedBodies::Kind::Scan ? 1 : 2) {}
+  std::vector<at::Tensor> begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced) {
+    return recorder_.begin(operands, sliced);
+  }
+  void end(std::vector<at::Tensor> results) { recorder_.end(std::move(results)); }
+  std::pair<PyBodies, std::vector<at::Tensor>> close(size_t carried, size_t sliced, bool reverse) {
+    std::vector<at::Tensor> closed;
+    PyBodies bodies{recorder_.close(closed, carried, sliced, reverse)};
+    return {std::move(bodies), std::move(closed)};
+  }
+  // The object may outlive what is recorded around it, in the traceback of an error.
+  void cancel() { recorder_.cancel(); }
+
+ private:
+  control::BodyRecorder recorder_;
+};
+
+}  // namespace
+
+void bindControl(py::module_& module) {
+  py::class_<PyBodies>(module, "Bodies").def_property_readonly("is_random", [](const PyBodies& self) {
+    return self.bodies->isRandom();
+  });
+  py::class_<PyBodyRecorder>(module, "BodyRecorder")
+      .def(py::init<const std::string&>())
+      .def("begin", &PyBodyRecorder::begin)
+      .def("end", &PyBodyRecorder::end)
+      .def("close", &PyBodyRecorder::close)
+      .def("__enter__", [](py::object self) { return self; })
+      .def("__exit__", [](PyBodyRecorder& self, const py::args&) { self.cancel(); });
+  module.def("call_bodies", [](const std::vector<at::Tensor>& operands, const PyBodies& bodies) {
+    py::gil_scoped_release free;
+    return tracing::callBodies(operands, bodies.bodies);
+  });
+  // Is something recorded on this thread, or is it inside of a compiled function?
+  module.def("is_engaged", [] { return tracing::currentTape() || tracing::current() || frontend::insideCall(); });
+}
+
+}  // namespace saker::python
