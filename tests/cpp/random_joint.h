@@ -79,9 +79,9 @@ class RandomJoint {
       if (loops) graph.addParameter(body, graph.context().types().plain(ir::TypeKind::Int));
       ir::Value* parameter = graph.addParameter(body, type);
       ops::Builder inside(graph, body, nullptr);
-      ir::Value* read = random_.chance(70) ? inside.tryCall("aten::mul.Tensor",
-                                                            {ir::Arg::value(parameter), ir::Arg::value(b)})
-                                           : nullptr;
+      ir::Value* read = random_.chance(70)
+                            ? inside.tryCall("aten::mul.Tensor", {ir::Arg::value(parameter), ir::Arg::value(b)})
+                            : nullptr;
       if (!read || read->type() != type) read = parameter;
       std::vector<ir::Arg> returned = {ir::Arg::value(read)};
       if (loops) returned.insert(returned.begin(), ir::Arg::boolean(true));
