@@ -96,7 +96,23 @@ def _text(meta: tuple[torch.dtype, torch.device, tuple[int, ...]]) -> str:
     return f"{str(meta[0]).removeprefix('torch.')}{list(meta[2])} on {meta[1]}"
 
 
+def _check_cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> None:
+    if not isinstance(pred, (bool, int, float, torch.SymBool, torch.Tensor)):
+        raise BodyError("cond", f"pred must be a bool or a tensor, not a {type(pred).__name__}")
+    if isinstance(pred, torch.Tensor) and pred.numel() != 1:
+        raise BodyError("cond", f"pred must have one element, and has {pred.numel()}")
+    for name, function in (("true_fn", true_fn), ("false_fn", false_fn)):
+        if not callable(function):
+            raise BodyError("cond", f"{name} must be callable, and is a {type(function).__name__}")
+    if not isinstance(operands, (tuple, list)):
+        raise BodyError("cond", f"operands must be a tuple or a list, not a {type(operands).__name__}")
+    for leaf in pytree.tree_leaves(operands):
+        if not isinstance(leaf, (torch.Tensor, torch.SymInt, int)):
+            raise BodyError("cond", f"operands must be tensors and ints, and one is a {type(leaf).__name__}")
+
+
 def _cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Sequence[Any] = ()) -> Any:
+    _check_cond(pred, true_fn, false_fn, operands)
     if not isinstance(pred, torch.Tensor):
         return (true_fn if pred else false_fn)(*operands)
     given = _Given(operands)

@@ -96,7 +96,7 @@ void Body::finish(std::span<const c10::IValue> results, const std::function<void
 void Body::leave(const char* why) {
   scope_.reset();
   untaped_.reset();
-  trace_->endBody({ops::Reason::Unsupported, why});
+  trace_->endBody(why);
   held_ = {};
   trace_.reset();
 }

@@ -11,6 +11,7 @@
 #include "ops/effects.h"
 #include "ops/operator.h"
 #include "passes/bodies.h"
+#include "passes/stages.h"
 #include "support/check.h"
 
 namespace saker::tracing {
@@ -152,6 +153,7 @@ const runtime::Executable& ClosedBodies::executable(const std::vector<at::Tensor
   std::vector<ir::Arg> returned;
   for (size_t i = 0; i < node->resultCount(); ++i) returned.push_back(ir::Arg::value(node->result(i)));
   graph.appendReturn(graph.top(), returned);
+  passes::Stages().run(passes::Stage::Simplify, "bodies", graph, passes::kSimplifyKeepingCopies);
   found.executable = std::make_unique<runtime::Executable>(graph, objects_, runtime::Executable::Views::Direct);
   return *found.executable;
 }

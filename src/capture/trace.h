@@ -133,7 +133,7 @@ class Trace final : public Recording, public std::enable_shared_from_this<Trace>
   // were made in it raise this when used.
   void enterBody();
   void handOver();
-  void endBody(const ops::Refusal& why);
+  void endBody(const char* why);
 
   // One thread records or flushes at a time. Waiting for it lets go of what the language holds.
   std::unique_lock<std::recursive_mutex> lock();

@@ -1,6 +1,7 @@
 // A trace that records the body of a node: what it asks of the recording around it, and what it leaves there.
 #include <algorithm>
 
+#include "capture/errors.h"
 #include "capture/trace.h"
 #include "capture/undo.h"
 #include "ops/operator.h"
@@ -79,14 +80,15 @@ void Trace::handOver() {
   for (const auto& [number, location] : sequences_) around_->sequences_.emplace(number, location);
 }
 
-void Trace::endBody(const ops::Refusal& why) {
+void Trace::endBody(const char* why) {
   if (around_) around_->inner_ = nullptr;
   for (const auto& weak : writtenAround_) {
     c10::intrusive_ptr<c10::StorageImpl> storage = weak.lock();
     if (storage) static_cast<TraceStorage*>(storage.get())->noteWrite(false);
   }
   writtenAround_.clear();
-  poisonPending(error(why), why.message);
+  // Not as an error of the host's: nothing was refused.
+  poisonPending(std::make_exception_ptr(CaptureError(why)), why);
   reset(/*dropKeys=*/false);
 }
 

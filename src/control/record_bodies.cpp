@@ -25,6 +25,28 @@ const ir::TensorType* sliceOf(ir::Context& context, const ir::TensorType& type) 
   return context.types().tensor(spec);
 }
 
+// Results of one type, whichever body gives them: where layouts differ, both are copied into the plain one.
+void giveOneLayout(const std::vector<std::unique_ptr<ir::Graph>>& bodies) {
+  static const ops::Operator* const clone = ops::find("aten::clone");
+  std::span<const ir::Arg> left = bodies[0]->top()->terminator()->args();
+  for (size_t i = 0; i < left.size(); ++i) {
+    const ir::Node* other = bodies[1]->top()->terminator();
+    if (left[i].toValue()->type() == other->arg(i).toValue()->type()) continue;
+    for (const std::unique_ptr<ir::Graph>& body : bodies) {
+      ir::Node* end = body->top()->terminator();
+      ir::Value* value = end->arg(i).toValue();
+      ir::TensorSpec spec(*value->tensor());
+      tracing::makeRowMajor(spec);
+      const ir::Type* types[] = {body->context().types().tensor(spec)};
+      const ir::Arg args[] = {ir::Arg::value(value), ir::Arg::memoryFormat(ir::MemoryFormat::Contiguous)};
+      ir::Node* copy = body->create(clone, args, types);
+      body->insertBefore(body->top(), end, copy);
+      body->setArg(end, i, ir::Arg::value(copy->result()));
+    }
+    left = bodies[0]->top()->terminator()->args();
+  }
+}
+
 }  // namespace
 
 BodyRecorder::BodyRecorder(tracing::Host host, ClosedBodies::Kind kind, size_t bodies) : kind_(kind) {
@@ -71,7 +93,8 @@ void BodyRecorder::end(std::vector<at::Tensor> results) {
   for (const at::Tensor& result : results) {
     if (!body_->trace().owns(*result.unsafeGetTensorImpl())) given.push_back(result);
   }
-  if (kind_ != ClosedBodies::Kind::While || next_ > 1) makeOwn(results, given);
+  bool asked = kind_ == ClosedBodies::Kind::While && next_ == 1;  // a condition is read, and gone
+  if (!asked) makeOwn(results, given, /*rowMajor=*/kind_ != ClosedBodies::Kind::If);
   std::vector<c10::IValue> values(results.begin(), results.end());
   body_->finish(values, [&](tracing::Trace& trace) {
     for (const auto& each : trace.lent()) {
@@ -99,6 +122,7 @@ c10::intrusive_ptr<ClosedBodies> BodyRecorder::close(std::vector<at::Tensor>& cl
   SAKER_CHECK(node_ && !body_, "bodies are closed once, when all are recorded");
   std::vector<ir::Value*> values;
   std::vector<std::unique_ptr<ir::Graph>> graphs = node_->close(values);
+  if (kind_ == ClosedBodies::Kind::If) giveOneLayout(graphs);
   for (const std::unique_ptr<ir::Graph>& graph : graphs) makeFunctional(*graph);
   std::vector<c10::IValue> objects = outer().kept();
   for (const ir::Value* value : values) closed.push_back(tensorOf(value));

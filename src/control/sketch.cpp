@@ -5,6 +5,8 @@
 #include <stdexcept>
 
 #include "capture/closed_bodies.h"
+#include "ops/effects.h"
+#include "ops/operator.h"
 #include "passes/stages.h"
 #include "runtime/shown.h"
 
@@ -34,7 +36,7 @@ at::Tensor Sketch::addRowMajor(const ir::TensorType* type) {
   return add(trace_->context()->types().tensor(spec));
 }
 
-void makeOwn(std::vector<at::Tensor>& results, std::span<const at::Tensor> given) {
+void makeOwn(std::vector<at::Tensor>& results, std::span<const at::Tensor> given, bool rowMajor) {
   for (size_t i = 0; i < results.size(); ++i) {
     at::Tensor& result = results[i];
     auto shares = [&](std::span<const at::Tensor> others) {
@@ -43,24 +45,58 @@ void makeOwn(std::vector<at::Tensor>& results, std::span<const at::Tensor> given
       }
       return false;
     };
-    bool own = !shares(given) && !shares(std::span(results).first(i)) && result.is_contiguous() &&
-               result.sym_storage_offset() == 0;
-    if (!own) result = at::clone(result, c10::MemoryFormat::Contiguous);
+    bool dense = rowMajor ? result.is_contiguous() : result.is_non_overlapping_and_dense();
+    bool own = dense && !shares(given) && !shares(std::span(results).first(i)) && result.sym_storage_offset() == 0;
+    if (!own) result = at::clone(result, rowMajor ? c10::MemoryFormat::Contiguous : c10::MemoryFormat::Preserve);
   }
 }
+
+namespace {
+
+template <typename F>
+bool anyNode(const ir::Region& region, F&& f) {
+  for (const ir::Node* node = region.first(); node && !node->isReturn(); node = node->next()) {
+    if (f(*node)) return true;
+    for (const ir::Region* inner : node->regions()) {
+      if (anyNode(*inner, f)) return true;
+    }
+  }
+  return false;
+}
+
+bool writesAnything(const ir::Graph& body) {
+  return anyNode(*body.top(), [](const ir::Node& node) { return ops::writes(node); });
+}
+
+// Of some of its operators, and not of all.
+bool hidesFromAutograd(const ir::Graph& body) {
+  auto hidden = [](const ir::Node& node) {
+    return node.attributes().noGrad || node.op()->qualified == "aten::detach";
+  };
+  return anyNode(*body.top(), hidden) && anyNode(*body.top(), [&](const ir::Node& node) { return !hidden(node); });
+}
+
+}  // namespace
 
 void makeFunctional(ir::Graph& body) {
   for (bool written : runtime::writtenParameters(body)) {
     if (written) throw std::runtime_error("a body writes to a tensor that is not its own; write to a clone of it");
   }
   passes::Stages stages;
-  std::string refused = stages.run(passes::Stage::Functional, "body", body, passes::kFunctional);
-  if (refused.empty()) refused = stages.run(passes::Stage::Simplify, "body", body, passes::kSimplifyKeepingCopies);
+  std::string refused;
+  // Autograd is to find what the program did: it is made functional only where it must be.
+  if (writesAnything(body)) {
+    if (hidesFromAutograd(body)) {
+      throw std::runtime_error("a body writes in place and keeps something from autograd; write to no tensor in it");
+    }
+    refused = stages.run(passes::Stage::Functional, "body", body, passes::kFunctional);
+  }
+  if (refused.empty()) refused = stages.run(passes::Stage::Simplify, "body", body, "fold-constants,cse,dce");
   if (!refused.empty()) throw std::runtime_error(refused);
 }
 
 std::unique_ptr<ir::Graph> Sketch::finish(std::vector<at::Tensor> results, std::vector<c10::IValue>& objects) {
-  makeOwn(results, parameters_);
+  makeOwn(results, parameters_, /*rowMajor=*/true);
   std::vector<ir::Arg> returned;
   for (const at::Tensor& result : results) returned.push_back(trace_->resultArg(result));
   if (trace_->refused()) std::rethrow_exception(trace_->refused());

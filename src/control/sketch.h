@@ -40,10 +40,11 @@ class Sketch {
 };
 
 // Copies, as operators of whoever records, results that are not memory of their own or have gaps: what shares memory
-// with one of `given`, or with one before it.
-void makeOwn(std::vector<at::Tensor>& results, std::span<const at::Tensor> given);
+// with one of `given`, or with one before it. `rowMajor`: the copy, and what is left as it is, are so.
+void makeOwn(std::vector<at::Tensor>& results, std::span<const at::Tensor> given, bool rowMajor);
 
-// Of a body that was recorded: no write is left, and nothing that is not needed. Throws std::runtime_error.
+// Of a body that was recorded: no write is left, and nothing that is not needed; to autograd it is the same. Throws
+// std::runtime_error where a write is to a tensor that is not its own.
 void makeFunctional(ir::Graph& body);
 
 }  // namespace saker::control

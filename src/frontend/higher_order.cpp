@@ -44,12 +44,19 @@ PyObject* implementation() {
   return found.get([] { return watch::importedAttribute("saker._control_flow", "call"); });
 }
 
+// torch.cond, which loads PyTorch's compiler before it calls its operator.
+PyObject* condFunction() {
+  static constinit watch::Once<PyObject*> found;
+  return found.get([] { return watch::importedAttribute("torch._higher_order_ops.cond", "cond"); });
+}
+
 // The arguments, with functions among them watched where they are called; an operator's name comes first.
 Ref givenTo(PyObject* callee, PyObject* args) {
   Py_ssize_t count = PyTuple_GET_SIZE(args), first = callee == implementation() ? 0 : 1;
   Ref given = Ref::steal(PyTuple_New(count + first));
   if (first) {
-    PyObject* name = PyObject_GetAttrString(callee, "_name");
+    PyObject* name =
+        callee == condFunction() ? PyUnicode_FromString("cond") : PyObject_GetAttrString(callee, "_name");
     if (!name) return {};
     PyTuple_SET_ITEM(given.get(), 0, name);
   }
@@ -117,7 +124,7 @@ bool isKnown(PyObject* op) {
 }  // namespace
 
 PyObject* insteadOf(PyObject* callable) {
-  if (callable == implementation()) return PyCFunction_New(&operatorMethod, callable);
+  if (callable == implementation() || callable == condFunction()) return PyCFunction_New(&operatorMethod, callable);
   if (PyFunction_Check(callable) || PyType_Check(callable) || PyCFunction_Check(callable)) return nullptr;
   if (!PyType_IsSubtype(Py_TYPE(callable), operatorClass()) || !isKnown(callable)) return nullptr;
   return PyCFunction_New(&operatorMethod, callable);

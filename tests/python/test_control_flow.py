@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -74,6 +77,15 @@ def branch_in_a_loop(o, x):
     for i in range(3):
         x = o.cond(x.sum() > i, lambda v: v * 0.5, lambda v, i=i: v + i, (x,))
     return x
+
+
+def branch_of_closure_plain(o, x):
+    scale = x * 3
+    return o.cond(x.sum() > 0, lambda v: v * scale, lambda v: v - scale, (x,)).exp()
+
+
+def rows_plain(o, x):
+    return o.scan(lambda c, r: (c * 0.5 + r.sum(), c * r), torch.zeros(()), x)
 
 
 def layers(o, x):
@@ -282,6 +294,64 @@ def test_branches_that_do_not_agree(false_fn, text):
     compiled = saker.compile(lambda x: torch.cond(x.sum() > 0, lambda v: v + 1, false_fn, (x,)))
     with pytest.raises(RuntimeError, match=text):
         compiled(INPUTS[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("yes", torch.sin, torch.cos), "pred must be a bool"),
+        ((torch.ones(2) > 0, torch.sin, torch.cos), "one element"),
+        ((torch.tensor(True), 3, torch.cos), "true_fn must be callable"),
+        ((torch.tensor(True), torch.sin, torch.cos, torch.ones(2)), "a tuple or a list"),
+        ((torch.tensor(True), torch.sin, torch.cos, ("x",)), "one is a str"),
+    ],
+    ids=["pred", "elements", "function", "operands", "leaf"],
+)
+def test_arguments_are_checked(arguments, text):
+    with pytest.raises(RuntimeError, match=text):
+        saker.compile(lambda: torch.cond(*arguments))()
+
+
+def test_pytorchs_compiler_is_not_loaded():
+    program = """
+import sys, torch, saker
+compiled = saker.compile(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)))
+for x in (torch.ones(2), -torch.ones(2), torch.ones(3)):
+    compiled(x)
+assert "torch._dynamo" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("grad", [False, True], ids=["plain", "gradients"])
+@pytest.mark.parametrize("program", [branch, branch_of_closure_plain, rows_plain], ids=lambda p: p.__name__)
+def test_sizes_that_change(program, grad):
+    saker.reset()
+    compiled = saker.compile(lambda x: program(operators, x))
+    generator = torch.Generator().manual_seed(1)
+    before = saker.stats()["recompiles"]
+    for size in (2, 3, 4, 5, 6, 7):
+        x = torch.randn(size, 3, generator=generator)
+        compare(results_of(lambda v: program(reference, v), x, grad), results_of(compiled, x, grad))
+    assert saker.stats()["recompiles"] - before <= 2, saker.stats()
+
+
+def hides(o, x):
+    return o.cond(x.sum() > 0, lambda v: v.detach() * v, lambda v: torch.no_grad()(torch.sin)(v) * v, (x,))
+
+
+def layouts(o, x):
+    return o.cond(x.sum() > 0, lambda v: v.t().sin(), lambda v: v.t().cos(), (x,))
+
+
+@pytest.mark.parametrize("program", [hides, layouts], ids=lambda p: p.__name__)
+def test_what_autograd_and_strides_are(program):
+    compiled = saker.compile(lambda x: program(operators, x))
+    for x in [*INPUTS, *INPUTS]:
+        expected, found = results_of(lambda v: program(reference, v), x, True), results_of(compiled, x, True)
+        compare(expected, found)
+        assert expected[0].stride() == found[0].stride()
 
 
 def test_carried_values_stay_of_one_kind():
