@@ -16,7 +16,10 @@ Sketch::Sketch(std::shared_ptr<ir::Context> context)
     : untaped_(nullptr),
       trace_(std::make_shared<tracing::Trace>(tracing::Mode::Capture, tracing::Host{}, std::move(context))),
       held_(trace_->lock()),
-      scope_(trace_) {}
+      scope_(trace_) {
+  // What autograd keeps for a backward is then the tensor that it was, and no copy of its data.
+  trace_->allowEager();
+}
 
 Sketch::~Sketch() {
   parameters_.clear();
@@ -70,9 +73,7 @@ bool writesAnything(const ir::Graph& body) {
 
 // Of some of its operators, and not of all.
 bool hidesFromAutograd(const ir::Graph& body) {
-  auto hidden = [](const ir::Node& node) {
-    return node.attributes().noGrad || node.op()->qualified == "aten::detach";
-  };
+  auto hidden = [](const ir::Node& node) { return node.attributes().noGrad || node.op()->qualified == "aten::detach"; };
   return anyNode(*body.top(), hidden) && anyNode(*body.top(), [&](const ir::Node& node) { return !hidden(node); });
 }
 
@@ -81,6 +82,9 @@ bool hidesFromAutograd(const ir::Graph& body) {
 void makeFunctional(ir::Graph& body) {
   for (bool written : runtime::writtenParameters(body)) {
     if (written) throw std::runtime_error("a body writes to a tensor that is not its own; write to a clone of it");
+  }
+  if (anyNode(*body.top(), [](const ir::Node& node) { return node.attributes().ownVersion; })) {
+    throw std::runtime_error("a body uses .data of a tensor; use detach()");
   }
   passes::Stages stages;
   std::string refused;
@@ -100,6 +104,7 @@ std::unique_ptr<ir::Graph> Sketch::finish(std::vector<at::Tensor> results, std::
   std::vector<ir::Arg> returned;
   for (const at::Tensor& result : results) returned.push_back(trace_->resultArg(result));
   if (trace_->refused()) std::rethrow_exception(trace_->refused());
+  if (!trace_->onlyEager().empty()) throw std::runtime_error(trace_->onlyEager());
   if (trace_->graph().top()->parameters().size() != parameters_.size()) {
     throw std::runtime_error("a body uses a tensor that it was not given");
   }

@@ -55,8 +55,7 @@ Ref givenTo(PyObject* callee, PyObject* args) {
   Py_ssize_t count = PyTuple_GET_SIZE(args), first = callee == implementation() ? 0 : 1;
   Ref given = Ref::steal(PyTuple_New(count + first));
   if (first) {
-    PyObject* name =
-        callee == condFunction() ? PyUnicode_FromString("cond") : PyObject_GetAttrString(callee, "_name");
+    PyObject* name = callee == condFunction() ? PyUnicode_FromString("cond") : PyObject_GetAttrString(callee, "_name");
     if (!name) return {};
     PyTuple_SET_ITEM(given.get(), 0, name);
   }
