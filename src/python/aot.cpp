@@ -12,7 +12,9 @@
 #include "host/foreign_results.h"
 #include "host/trace_host.h"
 #include "ir/clone.h"
+#include "python/aot_apart.h"
 #include "python/aot_call.h"
+#include "python/result_tree.h"
 
 namespace saker::python {
 
@@ -270,7 +272,10 @@ void bindAot(py::module_& module) {
   });
   module.def("checkpoint_position", &aot::recordedSoFar);
   module.def("checkpoint_mark", &aot::markRecorded);
+  bindResultTree(module);
+  bindApart(module);
   bindAotCall(module);
+  bindAotModule(module);
   nameAotNodes();
 }
 
