@@ -145,6 +145,7 @@ class _Compiled:
                     self.recorded.again,
                     # The graphs that compilers and partitioners are given are one forward and one backward.
                     in_stages=options.forward is None and options.backward is None and options.partition_fn is None,
+                    only_differentiate=getattr(self.recorded.fn, "only_notes", False),
                 )
                 if made[0] is not None and self.recorded.results.opaque:
                     kind = self.recorded.results.opaque.__name__

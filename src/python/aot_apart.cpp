@@ -22,9 +22,8 @@ class Apart {
     if (!taken_->settled()) {
       std::vector<at::Tensor> plain = taken_->unwrap(tensors, nullptr);
       if (aot::belongToEager(plain)) return std::nullopt;
-      variant(compile, plain);
+      compiled(compile, plain);  // it is differentiated only
       taken_->settle();
-      variants_ = {};  // it is compiled again, and nothing is noted any more
     }
     auto given = std::make_shared<GivenTasks>();
     std::vector<int64_t> versions;
@@ -64,10 +63,14 @@ class Apart {
     if (Variant* found = variants_.find(hash, [&](const aot::Signature& key) { return key == signature; })) {
       return *found;
     }
+    Compiled made = compiled(compile, plain);
+    return variants_.add(hash, std::move(signature), {made.native, taken_->recorded()});
+  }
+
+  Compiled compiled(PyObject* compile, const std::vector<at::Tensor>& plain) const {
     py::tuple args(plain.size());
     for (size_t i = 0; i < plain.size(); ++i) args[i] = py::cast(plain[i]);
-    Compiled made = compileFunction(compile, py::cast(taken_), args, py::dict());
-    return variants_.add(hash, std::move(signature), {made.native, taken_->recorded()});
+    return compileFunction(compile, py::cast(taken_), args, py::dict());
   }
 
   std::shared_ptr<TakenApart> taken_;
@@ -169,6 +172,8 @@ void bindApart(py::module_& module) {
            [=](TakenApart& self, const py::args& plain) {
              return listOf(asPython([&] { return self.record(tensorsOf(plain)).release().ptr(); }));
            })
+      // Is a capture to find out the gradients of plain arguments, and nothing else?
+      .def_property_readonly("only_notes", [](const TakenApart& self) { return !self.settled(); })
       .def("again", [=](const TakenApart& self, const py::args& plain) {
         return listOf(asPython([&] { return self.again(tensorsOf(plain)).release().ptr(); }));
       });

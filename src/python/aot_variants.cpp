@@ -29,11 +29,15 @@ CallArguments::CallArguments(PyObject* const* args, size_t count, PyObject* name
 
 bool CallArguments::takeTensors() {
   if (names && PyTuple_GET_SIZE(names) != 0) return false;
+  size_t before = tensors.size();
+  tensors.reserve(before + count);
   for (size_t i = 0; i < count; ++i) {
-    if (!THPVariable_Check(args[i])) return false;
+    if (!THPVariable_Check(args[i])) {
+      tensors.resize(before);
+      return false;
+    }
+    tensors.push_back(THPVariable_Unpack(args[i]));
   }
-  tensors.reserve(tensors.size() + count);
-  for (size_t i = 0; i < count; ++i) tensors.push_back(THPVariable_Unpack(args[i]));
   return true;
 }
 

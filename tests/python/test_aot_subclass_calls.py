@@ -246,3 +246,22 @@ def test_threads_that_compile_the_same() -> None:
     for thread in threads:
         thread.join()
     assert not failed
+
+
+def test_compilers_see_one_graph() -> None:
+    """Finding out of which class the gradient of a plain argument is needs no compiler."""
+    graphs: list[torch.fx.GraphModule] = []
+
+    def compiler(graph: torch.fx.GraphModule, examples: list[Any]) -> Callable:
+        graphs.append(graph)
+        return graph
+
+    before = counted()[0]
+    compiled = saker.aot_function(lambda x, y: (x * y).sin(), fw_compiler=compiler)
+    y = torch.ones(2, 3, requires_grad=True)
+    result = compiled(two(True), y)
+    assert len(graphs) == 1
+    result.backward(torch.ones_like(result))
+    assert len(graphs) == 2
+    assert type(y.grad) is TwoTensor
+    assert counted()[0] == before + 1
