@@ -19,12 +19,7 @@ class Apart {
 
   std::optional<Ref> run(PyObject* compile, const std::vector<TakenTensor>& tensors, const CallArguments& call) {
     if (eager) return std::nullopt;
-    if (!taken_->settled()) {
-      std::vector<at::Tensor> plain = taken_->unwrap(tensors, nullptr);
-      if (aot::belongToEager(plain)) return std::nullopt;
-      compiled(compile, plain);  // it is differentiated only
-      taken_->settle();
-    }
+    if (taken_->onlyNotes() && !takeNotes(compile, tensors)) return std::nullopt;
     auto given = std::make_shared<GivenTasks>();
     std::vector<int64_t> versions;
     for (const at::Tensor& tensor : call.tensors) versions.push_back(versionOf(tensor));
@@ -57,20 +52,31 @@ class Apart {
     std::shared_ptr<const ApartResults> results;
   };
 
+  // Finds out the gradients of plain arguments. False: this call is one for eager mode.
+  bool takeNotes(PyObject* compile, const std::vector<TakenTensor>& tensors) {
+    std::shared_ptr<TakenApart> noting = taken_;
+    std::vector<at::Tensor> plain = noting->unwrap(tensors, nullptr);
+    if (aot::belongToEager(plain)) return false;
+    compileWith(compile, noting, plain);
+    if (taken_ == noting) taken_ = noting->withGradients();  // another thread may have been faster
+    return true;
+  }
+
   Variant variant(PyObject* compile, const std::vector<at::Tensor>& plain) {
     aot::Signature signature = aot::signatureOf(plain);
     uint64_t hash = hashOf(signature);
     if (Variant* found = variants_.find(hash, [&](const aot::Signature& key) { return key == signature; })) {
       return *found;
     }
-    Compiled made = compiled(compile, plain);
+    Compiled made = compileWith(compile, taken_, plain);
     return variants_.add(hash, std::move(signature), {made.native, taken_->recorded()});
   }
 
-  Compiled compiled(PyObject* compile, const std::vector<at::Tensor>& plain) const {
+  static Compiled compileWith(PyObject* compile, const std::shared_ptr<TakenApart>& taken,
+                              const std::vector<at::Tensor>& plain) {
     py::tuple args(plain.size());
     for (size_t i = 0; i < plain.size(); ++i) args[i] = py::cast(plain[i]);
-    return compileFunction(compile, py::cast(taken_), args, py::dict());
+    return compileFunction(compile, py::cast(taken), args, py::dict());
   }
 
   std::shared_ptr<TakenApart> taken_;
@@ -173,7 +179,7 @@ void bindApart(py::module_& module) {
              return listOf(asPython([&] { return self.record(tensorsOf(plain)).release().ptr(); }));
            })
       // Is a capture to find out the gradients of plain arguments, and nothing else?
-      .def_property_readonly("only_notes", [](const TakenApart& self) { return !self.settled(); })
+      .def_property_readonly("only_notes", &TakenApart::onlyNotes)
       .def("again", [=](const TakenApart& self, const py::args& plain) {
         return listOf(asPython([&] { return self.again(tensorsOf(plain)).release().ptr(); }));
       });

@@ -123,14 +123,21 @@ TakenApart::TakenApart(py::object function, const CallArguments& call, const std
     places_.push_back(i);
     leaves_[i] = Ref();
   }
-  bool settled = true;
   for (const TakenTensor& taken : tensors) {
     forms_.push_back(taken.form);
     bool leaf = taken.tensor.requires_grad() && taken.tensor.is_leaf();
     unwritable_.push_back(leaf || taken.tensor.is_view());
-    settled = settled && (taken.form || !taken.tensor.requires_grad());
+    onlyNotes_ = onlyNotes_ || (!taken.form && taken.tensor.requires_grad());
   }
-  gradients_->settled = settled;
+}
+
+std::shared_ptr<TakenApart> TakenApart::withGradients() const {
+  auto made = std::make_shared<TakenApart>(*this);
+  made->onlyNotes_ = false;
+  made->gradients_ = *noted_;
+  made->joined_ = std::make_shared<JoinedTasks>();
+  made->recorded_ = nullptr;
+  return made;
 }
 
 std::vector<at::Tensor> TakenApart::unwrap(const std::vector<TakenTensor>& tensors,
@@ -138,8 +145,8 @@ std::vector<at::Tensor> TakenApart::unwrap(const std::vector<TakenTensor>& tenso
   std::vector<std::vector<at::Tensor>> parts(tensors.size());
   std::vector<at::Tensor> plain;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    auto gradient = gradients_->forms.find(i);
-    if (gradient != gradients_->forms.end()) {
+    auto gradient = gradients_.find(i);
+    if (gradient != gradients_.end()) {
       parts[i] = split(gradient->second, given, joined_, tensors[i].tensor);
     } else {
       parts[i] = first_[i] == i ? insideOf(tensors[i]) : parts[first_[i]];
@@ -152,13 +159,9 @@ std::vector<at::Tensor> TakenApart::unwrap(const std::vector<TakenTensor>& tenso
 // The argument that stands in this place, which is a plain tensor.
 at::Tensor TakenApart::wrapPlain(size_t place, const std::vector<at::Tensor>& parts) const {
   if (!parts[0].requires_grad()) return parts[0];
-  if (gradients_->forms.contains(place)) return join(joined_, parts);
-  if (gradients_->settled || !isCapturing()) return parts[0];
-  auto told = [place, gradients = gradients_](FormPtr form) {
-    if (gradients->settled) refuseTakingApart("the gradient of a plain tensor is of another class than before");
-    gradients->forms[place] = std::move(form);
-  };
-  return note(std::move(told), parts[0]);
+  if (gradients_.contains(place)) return join(joined_, parts);
+  if (!onlyNotes_ || !isCapturing()) return parts[0];
+  return note([place, noted = noted_](FormPtr form) { (*noted)[place] = std::move(form); }, parts[0]);
 }
 
 std::vector<at::Tensor> TakenApart::wrap(const std::vector<at::Tensor>& plain) const {
@@ -167,8 +170,8 @@ std::vector<at::Tensor> TakenApart::wrap(const std::vector<at::Tensor>& plain) c
   std::vector<at::Tensor> out;
   for (size_t i = 0; i < forms_.size(); ++i) {
     const FormPtr& form = forms_[i];
-    auto gradient = gradients_->forms.find(i);
-    size_t others = gradient == gradients_->forms.end() ? 1 : gradient->second->plain;
+    auto gradient = gradients_.find(i);
+    size_t others = gradient == gradients_.end() ? 1 : gradient->second->plain;
     std::vector<at::Tensor> inner = parts.take(form ? form->plain : others);
     out.push_back(!form ? wrapPlain(i, inner) : made.get(inner, [&] {
       return anyRequiresGrad(inner) ? toOuter(form, inner) : build(*form, inner);
@@ -185,7 +188,7 @@ void TakenApart::checkGradients(const std::vector<at::Tensor>& results) const {
     ++differentiable;
     subclasses += isWrapper(result);
   }
-  if (!gradients_->forms.empty() && subclasses > 1 && subclasses < differentiable) {
+  if (!gradients_.empty() && subclasses > 1 && subclasses < differentiable) {
     refuseTakingApart("the class of a plain tensor's gradient depends on the gradients of results");
   }
 }
@@ -198,7 +201,7 @@ TakenApart::Called TakenApart::call(const std::vector<at::Tensor>& plain) const 
   for (size_t i = 0; i < tensors.size(); ++i) {
     given[places_[i]] = owned(wrapTensor(tensors[i]));
     before.emplace_back(tensors[i]);
-    if (forms_[i] || gradients_->forms.contains(i)) watched.push_back(i);
+    if (forms_[i] || gradients_.contains(i)) watched.push_back(i);
   }
   WatchedArguments arguments(tensors, std::move(watched));
   Ref both = tree_.build(given);

@@ -35,6 +35,11 @@ class TakenApart {
  public:
   TakenApart(py::object function, const CallArguments& call, const std::vector<TakenTensor>& tensors);
 
+  // Plain arguments may get gradients that are subclasses. Where they may, the first capture only finds out which do...
+  bool onlyNotes() const { return onlyNotes_; }
+  // ...and this is for the captures behind it.
+  std::shared_ptr<TakenApart> withGradients() const;
+
   // The plain tensors of such arguments, tied to them.
   std::vector<at::Tensor> unwrap(const std::vector<TakenTensor>& tensors,
                                  const std::shared_ptr<GivenTasks>& given) const;
@@ -43,10 +48,6 @@ class TakenApart {
   py::list record(const std::vector<at::Tensor>& plain);
   // Called for a backward that autograd follows: gives plain tensors.
   py::list again(const std::vector<at::Tensor>& plain) const;
-
-  // Are the gradients of plain arguments known? Until then a capture only finds them out.
-  bool settled() const { return gradients_->settled; }
-  void settle() { gradients_->settled = true; }
 
   // Of the last capture.
   const std::shared_ptr<const ApartResults>& recorded() const { return recorded_; }
@@ -60,10 +61,7 @@ class TakenApart {
     std::vector<at::Tensor> leaves;  // of its results; undefined: one that is no tensor
     std::vector<at::Tensor> needed;  // for its effects on arguments
   };
-  struct Gradients {
-    std::map<size_t, FormPtr> forms;  // by plain tensor, where its gradient is a subclass
-    bool settled = false;
-  };
+  using Gradients = std::map<size_t, FormPtr>;  // by plain tensor, where its gradient is a subclass
 
   Called call(const std::vector<at::Tensor>& plain) const;
   std::vector<at::Tensor> wrap(const std::vector<at::Tensor>& plain) const;
@@ -77,7 +75,9 @@ class TakenApart {
   std::vector<FormPtr> forms_;    // by tensor
   std::vector<size_t> first_;     // by tensor: the first one that it is
   std::vector<bool> unwritable_;  // by tensor: autograd may refuse a write
-  std::shared_ptr<Gradients> gradients_ = std::make_shared<Gradients>();
+  bool onlyNotes_ = false;
+  Gradients gradients_;
+  std::shared_ptr<Gradients> noted_ = std::make_shared<Gradients>();
   std::shared_ptr<JoinedTasks> joined_ = std::make_shared<JoinedTasks>();
   std::shared_ptr<const ApartResults> recorded_;
 };
