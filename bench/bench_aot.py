@@ -43,9 +43,48 @@ def bench_small_call() -> None:
         print(f"  {title:22} {row}   saker/torch {figures['saker'] / figures['torch']:.2f}")
 
 
+def bench_subclass_call() -> None:
+    """A tensor made of two: the call takes it apart, and puts its result together."""
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.sin() * y
+
+    compiled = saker.aot_function(fn)
+    print("x.sin() * y, x made of two tensors, microseconds a call")
+    for title, grad in (("inference", False), ("training, forward", True)):
+        x = TwoTensor(torch.randn(4, 4), torch.randn(4, 4)).requires_grad_(grad)
+        y = torch.randn(4, 4)
+        compiled(x, y)
+        eager, ours = best_of(lambda x=x, y=y: fn(x, y), 15, 50), best_of(lambda x=x, y=y: compiled(x, y), 15, 50)
+        print(f"  {title:22} eager {eager:6.2f}  saker {ours:6.2f}")
+
+
+def bench_module_call() -> None:
+    """Modules of which one layer is used: what is measured is finding parameters and what was compiled for them."""
+
+    class Wide(torch.nn.Module):
+        def __init__(self, layers: int) -> None:
+            super().__init__()
+            self.layers = torch.nn.ModuleList([torch.nn.Linear(2, 2) for _ in range(layers)])
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layers[0](x)
+
+    print("aot_module, microseconds a call by number of parameters")
+    x = torch.randn(1, 2)
+    with torch.no_grad():
+        for layers in (50, 200, 800):
+            compiled = saker.aot_module(Wide(layers))
+            compiled(x)
+            print(f"  {2 * layers:22} saker {best_of(lambda compiled=compiled: compiled(x), 15, 20):6.1f}")
+
+
 def main() -> None:
     torch.set_num_threads(1)
     bench_small_call()
+    bench_subclass_call()
+    bench_module_call()
 
 
 if __name__ == "__main__":

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import enum
 import sys
-import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,8 +22,7 @@ from saker._graph_writes import with_writes
 from saker._options import checked_budget, checked_compiler
 from saker._restore import unchanged_if_it_fails
 from saker._stats import count
-from saker._subclasses import taken_apart
-from saker._trees import Leaves, flatten
+from saker._trees import flatten
 from saker.errors import BackendError, CaptureError, FakeTensorError, MutationError, Refusal
 
 
@@ -68,13 +65,6 @@ class _Options:
         self.fake_mode: Any = None  # what the examples for compilers belong to
 
 
-# What may be the same object in every call, and holds no tensor.
-_CONSTANTS = (
-    *(types.NoneType, types.EllipsisType, types.FunctionType, types.BuiltinFunctionType, type, enum.Enum),
-    *(bool, int, float, complex, str, bytes, range, torch.dtype, torch.device, torch.layout, torch.memory_format),
-)
-
-
 def _casts() -> list[tuple[str, bool, torch.dtype]]:
     devices = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
     return [(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in devices]
@@ -87,6 +77,7 @@ class _Recorded:
         self.fn, self.spec_in, self.places = fn, spec, places
         self.leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         self.casts = _casts()
+        self.results: _C.ResultTree | None = None
 
     def _arguments(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple, dict[str, Any]]:
         given = list(self.leaves)
@@ -106,16 +97,8 @@ class _Recorded:
     def call(self, *tensors: torch.Tensor) -> list[Any]:
         """Tensors, and numbers that may change."""
         args, kwargs = self._arguments(tensors)
-        results, self.spec = flatten(self.fn(*args, **kwargs))
-        self.leaves_out = Leaves(results)
-        self.opaque = [
-            leaf for leaf in self.leaves_out.constants.values() if not isinstance(leaf, (*_CONSTANTS, torch.Size))
-        ]
-        return [*(results[i] for i in self.leaves_out.tensors), *self.leaves_out.numbers_of(results)]
-
-    def results(self, found: list[Any]) -> Any:
-        count = len(self.leaves_out.tensors)
-        return pytree.tree_unflatten(self.leaves_out.filled(found[:count], found[count:]), self.spec)
+        self.results = _C.ResultTree(self.fn(*args, **kwargs))
+        return self.results.values()
 
 
 class _Compiled:
@@ -127,9 +110,8 @@ class _Compiled:
         tensors = [leaves[i] for i in places]
         self.recorded = _Recorded(fn, leaves, spec, places)
         self.native, self.reason = self._capture(tensors, options)
-        self.single = False
         if self.native is not None:
-            self.single = self.recorded.spec.is_leaf() and self.recorded.leaves_out.tensors == [0]
+            self.recorded.results.forget()
             count("graphs")
             count("operators", len(self.native.forward))
             self._use_compilers(options, Graphs(self.native, options.decompositions, options.fake_mode))
@@ -163,9 +145,10 @@ class _Compiled:
                     self.recorded.again,
                     # The graphs that compilers and partitioners are given are one forward and one backward.
                     in_stages=options.forward is None and options.backward is None and options.partition_fn is None,
+                    only_differentiate=getattr(self.recorded.fn, "only_notes", False),
                 )
-                if made[0] is not None and self.recorded.opaque:
-                    kind = type(self.recorded.opaque[0]).__name__
+                if made[0] is not None and self.recorded.results.opaque:
+                    kind = self.recorded.results.opaque.__name__
                     return None, f"a result is a {kind}, which each call makes anew and which may hold tensors"
                 return made
         except MutationError:  # told by what was captured
@@ -222,10 +205,6 @@ class _Compiled:
             else None,
         )
 
-    def results(self, found: list[Any]) -> Any:
-        """The function's results, of the tensors that come out of the graph and of numbers."""
-        return self.recorded.results(found)
-
 
 def _sizes(tensors: list[torch.Tensor]) -> list[tuple[int, int, str]]:
     """Every size of every tensor."""
@@ -233,13 +212,16 @@ def _sizes(tensors: list[torch.Tensor]) -> list[tuple[int, int, str]]:
 
 
 def _callable(fn: Callable, options: _Options) -> _C.AotCallable:
-    """Calls what was compiled for a call; compiles where nothing was yet, or autograd is in another state."""
-    return _C.AotCallable(
-        taken_apart(fn, lambda inner: _callable(inner, options)),
-        lambda args, kwargs: _Compiled(fn, args, kwargs, options),
-        lambda args, kwargs: flatten((args, kwargs)),
-        lambda: count("fallbacks"),
-    )
+    """Calls what was compiled for a call; compiles where nothing was yet, or autograd is in another state.
+
+    Where arguments are tensor subclasses, what is compiled is a function of the tensors inside of them.
+    """
+
+    def compile(fn: Callable, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, _C.ResultTree | None]:
+        made = _Compiled(fn, args, kwargs, options)
+        return made.native, made.recorded.results
+
+    return _C.AotCallable(fn, compile)
 
 
 def raise_if_fake(error: AssertionError) -> None:
@@ -309,6 +291,9 @@ class Functional:
             if tensor is not None
         }
 
+    def flags(self) -> list[bool]:
+        return [module.training for module in self.module.modules()]
+
     def call(self, state: dict[str, torch.Tensor], *args: Any, **kwargs: Any) -> tuple[Any, dict[str, torch.Tensor]]:
         given = dict(state)
         own = self.state()
@@ -326,33 +311,13 @@ class Functional:
         return result
 
 
-class _OfModule:
-    """A module compiled for each set of ``training`` flags that its modules have in a call: ``eval()`` is followed."""
-
-    def __init__(self, module: torch.nn.Module, compile_function: Callable[[Callable], _C.AotCallable]) -> None:
-        self.functional = Functional(module)
-        self._compile = compile_function
-        self._by_flags: dict[tuple[bool, ...], _C.AotCallable] = {}
-
-    @property
-    def compiled(self) -> _C.AotCallable:
-        flags = tuple([module.training for module in self.functional.module.modules()])
-        found = self._by_flags.get(flags)
-        if found is None:
-            found = self._by_flags[flags] = self._compile(self.functional.call)
-        return found
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.functional.take(self.compiled(self.functional.state(), *args, **kwargs))
-
-
 def aot_module(mod: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
     """``mod`` with its forward compiled by ``aot_function``; parameters and buffers are inputs of the graphs.
 
     It is compiled again where a module has come to be in training mode, or has left it.
     """
     aot_function(mod, *args, **kwargs)  # wrong options are told at once
-    call = _OfModule(mod, lambda function: aot_function(function, *args, **kwargs))
+    call = _C.AotModule(Functional(mod), lambda function: aot_function(function, *args, **kwargs))
 
     class AotModule(torch.nn.Module):
         def __init__(self) -> None:
@@ -394,8 +359,8 @@ def aot_module_simplified(  # noqa: PLR0917 (the order of PyTorch's)
     keep = keep_inference_input_mutations
     options = _Options(compilers, partition_fn, decompositions, memory_budget, keep_writes=keep)
     options.fake_mode = mode_of(list(args))
-    call = _OfModule(mod, lambda function: _callable(function, options))
-    call.compiled.prepare(call.functional.state(), *without_fakes(list(args)))
+    call = _C.AotModule(Functional(mod), lambda function: _callable(function, options))
+    call.prepare(*without_fakes(list(args)))
 
     def forward(*runtime_args: Any) -> Any:
         return call(*runtime_args)

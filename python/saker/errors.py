@@ -38,6 +38,10 @@ class CaptureError(Refusal):
         self.line = line
 
 
+class NotTakenApart(CaptureError):
+    """A function does with a tensor subclass what cannot be done with the tensors inside of it."""
+
+
 class VerifyError(AssertionError):
     """With SAKER_VERIFY=1: a replay gave something else than eager mode."""
 

@@ -64,18 +64,28 @@ std::vector<at::Tensor> run(const runtime::Program& recording, const std::vector
   return out;
 }
 
+void differentiate(Differentiation& joint, const Callee& function, Stages& stages) {
+  if (passes::isOff(Stage::Differentiate)) {
+    throw NotAheadOfTime(Why::SwitchedOff, std::string(nameOf(Stage::Differentiate)));
+  }
+  stages.run(Stage::Differentiate, "joint", [&] { return &joint.run(function); });
+}
+
 }  // namespace
+
+void differentiate(const tracing::Host& host, std::span<const at::Tensor> arguments, const Callee& function,
+                   const JointOptions& options, Stages& stages) {
+  Differentiation joint(host, arguments, options);
+  differentiate(joint, function, stages);
+}
 
 std::shared_ptr<CompiledFunction> compile(const tracing::Host& host, std::span<const at::Tensor> arguments,
                                           const Callee& function, const JointOptions& options,
                                           const autograd::PartitionOptions& partition, Stages& stages) {
-  if (passes::isOff(Stage::Differentiate)) {
-    throw NotAheadOfTime(Why::SwitchedOff, std::string(nameOf(Stage::Differentiate)));
-  }
   std::shared_ptr<Plan> plan;
   {
     Differentiation joint(host, arguments, options);
-    stages.run(Stage::Differentiate, "joint", [&] { return &joint.run(function); });
+    differentiate(joint, function, stages);
     stages.run(Stage::Functional, "joint", [&] { return &joint.makeFunctional(); });
     plan = std::make_shared<Plan>(joint.take());
   }

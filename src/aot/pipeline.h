@@ -15,6 +15,10 @@ std::shared_ptr<CompiledFunction> compile(const tracing::Host& host, std::span<c
                                           const Callee& function, const JointOptions& options,
                                           const autograd::PartitionOptions& partition, passes::Stages& stages);
 
+// The first stage alone: calls the function on stand-ins and differentiates it, for what it learns from that.
+void differentiate(const tracing::Host& host, std::span<const at::Tensor> arguments, const Callee& function,
+                   const JointOptions& options, passes::Stages& stages);
+
 // A recording, whose sizes may be symbols; `inputs` are examples of what its parameters are given. What a backward asks
 // of symbols becomes guards of the recording.
 std::shared_ptr<CompiledFunction> compile(const tracing::Host& host, const runtime::Program& recording,

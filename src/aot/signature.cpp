@@ -60,14 +60,17 @@ Signature signatureOf(std::span<const at::Tensor> arguments) {
   return out;
 }
 
-bool belongsToEager(std::span<const at::Tensor> arguments) {
+bool threadBelongsToEager() {
   if (torch::autograd::AnomalyMode::is_enabled() || tracing::current()) return true;
   if (c10::impl::TorchDispatchModeTLS::stack_len() > 0) return true;
   // Tangents of dual numbers travel with arguments and with what the function closes over.
   if (torch::autograd::ForwardADLevel::try_get_by_idx(0)) return true;
   constexpr c10::DispatchKeySet transforms{c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
                                            c10::DispatchKey::FuncTorchDynamicLayerBackMode};
-  if (c10::impl::tls_local_dispatch_key_set().included_.has_any(transforms)) return true;
+  return c10::impl::tls_local_dispatch_key_set().included_.has_any(transforms);
+}
+
+bool belongToEager(std::span<const at::Tensor> arguments) {
   constexpr c10::DispatchKeySet strange{c10::DispatchKey::Python,           c10::DispatchKey::Batched,
                                         c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper,
                                         c10::DispatchKey::Functionalize,    c10::DispatchKey::NestedTensor,

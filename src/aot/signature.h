@@ -15,7 +15,9 @@ using Signature = std::vector<uint64_t>;
 Signature signatureOf(std::span<const at::Tensor> arguments);
 
 // A call that is to be made in eager mode whatever was compiled: inside of a torch.func transform, a mode that sees
-// every operator, anomaly detection, or a trace; with tensors of a class that answers for itself.
-bool belongsToEager(std::span<const at::Tensor> arguments);
+// every operator, anomaly detection, or a trace.
+bool threadBelongsToEager();
+// Or with tensors of a class that answers for itself.
+bool belongToEager(std::span<const at::Tensor> arguments);
 
 }  // namespace saker::aot

@@ -15,10 +15,8 @@ namespace {
 using torch::autograd::Edge;
 using torch::autograd::Node;
 
-bool isOurs(const Node& node) { return node.name().starts_with("_Saker"); }
-
-// Functions written in Python that are formulas and nothing else: those of torch.library.register_autograd, and ours.
-bool isFormula(const Node& node) { return node.name().starts_with("GeneratedBackwardFor_") || isOurs(node); }
+// Functions written in Python that are formulas and nothing else: those of torch.library.register_autograd.
+bool isFormula(const Node& node) { return node.name().starts_with("GeneratedBackwardFor_"); }
 
 bool isOf(const Node& node, std::string_view type) {
   return std::string_view(typeid(node).name()).find(type) != std::string_view::npos;
@@ -49,6 +47,8 @@ void walk(const std::vector<Edge>& roots, const Visit& visit) {
 
 }  // namespace
 
+SubclassNode::~SubclassNode() = default;
+
 bool reachesUserCode(const std::vector<Edge>& roots) {
   bool found = false;
   walk(roots, [&](Node& node) {
@@ -72,7 +72,7 @@ bool reachesRecordedUserCode(const std::vector<Edge>& roots) {
 bool reachesSubclasses(const std::vector<Edge>& roots) {
   bool found = false;
   walk(roots, [&](Node& node) {
-    found = found || isOurs(node);
+    found = found || dynamic_cast<const SubclassNode*>(&node) != nullptr;
     return !found;
   });
   return found;

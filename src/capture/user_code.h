@@ -14,7 +14,13 @@ bool reachesUserCode(const std::vector<torch::autograd::Edge>& roots);
 // made again runs those anyway.
 bool reachesRecordedUserCode(const std::vector<torch::autograd::Edge>& roots);
 
-// Does it pass Functions of ours, which are around tensor subclasses?
+// A node between a tensor subclass and the tensors that it is made of (src/host/subclass_nodes).
+class SubclassNode : public torch::autograd::Node {
+ public:
+  ~SubclassNode() override;
+};
+
+// Does it pass such nodes?
 bool reachesSubclasses(const std::vector<torch::autograd::Edge>& roots);
 
 }  // namespace saker::tracing

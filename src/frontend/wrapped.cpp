@@ -27,20 +27,6 @@ void unwatched(void (*function)(void*), void* argument) {
 
 }  // namespace
 
-bool isWrapperClass(PyTypeObject* type) {
-  static PyObject* const flatten = PyUnicode_InternFromString("__tensor_flatten__");
-  static PyObject* const unflatten = PyUnicode_InternFromString("__tensor_unflatten__");
-  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && PyType_IsSubtype(type, tensorClass()) &&
-         _PyType_Lookup(type, flatten) && _PyType_Lookup(type, unflatten);
-}
-
-bool isWrapper(const at::Tensor& tensor) {
-  if (!tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) return false;
-  HoldInterpreter gil;
-  Ref object = Ref::steal(wrapTensor(tensor));
-  return object && isWrapperClass(Py_TYPE(object.get()));
-}
-
 bool watchWrappers() {
   if (modeOfThread()) return true;
   watch::Pause pause;

@@ -6,12 +6,9 @@
 #include <Python.h>
 
 #include "capture/host.h"
+#include "host/subclass_form.h"
 
 namespace saker::frontend {
-
-// Is this the class of such tensors?
-bool isWrapperClass(PyTypeObject* type);
-bool isWrapper(const at::Tensor& tensor);
 
 // Lets a tape see such tensors.
 void addWrappers(tracing::Host& host);

@@ -12,7 +12,9 @@
 #include "host/foreign_results.h"
 #include "host/trace_host.h"
 #include "ir/clone.h"
+#include "python/aot_apart.h"
 #include "python/aot_call.h"
+#include "python/result_tree.h"
 
 namespace saker::python {
 
@@ -116,7 +118,7 @@ bool isOurs(const std::exception_ptr& cause) {
 std::pair<std::shared_ptr<aot::CompiledFunction>, std::string> compile(
     const py::object& function, const std::vector<at::Tensor>& arguments, bool minCut, double budget,
     const std::vector<std::tuple<size_t, size_t, std::string>>& dynamic, const py::object& leniently,
-    const py::object& again, bool inStages) {
+    const py::object& again, bool inStages, bool onlyDifferentiate) {
   auto callee = [&](const std::vector<at::Tensor>& standIns) {
     return returnedOf(function(*py::tuple(listOf(standIns))));
   };
@@ -132,6 +134,10 @@ std::pair<std::shared_ptr<aot::CompiledFunction>, std::string> compile(
   for (const auto& [argument, dim, name] : dynamic) capturing.dynamic.push_back({argument, dim, name});
   try {
     passes::Stages stages;
+    if (onlyDifferentiate) {
+      aot::differentiate(pythonHost(), arguments, callee, capturing, stages);
+      return {nullptr, "it was differentiated only"};
+    }
     std::shared_ptr<aot::CompiledFunction> compiled =
         aot::compile(pythonHost(), arguments, callee, capturing, options, stages);
     if (compiled->needsFunction()) {
@@ -262,7 +268,8 @@ void bindAot(py::module_& module) {
       });
   module.def("aot_compile", &compile, py::arg("function"), py::arg("arguments"), py::arg("min_cut") = true,
              py::arg("budget") = 1.0, py::arg("dynamic") = std::vector<std::tuple<size_t, size_t, std::string>>(),
-             py::arg("leniently") = py::none(), py::arg("again") = py::none(), py::arg("in_stages") = true);
+             py::arg("leniently") = py::none(), py::arg("again") = py::none(), py::arg("in_stages") = true,
+             py::arg("only_differentiate") = false);
   // For compilers, which may do whatever they do, in the middle of a backward too.
   module.def("in_plain_state", [](const py::object& function) {
     c10::impl::ForceDispatchKeyGuard keys(c10::default_included_set, c10::default_excluded_set);
@@ -270,7 +277,10 @@ void bindAot(py::module_& module) {
   });
   module.def("checkpoint_position", &aot::recordedSoFar);
   module.def("checkpoint_mark", &aot::markRecorded);
+  bindResultTree(module);
+  bindApart(module);
   bindAotCall(module);
+  bindAotModule(module);
   nameAotNodes();
 }
 

@@ -3,6 +3,7 @@
 
 #include "aot/backward.h"
 #include "aot/view_node.h"
+#include "host/subclass_nodes.h"
 #include "python/aot_call.h"
 
 namespace saker::python {
@@ -12,6 +13,7 @@ void nameAotNodes() {
   torch::autograd::_initFunctionPyTypeObject(type, aot::kBackwardName, nullptr, nullptr);
   torch::autograd::registerCppFunction(typeid(aot::Backward), &type);
   torch::autograd::registerCppFunction(aot::viewNodeType(), &type);
+  nameSubclassNodes();
 }
 
 }  // namespace saker::python
