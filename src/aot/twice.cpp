@@ -170,8 +170,8 @@ std::vector<at::Tensor> callFunction(const Plan& plan, const std::vector<at::Ten
   return results;
 }
 
-// A gradient may depend on a result (that of exp is a factor of it): on the one that the caller has. Nodes that were
-// made since are looked at.
+// A gradient may depend on a primal, or on a result (that of exp is a factor of it): on those that the caller has.
+// Nodes that were made since are looked at.
 void lead(const variable_list& gradients, const std::vector<std::pair<Edge, Edge>>& same, uint64_t start) {
   std::vector<torch::autograd::Node*> work;
   std::unordered_set<const torch::autograd::Node*> seen;
@@ -205,7 +205,7 @@ variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::ve
   const Joint::Stage& stage = plan.stages[number];
   Grafts grafts(joint, stage, node.next_edges());
   uint64_t start = at::sequence_number::peek();
-  std::vector<std::pair<Edge, Edge>> same;  // results of the run, and of the call
+  std::vector<std::pair<Edge, Edge>> same;  // primals and results of the run, and of the call
   bool callsFunction = !joint.roots.empty() && plan.function;
   bool createGraph = c10::GradMode::is_enabled();
   std::vector<bool> written(joint.callers());
@@ -223,10 +223,19 @@ variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::ve
       const at::Tensor& primal = primals[i];
       bool copied = written[joint.sources[i].caller];
       inputs.push_back(copied ? primal.clone() : primal.requires_grad() ? at::alias(primal) : primal);
+      // What depends on the gradients adds to the gradient of the primal as eager mode does: summand by summand.
+      if (!copied && primal.requires_grad()) {
+        same.emplace_back(torch::autograd::impl::gradient_edge(inputs.back()),
+                          torch::autograd::impl::gradient_edge(primal));
+      }
       // The function finds for itself what it closes over.
       const at::Tensor& met = callsFunction && isClosed(joint, joint.sources[i].caller) ? primal : inputs.back();
       if (met.requires_grad()) edges[joint.sources[i].caller] = torch::autograd::impl::gradient_edge(met);
     }
+    // Tangents may belong to vmap; the forward is computed as it was, before it.
+    c10::impl::ExcludeDispatchKeyGuard withoutTransforms(
+        c10::DispatchKeySet({c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+                             c10::DispatchKey::FuncTorchDynamicLayerBackMode, c10::DispatchKey::VmapMode}));
     std::vector<at::Tensor> results =
         callsFunction ? callFunction(plan, inputs) : runRecording(plan, stage, inputs, grafts);
     for (size_t i = 0; i < results.size(); ++i) {
