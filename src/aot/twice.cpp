@@ -172,7 +172,7 @@ std::vector<at::Tensor> callFunction(const Plan& plan, const std::vector<at::Ten
 
 // A gradient may depend on a primal, or on a result (that of exp is a factor of it): on those that the caller has.
 // Nodes that were made since are looked at.
-void lead(const variable_list& gradients, const std::vector<std::pair<Edge, Edge>>& same, uint64_t start) {
+void lead(const variable_list& gradients, const std::unordered_map<Edge, Edge>& same, uint64_t start) {
   std::vector<torch::autograd::Node*> work;
   std::unordered_set<const torch::autograd::Node*> seen;
   auto enter = [&](torch::autograd::Node* node) {
@@ -186,8 +186,7 @@ void lead(const variable_list& gradients, const std::vector<std::pair<Edge, Edge
     torch::autograd::Node* node = work.back();
     work.pop_back();
     for (Edge& edge : node->next_edges()) {
-      auto result = std::find_if(same.begin(), same.end(), [&](const auto& pair) { return pair.first == edge; });
-      if (result != same.end()) {
+      if (auto result = same.find(edge); result != same.end()) {
         edge = result->second;
       } else {
         enter(edge.function.get());
@@ -205,7 +204,7 @@ variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::ve
   const Joint::Stage& stage = plan.stages[number];
   Grafts grafts(joint, stage, node.next_edges());
   uint64_t start = at::sequence_number::peek();
-  std::vector<std::pair<Edge, Edge>> same;  // primals and results of the run, and of the call
+  std::unordered_map<Edge, Edge> same;  // primals and results of the run, and of the call
   bool callsFunction = !joint.roots.empty() && plan.function;
   bool createGraph = c10::GradMode::is_enabled();
   std::vector<bool> written(joint.callers());
@@ -225,8 +224,7 @@ variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::ve
       inputs.push_back(copied ? primal.clone() : primal.requires_grad() ? at::alias(primal) : primal);
       // What depends on the gradients adds to the gradient of the primal as eager mode does: summand by summand.
       if (!copied && primal.requires_grad()) {
-        same.emplace_back(torch::autograd::impl::gradient_edge(inputs.back()),
-                          torch::autograd::impl::gradient_edge(primal));
+        same.emplace(torch::autograd::impl::gradient_edge(inputs.back()), torch::autograd::impl::gradient_edge(primal));
       }
       // The function finds for itself what it closes over.
       const at::Tensor& met = callsFunction && isClosed(joint, joint.sources[i].caller) ? primal : inputs.back();
@@ -246,7 +244,7 @@ variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::ve
         continue;
       }
       roots.push_back(torch::autograd::impl::gradient_edge(results[i]));
-      same.emplace_back(roots.back(), Edge(node.getptr(), static_cast<uint32_t>(i)));
+      same.insert_or_assign(roots.back(), Edge(node.getptr(), static_cast<uint32_t>(i)));
       given.push_back(tangents[i]);
     }
     // What is given as several summands is given as one sum here.

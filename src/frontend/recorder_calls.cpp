@@ -47,6 +47,13 @@ bool isTensorMethod(PyObject* callable, const char* name) {
   return nameOf(callable) == name;
 }
 
+// What it makes would be told of as never awaited, where an attempt leaves it behind.
+bool makesCoroutine(PyObject* callable) {
+  if (Py_IS_TYPE(callable, &PyMethod_Type)) callable = PyMethod_GET_FUNCTION(callable);
+  if (!PyFunction_Check(callable)) return false;
+  return (reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable))->co_flags & CO_COROUTINE) != 0;
+}
+
 Values valuesOf(const watch::Arguments& arguments) {
   size_t named = arguments.names ? static_cast<size_t>(PyTuple_GET_SIZE(arguments.names)) : 0;
   return Values(arguments.values, arguments.values + arguments.positional + named);
@@ -179,6 +186,7 @@ bool Recorder::callsMethod(PyObject* caller, PyObject* object) {
 bool Recorder::callsSpread(PyObject* callable, PyObject* args, PyObject* kwargs) {
   check();
   if (stopped_) return false;
+  if (speculative_ && makesCoroutine(callable)) return stop({Why::AttemptCalls, "a coroutine function"});
   if (!spreads(args, nullptr) || (kwargs && !spreads(kwargs, nullptr))) return false;
   if (PyFunction_Check(callable)) {
     Ref values = kwargs && PyDict_Check(kwargs) ? Ref::steal(PyDict_Values(kwargs)) : Ref();
@@ -235,6 +243,7 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
   for (Subject* each : subjects_->asked(Question::Begins)) each->begins();
   check();
   if (stopped_) return false;
+  if (speculative_ && makesCoroutine(callable)) return stop({Why::AttemptCalls, "a coroutine function"});
   if (PyFunction_Check(callable)) {
     if (!mayHandData(callable, valuesOf(arguments))) return false;
     if (speculative_ && isPartOf(callable, "import_module", "importlib/__init__.py") && arguments.positional > 0 &&
