@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 import warnings
@@ -25,14 +26,26 @@ def set_recompile_limit(limit: int) -> int:
     return _C.set_recompile_limit(checked_limit(limit))
 
 
+def _is_boxed(compiled: Callable) -> bool:
+    """Whether it takes its arguments as one list. What PyTorch's aot_module_simplified gives says so and does not."""
+    if not getattr(compiled, "_boxed_call", False):
+        return False
+    try:
+        parameters = inspect.signature(compiled).parameters.values()
+    except (TypeError, ValueError):
+        return True
+    return all(each.kind is not inspect.Parameter.VAR_POSITIONAL for each in parameters)
+
+
 def _foreign(backend: Callable, keywords: dict[str, Any]) -> Callable:
     """What turns a recorded program into a callable by a back end of the user's."""
 
     def make(program: _C.Program, examples: list[torch.Tensor]) -> Callable:
-        from saker._fx import to_fx
+        from saker._fx import hooks_in_front, to_fx
 
         try:
             module = to_fx(program)
+            hooks = hooks_in_front(module)
         except Exception as error:  # ours: the back end has not been asked yet
             count("fallbacks")
             warnings.warn(
@@ -46,8 +59,12 @@ def _foreign(backend: Callable, keywords: dict[str, Any]) -> Callable:
         if not callable(compiled):
             raise BackendError(f"the backend must give something to call, not a {type(compiled).__name__}")
 
+        boxed = _is_boxed(compiled)
+
         def run(inputs: list[torch.Tensor]) -> Any:
-            return compiled(list(inputs)) if getattr(compiled, "_boxed_call", False) else compiled(*inputs)
+            for call, number in hooks:
+                torch.ops.saker.hook(call, [inputs[number]])
+            return compiled(list(inputs)) if boxed else compiled(*inputs)
 
         return run
 

@@ -366,6 +366,29 @@ def _overload(name: str) -> torch._ops.OpOverload:
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
 
 
+def hooks_in_front(module: torch.fx.GraphModule) -> list[tuple[Any, int]]:
+    """Takes what sets hooks on arguments out of the graph, unless something is written before: calls, and which one.
+
+    A back end may run the graph on tensors of its own, which are not those that the hooks are for.
+    """
+    placeholders = {node: i for i, node in enumerate(module.graph.find_nodes(op="placeholder"))}
+    found = []
+    for node in list(module.graph.nodes):
+        if node.op != "call_function":
+            continue
+        schema = getattr(node.target, "_schema", None)
+        if node.target is torch.ops.saker.hook.default and not node.users:
+            call, tensors = node.args
+            if len(tensors) == 1 and tensors[0] in placeholders:
+                found.append((getattr(module, call.target), placeholders[tensors[0]]))
+                module.graph.erase_node(node)
+        elif schema is None or schema.is_mutable:
+            break
+    if found:
+        module.recompile()
+    return found
+
+
 def to_fx(program: _C.Program) -> torch.fx.GraphModule:
     """The program as a module. Its arguments are the tensors of the program's arguments, its result a list."""
     return Builder(program).build()

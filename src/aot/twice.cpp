@@ -170,9 +170,9 @@ std::vector<at::Tensor> callFunction(const Plan& plan, const std::vector<at::Ten
   return results;
 }
 
-// A gradient may depend on a result (that of exp is a factor of it): on the one that the caller has. Nodes that were
-// made since are looked at.
-void lead(const variable_list& gradients, const std::vector<std::pair<Edge, Edge>>& same, uint64_t start) {
+// A gradient may depend on a primal, or on a result (that of exp is a factor of it): on those that the caller has.
+// Nodes that were made since are looked at.
+void lead(const variable_list& gradients, const std::unordered_map<Edge, Edge>& same, uint64_t start) {
   std::vector<torch::autograd::Node*> work;
   std::unordered_set<const torch::autograd::Node*> seen;
   auto enter = [&](torch::autograd::Node* node) {
@@ -186,8 +186,7 @@ void lead(const variable_list& gradients, const std::vector<std::pair<Edge, Edge
     torch::autograd::Node* node = work.back();
     work.pop_back();
     for (Edge& edge : node->next_edges()) {
-      auto result = std::find_if(same.begin(), same.end(), [&](const auto& pair) { return pair.first == edge; });
-      if (result != same.end()) {
+      if (auto result = same.find(edge); result != same.end()) {
         edge = result->second;
       } else {
         enter(edge.function.get());
@@ -205,7 +204,7 @@ variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::ve
   const Joint::Stage& stage = plan.stages[number];
   Grafts grafts(joint, stage, node.next_edges());
   uint64_t start = at::sequence_number::peek();
-  std::vector<std::pair<Edge, Edge>> same;  // results of the run, and of the call
+  std::unordered_map<Edge, Edge> same;  // primals and results of the run, and of the call
   bool callsFunction = !joint.roots.empty() && plan.function;
   bool createGraph = c10::GradMode::is_enabled();
   std::vector<bool> written(joint.callers());
@@ -223,10 +222,18 @@ variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::ve
       const at::Tensor& primal = primals[i];
       bool copied = written[joint.sources[i].caller];
       inputs.push_back(copied ? primal.clone() : primal.requires_grad() ? at::alias(primal) : primal);
+      // What depends on the gradients adds to the gradient of the primal as eager mode does: summand by summand.
+      if (!copied && primal.requires_grad()) {
+        same.emplace(torch::autograd::impl::gradient_edge(inputs.back()), torch::autograd::impl::gradient_edge(primal));
+      }
       // The function finds for itself what it closes over.
       const at::Tensor& met = callsFunction && isClosed(joint, joint.sources[i].caller) ? primal : inputs.back();
       if (met.requires_grad()) edges[joint.sources[i].caller] = torch::autograd::impl::gradient_edge(met);
     }
+    // Tangents may belong to vmap; the forward is computed as it was, before it.
+    c10::impl::ExcludeDispatchKeyGuard withoutTransforms(
+        c10::DispatchKeySet({c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+                             c10::DispatchKey::FuncTorchDynamicLayerBackMode, c10::DispatchKey::VmapMode}));
     std::vector<at::Tensor> results =
         callsFunction ? callFunction(plan, inputs) : runRecording(plan, stage, inputs, grafts);
     for (size_t i = 0; i < results.size(); ++i) {
@@ -237,7 +244,7 @@ variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::ve
         continue;
       }
       roots.push_back(torch::autograd::impl::gradient_edge(results[i]));
-      same.emplace_back(roots.back(), Edge(node.getptr(), static_cast<uint32_t>(i)));
+      same.insert_or_assign(roots.back(), Edge(node.getptr(), static_cast<uint32_t>(i)));
       given.push_back(tangents[i]);
     }
     // What is given as several summands is given as one sum here.

@@ -9,7 +9,9 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
+#include "aot/saved_sizes.h"
 #include "aot/sharing.h"
 #include "aten/autograd_node.h"
 #include "aten/enums.h"
@@ -61,6 +63,14 @@ void SavedReads::addVisible(const at::Tensor& tensor, VersionCheck::Counter coun
 }
 
 void SavedReads::note(const at::Tensor& read) {
+  auto reader = torch::autograd::get_current_node();
+  if (reader && std::exchange(reader_, reader.get()) != reader.get()) {
+    if (at::Tensor saved = savedForSizes(*reader); saved.defined()) add(saved);
+  }
+  add(read);
+}
+
+void SavedReads::add(const at::Tensor& read) {
   if (!read.has_storage()) return;
   auto known = visible_.find(read.storage().unsafeGetStorageImpl());
   if (known == visible_.end()) return;

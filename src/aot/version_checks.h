@@ -22,12 +22,16 @@ class SavedReads {
 
   // A tensor that the caller sees after the call.
   void addVisible(const at::Tensor& tensor, VersionCheck::Counter counter);
+  // An operator of the backward is about to read a tensor.
   void note(const at::Tensor& read);
   // The first visible tensor that counts writes with this one, which is visible too.
   VersionCheck::Counter counterOf(const at::Tensor& visible) const;
   // How many were noted; forgets what was noted since there were so many.
   size_t count() const { return reads_.size(); }
-  void forgetSince(size_t count) { reads_.erase(reads_.begin() + static_cast<std::ptrdiff_t>(count), reads_.end()); }
+  void forgetSince(size_t count) {
+    reads_.erase(reads_.begin() + static_cast<std::ptrdiff_t>(count), reads_.end());
+    reader_ = nullptr;
+  }
   std::vector<VersionCheck> checks(const Paths& paths) const;
 
  private:
@@ -36,7 +40,10 @@ class SavedReads {
     VersionCheck check;
   };
 
+  void add(const at::Tensor& read);
+
   tracing::Trace& trace_;
+  const torch::autograd::Node* reader_ = nullptr;  // the last one
   size_t parameters_;
   uint32_t nodes_;
   std::unordered_map<const c10::StorageImpl*, std::vector<std::pair<at::Tensor, VersionCheck::Counter>>> visible_;

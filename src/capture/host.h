@@ -27,6 +27,9 @@ struct Host {
   bool (*insideOwnGradient)() = nullptr;
   // The program asks data a question, and raises unless the answer is this. Nothing: it is no such question.
   std::optional<bool> (*checkedTruth)() = nullptr;
+  // The program chooses among objects by asking data: a graph asks again, and where the answer is another one, the
+  // program itself is called.
+  bool (*chooses)() = nullptr;
   // Runs a function that may wait for another thread, which may need what this one holds (Python's lock).
   void (*wait)(void (*function)(void*), void* argument) = nullptr;
   // Is the tensor made of other tensors, by a class of that language that answers operators itself?

@@ -291,14 +291,16 @@ bool Tape::recordCheck(const Call& call) {
   at::Tensor asked = call.values[0].toTensor();
   if (!isPlainStrided(asked) || readsLiteral(call)) return false;
   std::optional<bool> fine = host().checkedTruth();
-  if (!fine) return false;
+  bool chooses = !fine && host().chooses && host().chooses();
+  if (!fine && !chooses) return false;
+  risk_.chooses |= chooses;
   static const c10::OperatorHandle expect = c10::Dispatcher::singleton().findSchemaOrThrow("saker::expect", "");
   runBelow(call);
   c10::Scalar found = call.stack->back().toScalar();
   bool truth = found.isComplex() ? found.toComplexDouble() != c10::complex<double>() : found.toDouble() != 0;
   torch::jit::Stack stack{asked, truth};
   Call check(expect, {}, &stack);
-  if (truth != *fine) {
+  if (fine && truth != *fine) {
     spoil(Why::DependsOnData, nameOf(call.op));
   } else {
     perform(check, inference().find(expect), [](Tape&, const Call& given) { given.stack->clear(); });

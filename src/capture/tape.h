@@ -58,6 +58,7 @@ class Tape final : public Recording {
     bool any = false;                    // there is such an operator
     bool sizes = false;                  // and one that may give another size
     bool expects = false;                // and one that stands for a question whose other answer was not recorded
+    bool chooses = false;                // among these, one whose other answer leads on
     bool drew = false;                   // numbers are drawn from PyTorch's generator
     std::optional<uint32_t> firstDone;   // the first node that changes something outside, or may
     std::optional<uint32_t> firstWrite;  // the first that is known to

@@ -279,9 +279,14 @@ PyObject* Compiled::replay(Replay& replay, const CallArguments& call, Locked* lo
   // things before: it runs itself.
   PyErr_Clear();
   if (!first && counts().replays > 0) --counts().replays;
-  if (runtime::lastFailure().sizes) noteSizes(segment);
+  // Sizes have changed that depend on data. They will again: recording them is of no use.
+  if (runtime::lastFailure().sizes) noteEager(segment, Why::SizeChanged);
   if (locked) locked->release();
-  return plain(call.values, call.positional, call.names);
+  bool sizes = runtime::lastFailure().sizes;
+  PyObject* result = plain(call.values, call.positional, call.names);
+  // Data has chosen another object than before. It will again.
+  if (result && hazards.chooses && !sizes) noteEager(segment, Why::ChoiceChanged);
+  return result;
 }
 
 // With fullgraph=True it raises.
@@ -317,6 +322,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   WrappersScope wrappers;
   tracing::Host host = pythonHost();
   host.checkedTruth = &watch::checkedTruth;
+  host.chooses = &watch::chooses;
   addWrappers(host);
   tracing::Tape tape(host);
   std::optional<FloatInputs> floats;

@@ -88,7 +88,8 @@ class Compiled {
   PyObject* replay(Replay& replay, const CallArguments& call, Locked* locked = nullptr, bool first = false);
   // Where a segment is now among the known ones; nothing: it was forgotten.
   std::optional<size_t> numberOf(const Segment& segment) const;
-  void noteSizes(const Segment& segment);
+  // Calls to which the guards of the segment apply run eagerly from now on.
+  void noteEager(const Segment& segment, Why why);
   // Something around the call keeps it from being recorded: told once.
   void noteAround(Why why);
   std::optional<Stop> finishSafely(Segment& segment, Recorder& recorder, tracing::Tape& tape, PyObject* result,

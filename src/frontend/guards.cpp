@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "frontend/ambient.h"
+#include "frontend/function_dict.h"
 #include "frontend/iterators.h"
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
@@ -146,6 +147,13 @@ bool isUnbegun(PyObject* object, PyObject* expected) {
   return saker_generator_unbegun(object, &found) &&
          reinterpret_cast<PyObject*>(found.code) == PyTuple_GET_ITEM(expected, 0) &&
          found.globals == PyTuple_GET_ITEM(expected, 1) && found.builtins == PyTuple_GET_ITEM(expected, 2);
+}
+
+bool isFunctionLike(PyObject* object, PyObject* expected) {
+  auto* function = reinterpret_cast<PyFunctionObject*>(object);
+  return function->func_code == PyTuple_GET_ITEM(expected, 0) &&
+         function->func_globals == PyTuple_GET_ITEM(expected, 1) &&
+         function->func_builtins == PyTuple_GET_ITEM(expected, 2);
 }
 
 PyObject* itemOf(PyObject* sequence, int64_t index) {
@@ -329,7 +337,7 @@ bool Guards::step(const Instruction& at, const CallArguments& call, Found& found
     case Op::MethodFunction:
       return load(PyMethod_GET_FUNCTION(object));
     case Op::DictOf:
-      return load(instanceDict(object));
+      return load(madeDict(object));
     case Op::Referent:
       return load(PyWeakref_GET_OBJECT(object));
     case Op::Computed: {
@@ -394,6 +402,8 @@ bool Guards::step(const Instruction& at, const CallArguments& call, Found& found
       return function->func_code == at.object.get() && function->func_defaults == parts.defaults.get() &&
              function->func_kwdefaults == parts.keywordDefaults.get();
     }
+    case Op::FunctionLike:
+      return isFunctionLike(object, at.object.get());
     case Op::NoSlot:
       return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + at.number) == nullptr;
     case Op::Gives:

@@ -58,27 +58,28 @@ enum class Op : uint8_t {
   Saved,           // tensor `number` of those that the node of a torch.autograd.Function has saved; as many as `object`
   ContextValue,    // of a ContextVar
   // Checks.
-  IsType,       // the type is exactly `object`
-  Is,           // it is `object`
-  Equals,       // a number, string or the like equal to `object`, of the same type
-  Same,         // it is what place `number` holds
-  Different,    // it is not what place `number` holds
-  Number,       // an int that may be a size: above 1, and not too large
-  Length,       // `number` elements
-  Empty,        // no elements; `number` 0: some
-  Keys,         // a dict with the keys of the tuple `object`, in order
-  Elements,     // a set with the elements of the tuple `object`, in order
-  NoAttribute,  // the dict of an instance lacks `object`
-  NoKey,        // a dict lacks `object`
-  NoCell,       // an empty cell
-  NoGradient,   // .grad is None
-  Tensor,       // fits tensors_[number]
-  Array,        // an array of numpy's: as a tensor, it fits tensors_[number]
-  Function,     // the code of a function is `object`; its defaults are those of functions_[number]
-  NoSlot,       // the member at offset `number` is not set
-  Gives,        // a descriptor of C gives a value; `object` is both; without a value: it raises
-  Unbegun,      // a generator that has not begun; `object`: its code, globals and builtins
-  Position,     // a builtin iterator that stands where the bytes `object` say
+  IsType,        // the type is exactly `object`
+  Is,            // it is `object`
+  Equals,        // a number, string or the like equal to `object`, of the same type
+  Same,          // it is what place `number` holds
+  Different,     // it is not what place `number` holds
+  Number,        // an int that may be a size: above 1, and not too large
+  Length,        // `number` elements
+  Empty,         // no elements; `number` 0: some
+  Keys,          // a dict with the keys of the tuple `object`, in order
+  Elements,      // a set with the elements of the tuple `object`, in order
+  NoAttribute,   // the dict of an instance lacks `object`
+  NoKey,         // a dict lacks `object`
+  NoCell,        // an empty cell
+  NoGradient,    // .grad is None
+  Tensor,        // fits tensors_[number]
+  Array,         // an array of numpy's: as a tensor, it fits tensors_[number]
+  Function,      // the code of a function is `object`; its defaults are those of functions_[number]
+  FunctionLike,  // a function of the code, globals and builtins that the tuple `object` has
+  NoSlot,        // the member at offset `number` is not set
+  Gives,         // a descriptor of C gives a value; `object` is both; without a value: it raises
+  Unbegun,       // a generator that has not begun; `object`: its code, globals and builtins
+  Position,      // a builtin iterator that stands where the bytes `object` say
 };
 
 struct Instruction {

@@ -122,6 +122,8 @@ std::string Guards::text(const Instruction& at) const {
     }
     case Op::Function:
       return where + ".__code__ and defaults are the same";
+    case Op::FunctionLike:
+      return where + " is a function of the same code";
     case Op::NoSlot:
       return where + ".<slot> is not set";
     case Op::Gives: {

@@ -138,6 +138,13 @@ bool isOperator(PyObject* object) {
 
 }  // namespace
 
+bool isGlobalFunction(PyObject* object) {
+  auto* function = reinterpret_cast<PyFunctionObject*>(object);
+  PyObject* found = PyDict_GetItemWithError(function->func_globals, function->func_name);
+  if (!found) PyErr_Clear();
+  return found == object;
+}
+
 bool isNamed(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   return PyType_Check(object) || type == &PyFunction_Type || PyCFunction_Check(object) || PyModule_Check(object) ||

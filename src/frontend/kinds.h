@@ -12,7 +12,9 @@
 namespace saker::frontend {
 
 // What kind of object this is to a guard.
-bool isAtom(PyObject* object);   // a number, a string: its value is all there is
+bool isAtom(PyObject* object);  // a number, a string: its value is all there is
+// A function that its module has under its name: it is not made anew for each call.
+bool isGlobalFunction(PyObject* function);
 bool isNamed(PyObject* object);  // a class, a function, a module: which one it is is all there is
 // A class statement made it. Types that C code makes may live on the heap as well (functools.partial does).
 bool isPythonClass(PyTypeObject* type);

@@ -29,6 +29,8 @@ uint32_t Provenance::placeOfTensor(const at::Tensor& tensor) const {
 
 uint32_t Provenance::load(Op op, uint32_t parent, PyObject* key, int64_t number, PyObject* object) {
   uint32_t place = give(object);
+  byArguments_.resize(place + 1);
+  byArguments_[place] = op == Op::Positional || op == Op::Keyword || (op > Op::Fixed && byArguments(parent));
   guards_.instructions.push_back({op, place, parent, number, Ref::borrow(key)});
   return place;
 }
@@ -75,11 +77,25 @@ PyObject* Provenance::lookUp(PyTypeObject* type, PyObject* name, bool guarded) {
 void Provenance::pin(PyObject* object) {
   uint32_t place = placeOf(object);
   if (place == kInside || isAtom(object)) return;
+  fresh_.erase(object);
   check(Op::Is, place, object);
+}
+
+void Provenance::findFresh(PyObject* function, uint32_t place) {
+  settle(function, place);
+  fresh_.insert(function);
+  functionsFound_.push_back(function);
+}
+
+void Provenance::pinFresh() {
+  for (PyObject* function : functionsFound_) {
+    if (isFresh(function)) pin(function);
+  }
 }
 
 void Provenance::distinguish(PyObject* object) {
   uint32_t place = placeOf(object);
+  if (isFresh(object)) return pin(object);
   if (place == kInside || isAtom(object) || isNamed(object)) return;
   for (uint32_t other : distinct_) {
     if (other == place) return;

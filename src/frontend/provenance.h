@@ -50,6 +50,13 @@ class Provenance {
   PyObject* lookUp(PyTypeObject* type, PyObject* name, bool guarded);
   // Which object this is decides something: it must be this very one.
   void pin(PyObject* object);
+  // A function that was found by way of the arguments of the call: each call may bring another one, of the same code.
+  // It is fresh as long as nothing depends on which one it is.
+  bool byArguments(uint32_t place) const { return place < byArguments_.size() && byArguments_[place]; }
+  void findFresh(PyObject* function, uint32_t place);
+  bool isFresh(PyObject* object) const { return !fresh_.empty() && fresh_.contains(object); }
+  const std::vector<PyObject*>& functionsFound() const { return functionsFound_; }
+  void pinFresh();
   // Whether it is one of the others that were told apart decides something.
   void distinguish(PyObject* object);
   // All of these are other objects than those of the same class that were only read.
@@ -72,6 +79,9 @@ class Provenance {
   std::unordered_set<uint64_t> lookups_;
   std::set<std::pair<uint32_t, PyObject*>> absent_;  // attributes that an object lacks
   std::vector<uint32_t> distinct_;
+  std::vector<bool> byArguments_;  // by place
+  std::unordered_set<PyObject*> fresh_;
+  std::vector<PyObject*> functionsFound_;  // those that were fresh once, in order
 };
 
 }  // namespace saker::frontend

@@ -160,7 +160,17 @@ uint32_t Recorder::read(Op op, uint32_t parent, PyObject* key, int64_t number, P
     checkIs(object == Py_None || PyBool_Check(object) ? Op::Is : Op::Equals, place, object);
     return place;
   }
-  if (isNamed(object)) {
+  bool mayBeFresh = PyFunction_Check(object) && provenance_.byArguments(place) && op != Op::MethodFunction;
+  if (mayBeFresh && placeOf(object) == kInside && !madeHere(object) && !isGlobalFunction(object)) {
+    checkIs(Op::IsType, place, reinterpret_cast<PyObject*>(&PyFunction_Type));
+    provenance_.findFresh(object, place);
+    return place;
+  }
+  if (provenance_.isFresh(object) && provenance_.byArguments(place)) {
+    checkIs(Op::Same, place, nullptr, placeOf(object));
+    return place;
+  }
+  if (named(object)) {
     checkIs(Op::Is, place, object);
     PyObject* self = PyCFunction_Check(object) ? PyCFunction_GET_SELF(object) : nullptr;
     if (self) noteFixed(self);
@@ -190,7 +200,7 @@ PyObject* Recorder::lookUp(PyTypeObject* type, PyObject* name) {
 }
 
 void Recorder::tellApart(PyObject* object, int depth) {
-  if (depth > 12 || isAtom(object) || isNamed(object)) return;
+  if (depth > 12 || isAtom(object) || named(object)) return;
   if (isTensor(object) || (!isContainer(object) && comparesByIdentity(object))) return provenance_.distinguish(object);
   if (PyDict_Check(object)) {
     Py_ssize_t position = 0;
@@ -225,6 +235,10 @@ bool Recorder::identifies(PyObject* left, PyObject* right) {
     return object == Py_None || PyBool_Check(object) || object == Py_Ellipsis || object == Py_NotImplemented ||
            isNamed(object);
   };
+  auto isConstant = [](PyObject* object) { return object == Py_None || PyBool_Check(object) || PyType_Check(object); };
+  if (!isConstant(left) && !isConstant(right)) {
+    for (PyObject* each : {left, right}) named(each);
+  }
   if (speculative_ && subjects_->attempt.shows(doors::seenByIdentity(left, right), "`is` tells which object it is"))
     return false;
   if (single(left) || single(right)) return true;
@@ -254,6 +268,10 @@ bool Recorder::keys(PyObject* key) {
 // Objects that were changed are other ones than all those that were only read.
 std::optional<Stop> Recorder::seal() {
   if (!effects_.dropFailed()) return Why::ChangeFailed;
+  // C code may have been told that it cannot be called so.
+  for (PyObject* function : std::vector(provenance_.functionsFound())) {
+    if (!handedOn_.contains(function)) guardFresh(function);
+  }
   for (Subject* each : subjects_->asked(Question::Seal)) {
     if (std::optional<Stop> why = each->seal()) return why;
   }
@@ -283,58 +301,17 @@ void Recorder::readItem(PyObject* container, PyObject* key, PyObject* value) {
 
 // --- frames and names ---
 
-watch::Skip Recorder::skips(PyCodeObject* code, PyCodeObject* passed) { return skipped_.of(code, passed); }
-
-bool Recorder::enters(PyObject* function, PyCodeObject* code) {
-  if (stopped_) return false;
-  // Objects that a function has with it need no place.
-  if (FloatInputs* inputs = FloatInputs::current()) {
-    auto note = [&](auto&& self, PyObject* tuple) -> void {
-      for (Py_ssize_t i = 0; tuple && PyTuple_Check(tuple) && i < PyTuple_GET_SIZE(tuple); ++i) {
-        PyObject* value = PyTuple_GET_ITEM(tuple, i);
-        if (PyTuple_Check(value)) self(self, value);
-        if (!PyFloat_CheckExact(value)) continue;
-        subjects_->arrays.arrayOf(value) ? tape_.spoil(Why::FloatConstant) : inputs->constant(value);
-      }
-    };
-    note(note, code->co_consts);
-    if (function && PyFunction_Check(function)) {
-      note(note, reinterpret_cast<PyFunctionObject*>(function)->func_defaults);
-    }
-  }
-  ++frames_;
-  Progress::tick();
-  check();
-  if (stopped_) return false;
-  if (subjects_->iterators.enters(function)) return true;
-  if (!function || !PyFunction_Check(function) || !entered_.insert(function).second || madeHere(function)) return true;
-  auto* parts = reinterpret_cast<PyFunctionObject*>(function);
-  uint32_t place = fixed(function);
-  guards().functions.push_back({Ref::borrow(parts->func_defaults), Ref::borrow(parts->func_kwdefaults)});
-  checkIs(Op::Function, place, parts->func_code, static_cast<int64_t>(guards().functions.size() - 1));
-  auto each = [&](PyObject* tuple) {
-    for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(tuple); ++i) noteFixed(PyTuple_GET_ITEM(tuple, i));
-  };
-  each(parts->func_closure);
-  each(parts->func_defaults);
-  if (parts->func_kwdefaults) {
-    Py_ssize_t position = 0;
-    PyObject *key = nullptr, *value = nullptr;
-    uint32_t dict = fixed(parts->func_kwdefaults);
-    while (PyDict_Next(parts->func_kwdefaults, &position, &key, &value)) read(Op::Key, dict, key, 0, value);
-  }
-  return true;
+watch::Skip Recorder::skips(PyCodeObject* code, PyCodeObject* passed) {
+  watch::Skip skip = skipped_.of(code, passed);
+  // What code that is not watched calls is not told; Python's import system calls nothing that it is given.
+  if (skip != watch::Skip::No && !Skipped::imports(code)) provenance_.pinFresh();
+  return skip;
 }
 
 void Recorder::left(PyCodeObject*, PyObject* value) {
   std::optional<KeptError> kept;
   if (!value) kept.emplace();
   check();
-}
-
-void Recorder::madeFunction(PyObject* function) {
-  keep(Ref::borrow(function));
-  madeFunctions_.insert(function);
 }
 
 bool Recorder::readsGlobal(PyObject* globals, PyObject* builtins, PyObject* name, PyObject* value) {

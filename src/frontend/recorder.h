@@ -145,6 +145,12 @@ class Recorder final : public watch::Observer {
   PyObject* keep(Ref object) { return provenance_.keep(std::move(object)); }
   void pin(PyObject* object) { provenance_.pin(object); }
   bool written(PyObject* owner, PyObject* key) const { return effects_.written(owner, key); }
+  // Is it a class, a function, a module, of which the recording relies on which one it is?
+  bool named(PyObject* object);
+  // A fresh function is relied on: its code, what it sees, its defaults and the cells of its closure.
+  void guardFresh(PyObject* function);
+  // A fresh function is handed on as it is: nothing is relied on.
+  void handOn(PyObject* function) { handedOn_.insert(function); }
   // An attribute of a class, looked up along its bases.
   PyObject* lookUp(PyTypeObject* type, PyObject* name);
   // Whether it is one of the others that were told apart decides something; so for what is inside of a container: it
@@ -178,6 +184,7 @@ class Recorder final : public watch::Observer {
   bool callsMethod(PyObject* caller, PyObject* object);
   void gave(PyObject* callable, PyObject* result, size_t arguments);
   bool callsKnown(PyObject* callable, const watch::Arguments& arguments);
+  bool mayHandData(PyObject* function, const std::vector<PyObject*>& args);
   bool callsObject(PyObject* callable, std::vector<PyObject*> args, const watch::Arguments& arguments);
   // In place of functions of PyTorch's that call the program's from below; nullptr: as it is.
   PyObject* insteadOf(PyObject* callable);
@@ -229,7 +236,7 @@ class Recorder final : public watch::Observer {
   std::unordered_map<PyObject*, const StandIn*> standIns_;
   std::unordered_map<PyObject*, uint32_t> numbers_;  // stand-ins that are symbols
   Skipped skipped_;
-  std::unordered_set<PyObject*> madeFunctions_, realized_, entered_;
+  std::unordered_set<PyObject*> madeFunctions_, realized_, entered_, handedOn_;
   PyObject* calling_ = nullptr;               // what the program calls, where it is called through something else
   std::pair<PyObject*, PyObject*> entering_;  // a dict and a key that a default value may enter
   std::unordered_set<PyObject*> identified_;  // numbers and strings that `is` found to be one object

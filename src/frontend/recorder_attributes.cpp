@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "frontend/function_dict.h"
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
 #include "frontend/subjects/subjects.h"
@@ -20,6 +21,12 @@ PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); 
 bool isData(PyObject* descriptor) { return Py_TYPE(descriptor)->tp_descr_set != nullptr; }
 
 bool isNonData(PyObject* descriptor) { return Py_TYPE(descriptor)->tp_descr_get != nullptr; }
+
+// The getter of a property that pybind11 made of a member of a C++ object.
+bool isPybindGetter(PyObject* getter, PyObject* owner) {
+  if (!PyInstanceMethod_Check(getter) || !PyCFunction_Check(PyInstanceMethod_GET_FUNCTION(getter))) return false;
+  return std::string_view(Py_TYPE(Py_TYPE(owner))->tp_name).ends_with("pybind11_type");
+}
 
 std::string described(PyObject* owner, PyObject* name) {
   const char* text = PyUnicode_AsUTF8(name);
@@ -113,6 +120,10 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
     Ref getter = Ref::steal(PyObject_GenericGetAttr(descriptor, getterName));
     if (!getter) PyErr_Clear();
     if (!getter || PyFunction_Check(getter.get()) || getter.get() == Py_None) return true;  // it is entered
+    if (place != kInside && isPybindGetter(getter.get(), owner) &&
+        operations_.ofCall(PyInstanceMethod_GET_FUNCTION(getter.get())) == Behaviour::Unknown) {
+      return subjects_->flags.asks(PyInstanceMethod_GET_FUNCTION(getter.get()), {owner});
+    }
     watch::Arguments self;
     self.values = &owner;
     self.positional = 1;
@@ -140,7 +151,7 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
   if (kind == &PyGetSetDescr_Type) {
     if (name == dictName) {
       if (place == kInside) return true;
-      PyObject* dict = instanceDict(owner);
+      PyObject* dict = madeDict(owner);
       if (dict) read(Op::DictOf, place, nullptr, 0, dict);
       return dict ? true : stop({Why::ReadsAttribute, described(owner, name)});
     }

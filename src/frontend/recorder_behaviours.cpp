@@ -17,6 +17,17 @@ bool inHash() {
   return place.code && PyUnicode_CompareWithASCIIString(place.code->co_name, "__hash__") == 0;
 }
 
+// C code that keeps a function, or calls it, and does not look at which one it is.
+bool onlyCalls(PyObject* callable) {
+  if (callable == reinterpret_cast<PyObject*>(&PyMap_Type) || callable == reinterpret_cast<PyObject*>(&PyFilter_Type)) {
+    return true;
+  }
+  if (PyType_Check(callable)) {
+    return std::string_view(reinterpret_cast<PyTypeObject*>(callable)->tp_name) == "functools.partial";
+  }
+  return PyCFunction_Check(callable) && moduleOf(callable) == "_functools" && nameOf(callable) == "reduce";
+}
+
 }  // namespace
 
 // X.__new__ of a type of C: all of them are one function of C.
@@ -72,6 +83,7 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
     case Behaviour::Pure:
     case Behaviour::Tensor:
       for (PyObject* arg : args) {
+        if (provenance_.isFresh(arg) && onlyCalls(callable)) continue;  // it is entered
         if (!realize(arg, true)) return false;
       }
       return true;
@@ -112,6 +124,7 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
       return args.size() < 2 || lookup(args[0], args[1]);
     case Behaviour::Content:
       for (PyObject* arg : args) {
+        if (provenance_.isFresh(arg) && onlyCalls(callable)) continue;
         if (!realize(arg, false)) return false;
       }
       return true;

@@ -48,6 +48,18 @@ bool isTensorMethod(PyObject* callable, const char* name) {
   return nameOf(callable) == name;
 }
 
+// What it makes would be told of as never awaited, where an attempt leaves it behind.
+bool makesCoroutine(PyObject* callable) {
+  if (Py_IS_TYPE(callable, &PyMethod_Type)) callable = PyMethod_GET_FUNCTION(callable);
+  if (!PyFunction_Check(callable)) return false;
+  return (reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable))->co_flags & CO_COROUTINE) != 0;
+}
+
+Values valuesOf(const watch::Arguments& arguments) {
+  size_t named = arguments.names ? static_cast<size_t>(PyTuple_GET_SIZE(arguments.names)) : 0;
+  return Values(arguments.values, arguments.values + arguments.positional + named);
+}
+
 // Of an exception: it keeps its arguments.
 bool initialisesException(PyObject* callable) {
   if (Py_IS_TYPE(callable, &PyWrapperDescr_Type)) {
@@ -175,8 +187,12 @@ bool Recorder::callsMethod(PyObject* caller, PyObject* object) {
 bool Recorder::callsSpread(PyObject* callable, PyObject* args, PyObject* kwargs) {
   check();
   if (stopped_) return false;
+  if (speculative_ && makesCoroutine(callable)) return stop({Why::AttemptCalls, "a coroutine function"});
   if (!spreads(args, nullptr) || (kwargs && !spreads(kwargs, nullptr))) return false;
-  if (PyFunction_Check(callable)) return true;
+  if (PyFunction_Check(callable)) {
+    Ref values = kwargs && PyDict_Check(kwargs) ? Ref::steal(PyDict_Values(kwargs)) : Ref();
+    return mayHandData(callable, values ? Values{args, values.get()} : Values{args});
+  }
   Values values;
   if (!PyTuple_Check(args) && !PyList_Check(args)) {
     // An iterator that is not run yet; what it gives is only known for functions that look at nothing.
@@ -203,7 +219,10 @@ bool Recorder::callsSpread(PyObject* callable, PyObject* args, PyObject* kwargs)
 // PyTorch keeps torch.compile out of some of its own functions by a wrapper, which would load torch.compile.
 PyObject* Recorder::instead(PyObject* callable) {
   if (stopped_) return callable;
-  if (PyObject* other = insteadOf(callable)) return other;
+  if (PyObject* other = insteadOf(callable)) {
+    named(callable);
+    return other;
+  }
   PyObject* forSymbols = speculative_ ? doors::insteadOf(callable) : nullptr;
   if (forSymbols) return forSymbols;
   if (!PyFunction_Check(callable)) return callable;
@@ -214,7 +233,9 @@ PyObject* Recorder::instead(PyObject* callable) {
   for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names.get()); ++i) {
     if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), i), "fn") != 0) continue;
     PyObject* inner = PyCell_GET(PyTuple_GET_ITEM(function->func_closure, i));
-    if (inner && PyFunction_Check(inner)) return inner;
+    if (!inner || !PyFunction_Check(inner)) continue;
+    named(callable);
+    return inner;
   }
   return callable;
 }
@@ -223,24 +244,36 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
   for (Subject* each : subjects_->asked(Question::Begins)) each->begins();
   check();
   if (stopped_) return false;
+  if (speculative_ && makesCoroutine(callable)) return stop({Why::AttemptCalls, "a coroutine function"});
   if (PyFunction_Check(callable)) {
+    if (!mayHandData(callable, valuesOf(arguments))) return false;
     if (speculative_ && isPartOf(callable, "import_module", "importlib/__init__.py") && arguments.positional > 0 &&
         !subjects_->attempt.mayImport(arguments.values[0], nullptr, nullptr)) {
       return false;
     }
     Answer known = subjects_->first(Question::CallsFunction,
                                     [&](Subject& each) { return each.callsFunction(callable, arguments); });
+    if (known) named(callable);
     return known.value_or(!stopped_);
   }
   calling_ = callable;
   return callsKnown(callable, arguments);
 }
 
+// What code that is not watched does with a number that is data, such as giving it to an operator, is not told.
+bool Recorder::mayHandData(PyObject* function, const Values& args) {
+  if (!subjects_->arrays.any()) return true;
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  auto isData = [&](PyObject* arg) { return subjects_->arrays.holdsArrays(arg); };
+  if (std::none_of(args.begin(), args.end(), isData)) return true;
+  if (skipped_.of(code, nullptr) == watch::Skip::No) return true;
+  return stop({Why::ArrayTo, Operations::name(function)});
+}
+
 Answer Recorder::callsStandIn(PyObject* callable, const watch::Arguments& arguments) {
   PyObject* original = doors::standsFor(callable);
   if (!original) return std::nullopt;
-  size_t named = arguments.names ? static_cast<size_t>(PyTuple_GET_SIZE(arguments.names)) : 0;
-  Values args(arguments.values, arguments.values + arguments.positional + named);
+  Values args = valuesOf(arguments);
   if (subjects_->attempt.shows(doors::seenInstead(callable, args), "its class is asked for")) return false;
   if (!args.empty() && doors::isSymbol(args[0])) return true;
   return callsKnown(original, arguments);
@@ -252,11 +285,11 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
     if (subjects_->attempt.shows(doors::isSymbol(callable) ? callable : nullptr, "it is called")) return false;
     if (Answer known = callsStandIn(callable, arguments)) return *known;
   }
-  size_t named = arguments.names ? static_cast<size_t>(PyTuple_GET_SIZE(arguments.names)) : 0;
-  Values args(arguments.values, arguments.values + arguments.positional + named);
+  Values args = valuesOf(arguments);
   if (Py_IS_TYPE(callable, &PyMethod_Type)) {
     PyObject* function = PyMethod_GET_FUNCTION(callable);
     if (PyFunction_Check(function)) {
+      if (!mayHandData(function, args)) return false;
       Answer known =
           subjects_->first(Question::CallsMethod, [&](Subject& each) { return each.callsMethod(callable, arguments); });
       return known.value_or(true);
@@ -341,7 +374,8 @@ bool Recorder::callsObject(PyObject* callable, Values args, const watch::Argumen
     Ref function = Ref::steal(PyObject_GetAttrString(callable, "func"));
     Ref given = Ref::steal(PyObject_GetAttrString(callable, "args"));
     Ref keywords = Ref::steal(PyObject_GetAttrString(callable, "keywords"));
-    if (!realize(given.get(), true) || !realize(keywords.get(), true)) return false;
+    bool deep = !PyFunction_Check(function.get());  // what Python code reads of them is told
+    if (!realize(given.get(), deep) || !realize(keywords.get(), deep)) return false;
     Values all;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) all.push_back(PyTuple_GET_ITEM(given.get(), i));
     all.insert(all.end(), args.begin(), args.end());
@@ -376,7 +410,7 @@ bool Recorder::callsObject(PyObject* callable, Values args, const watch::Argumen
   if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
     PyObject* code = lookUp(type, callName);
     if (!code) return true;  // the program will be told that it cannot be called
-    if (PyFunction_Check(code)) return true;
+    if (PyFunction_Check(code)) return mayHandData(code, args);
     watch::Arguments all;
     args.insert(args.begin(), callable);
     all.values = args.data();

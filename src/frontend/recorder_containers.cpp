@@ -84,7 +84,7 @@ bool Recorder::isContainer(PyObject* object) const {
 bool Recorder::slotIsKnown(PyObject* object, const char* const* names) {
   PyTypeObject* type = Py_TYPE(object);
   guardSpecials(type);
-  if (isTensor(object) || isAtom(object) || isNamed(object) || operations_.isIterator(type) ||
+  if (isTensor(object) || isAtom(object) || named(object) || operations_.isIterator(type) ||
       PyType_IsSubtype(type, &Py_GenericAliasType)) {
     return true;
   }
@@ -161,7 +161,7 @@ bool Recorder::realize(PyObject* object, bool deep, int depth) {
   object = behindProxy(object);
   if (subjects_->arrays.arrayOf(object)) return stop(Why::ArrayInside);
   guardSpecials(Py_TYPE(object));
-  if (depth > kDeepest || isAtom(object) || isNamed(object) || isTensor(object)) return true;
+  if (depth > kDeepest || isAtom(object) || named(object) || isTensor(object)) return true;
   if (!isContainer(object)) {
     if (isIterator(object) && placeOf(object) != kInside) return subjects_->iterators.consumes(object);
     if (PyWeakref_CheckRefExact(object)) return true;  // calling it is told
@@ -198,7 +198,7 @@ bool Recorder::lookup(PyObject* container, PyObject* key) {
   if (!isContainer(container)) {
     return slotIsKnown(container, kGetItem) ? true : stop({Why::LooksInto, Py_TYPE(container)->tp_name});
   }
-  if (!isAtom(key) && !isNamed(key)) {
+  if (!isAtom(key) && !named(key)) {
     bool hashes = PyDict_Check(container) || PyAnySet_Check(container);
     if (hashes && comparesInPython(key) && (place != kInside || placeOf(key) != kInside)) {
       return stop(Why::LooksForKey);

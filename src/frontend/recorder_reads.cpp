@@ -109,7 +109,7 @@ bool Recorder::tells(PyObject* object, int depth) {
     guardSpecials(Py_TYPE(object));
     return attribute(object, module) && attribute(object, qualname) && attribute(object, plainName);
   }
-  if (PyFunction_Check(object)) return attribute(object, qualname);
+  if (named(object) && PyFunction_Check(object)) return attribute(object, qualname);
   if (Py_IS_TYPE(object, &PyMethod_Type)) {
     return tells(PyMethod_GET_FUNCTION(object), depth + 1) && tells(PyMethod_GET_SELF(object), depth + 1);
   }

@@ -85,11 +85,10 @@ void Compiled::noteAround(Why why) {
   note(report, Segment());
 }
 
-// Sizes have changed that depend on data. They will again: recording them is of no use.
-void Compiled::noteSizes(const Segment& segment) {
+void Compiled::noteEager(const Segment& segment, Why why) {
   Report report;
   report.outcome = "eager";
-  report.why = Why::SizeChanged;
+  report.why = why;
   for (Known& known : known_) {
     if (known.segment.get() == &segment) known.eager = report.why;
   }

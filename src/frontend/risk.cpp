@@ -83,6 +83,7 @@ bool noticesErrors(bool any) {
 bool Segment::takeRisk(const tracing::Tape::Risk& risk, bool repeatable) {
   hazards.risky = risk.any;
   hazards.drawsTorch = risk.drew;
+  hazards.chooses = risk.chooses;
   hazards.firstDone = risk.firstDone;
   hazards.firstWrite = risk.firstWrite;
   hazards.before = risk.before;

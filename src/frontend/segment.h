@@ -48,6 +48,7 @@ struct DoneAgain {
 // What an operator that fails, or gives another size, because of what tensors hold leads to: frontend/risk.cpp.
 struct Hazards {
   bool risky = false;                               // there is one
+  bool chooses = false;                             // data chose among objects
   bool drawsTorch = false;                          // numbers are drawn from PyTorch's generator
   std::optional<uint32_t> firstDone;                // the first node whose doing may not be taken back
   std::optional<uint32_t> firstWrite;               // the first that is known to write to what was there before

@@ -27,6 +27,8 @@ bool isAside(std::string_view file, std::string_view name) {
 
 }  // namespace
 
+bool Skipped::imports(PyCodeObject* code) { return viewOf(code->co_filename).starts_with("<frozen importlib"); }
+
 Skipped::Place Skipped::placeOf(PyCodeObject* code) {
   auto [found, isNew] = places_.try_emplace(code, Place::Program);
   if (!isNew) return found->second;

@@ -13,6 +13,8 @@ namespace saker::frontend {
 
 class Skipped {
  public:
+  // Is this code of Python's import system?
+  static bool imports(PyCodeObject* code);
   watch::Skip of(PyCodeObject* code, PyCodeObject* passed);
 
  private:

@@ -115,6 +115,8 @@ class Subject {
   void noteFixed(PyObject* object) { recorder_.noteFixed(object); }
   void pin(PyObject* object) { provenance().pin(object); }
   PyObject* lookUp(PyTypeObject* type, PyObject* name) { return recorder_.lookUp(type, name); }
+  void handOn(PyObject* function) { recorder_.handOn(function); }
+  bool named(PyObject* object) { return recorder_.named(object); }
   bool written(PyObject* owner, PyObject* key) const { return effects().written(owner, key); }
   bool realize(PyObject* object, bool deep) { return recorder_.realize(object, deep); }
   bool isContainer(PyObject* object) const { return recorder_.isContainer(object); }

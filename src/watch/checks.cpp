@@ -1,5 +1,7 @@
 #include "watch/checks.h"
 
+#include <string_view>
+
 #include "watch/machine.h"
 #include "watch/session.h"
 
@@ -48,6 +50,15 @@ bool raises(const Instruction* at) {
   return false;
 }
 
+// Without the interpreter's lock: operators run without it.
+bool isBuiltin(PyObject* callable, std::string_view name) {
+  if (!PyCFunction_CheckExact(callable)) return false;
+  auto* function = reinterpret_cast<PyCFunctionObject*>(callable);
+  if (function->m_self == nullptr || !Py_IS_TYPE(function->m_self, &PyModule_Type)) return false;
+  const PyModuleDef* module = PyModule_GetDef(function->m_self);
+  return name == function->m_ml->ml_name && module != nullptr && std::string_view(module->m_name) == "builtins";
+}
+
 }  // namespace
 
 std::optional<bool> checkedTruth() {
@@ -60,6 +71,15 @@ std::optional<bool> checkedTruth() {
   if (jumps == goesOn) return std::nullopt;
   const bool truthThatJumps = jump.op == Op::JumpIfTrue;
   return jumps ? !truthThatJumps : truthThatJumps;
+}
+
+bool chooses() {
+  const Session* session = currentSession();
+  const Machine* machine = session == nullptr ? nullptr : session->innermost;
+  if (machine == nullptr || machine->at == nullptr || machine->at->op != Op::Call) return false;
+  PyObject** arguments = machine->sp - machine->at->arg;
+  PyObject* callable = arguments[-2] != nullptr ? arguments[-2] : arguments[-1];
+  return isBuiltin(callable, "min") || isBuiltin(callable, "max");
 }
 
 }  // namespace saker::watch

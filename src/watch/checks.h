@@ -1,4 +1,4 @@
-// Does the watched program raise, if a value that it asks for its truth is not what it is?
+// What the watched program asks data: does it raise, if the answer is not what it is? Does it choose among objects?
 #pragma once
 
 #include <optional>
@@ -8,5 +8,9 @@ namespace saker::watch {
 // The running instruction of the innermost watched frame is a conditional jump, and one of its two ways does nothing
 // but raise: the truth that leads the other way. Nothing: it is no such check.
 std::optional<bool> checkedTruth();
+
+// Is the innermost watched frame in a call of the builtin functions min or max? They ask data which of their arguments
+// is the one.
+bool chooses();
 
 }  // namespace saker::watch

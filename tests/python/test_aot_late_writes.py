@@ -190,3 +190,28 @@ def test_what_is_saved() -> None:
     assert saved(lambda a, b, c, d: (a + b + c + d).cos().cos(), make(), make(), make(), make()) == [(2, 3)]
     assert saved(lambda x: x.sin().exp().sin(), make()) == [(2, 3)]
     assert saved(lambda x, w: x @ (w * 0.5).t(), make(), make()) == [(2, 3), (2, 3)]
+
+
+@pytest.mark.parametrize("way", [saker.compile, saker.aot_function], ids=["compile", "aot"])
+def test_what_is_saved_for_its_sizes(way: Callable) -> None:
+    """The derivative of gather needs the sizes of its argument alone; eager mode saves the argument, and raises."""
+
+    def fn(x: Tensor, index: Tensor) -> Tensor:
+        return torch.take_along_dim(x * 2, index).sum() + x.gather(0, index).sum()
+
+    def later(run: Callable, write: bool) -> Any:
+        x, index = torch.arange(4.0, requires_grad=True), torch.tensor([1, 3])
+        given = x * 1
+        y = run(given, index)
+        if write:
+            given.add_(1)
+        try:
+            y.backward()
+        except RuntimeError as error:
+            return "modified by an inplace operation" in str(error)
+        return x.grad
+
+    compiled = way(fn)
+    for _ in range(3):
+        assert later(compiled, write=True) is True and later(fn, write=True) is True
+        assert torch.equal(later(compiled, write=False), later(fn, write=False))

@@ -180,3 +180,29 @@ def test_a_filled_cache_is_used() -> None:
         same(compiled(x), function(x))
     assert saker.stats()["graphs"] - before["graphs"] == 2
     assert saker.stats()["replays"] - before["replays"] == 10
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_coroutines_are_not_left_behind(dynamic: bool | None) -> None:
+    """One that an attempt made and never awaited would be warned about."""
+
+    async def double(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    def function(x: torch.Tensor, n: int) -> torch.Tensor:
+        made = double(x)
+        text = str(n)  # shows that a number is a symbol
+        try:
+            made.send(None)
+        except StopIteration as ended:
+            return ended.value * n + len(text)
+        raise AssertionError
+
+    compiled = saker.compile(function, dynamic=dynamic)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for size in (2, 3, 4, 5):
+            x = torch.randn(size, 3)
+            same(compiled(x, size), function(x, size))
+            gc.collect()
+    assert not [str(each.message) for each in told]

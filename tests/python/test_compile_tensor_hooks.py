@@ -374,3 +374,36 @@ def test_an_operator_fails_behind_a_hook(function: Callable) -> None:
         same(seen[half:], seen[:half])
     if function is not fails_behind_a_hook_of_a_value:
         assert saker.stats()["replays"] - before >= 2
+
+
+def _traced_by_torch(module: torch.fx.GraphModule, examples: list[Tensor]) -> Callable:
+    """A back end that hands the graph to PyTorch's own ahead-of-time autograd, which runs it on fake tensors."""
+    from functorch.compile import nop
+    from torch._functorch.aot_autograd import aot_module_simplified
+
+    return aot_module_simplified(module, examples, fw_compiler=nop)
+
+
+def test_hooks_on_arguments_are_no_part_of_graphs():
+    """They are set on the caller's tensors, whatever a back end runs the graph on."""
+
+    def grow(x: Tensor) -> None:
+        LOG.append(("grown", x.grad.clone()))
+        x.grad.mul_(5)
+
+    def fn(x: Tensor, y: Tensor) -> Tensor:
+        x.register_post_accumulate_grad_hook(grow)
+        y.register_hook(doubles)
+        return (x * y).sin()
+
+    fast = saker.compile(fn, backend=_traced_by_torch)
+    before = saker.stats()["replays"]
+    for i in range(3):
+        found = []
+        for run in (fast, fn):
+            LOG.clear()
+            x, y = torch.arange(3.0).requires_grad_(), torch.full((3,), 2.0 + i).requires_grad_()
+            run(x, y).sum().backward()
+            found.append((list(LOG), x.grad, y.grad))
+        same(*found)
+    assert saker.stats()["replays"] - before == 2

@@ -102,7 +102,7 @@ std::optional<HostPart> Arrays::hostPart(PyObject* object, std::vector<at::Tenso
     tensors.push_back(tensorOf(object));
     return HostPart{Kind::Tensor, {}, number, {}};
   }
-  if (isAtom(object) || isNamed(object)) return HostPart{Kind::Constant, Ref::borrow(object), 0, {}};
+  if (isAtom(object) || named(object)) return HostPart{Kind::Constant, Ref::borrow(object), 0, {}};
   if (Py_IS_TYPE(object, sizeClass()) && realize(object, true)) {
     return HostPart{Kind::Constant, Ref::borrow(object), 0, {}};
   }

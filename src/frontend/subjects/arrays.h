@@ -25,6 +25,7 @@ class Arrays final : public SubjectOf<Arrays> {
     auto found = arrays_.find(object);
     return found == arrays_.end() ? nullptr : &found->second;
   }
+  bool any() const { return !arrays_.empty(); }
   bool holdsArrays(PyObject* object, int depth = 0) const;
   // A key, an index, an element that is looked for: is it data? Then the recording ends.
   bool findsByData(PyObject* key);

@@ -160,7 +160,7 @@ bool FlagsAround::asks(PyObject* callable, const Values& given) {
   Ref tuple = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(args.size())));
   std::vector<uint32_t> places;
   for (size_t i = 0; i < args.size(); ++i) {
-    bool constant = isAtom(args[i]) || isNamed(args[i]);
+    bool constant = isAtom(args[i]) || named(args[i]);
     places.push_back(constant ? kInside : placeOf(args[i]));
     if (!constant && places.back() == kInside) {
       if (args.size() == 1) return true;  // how the call made it is recorded

@@ -47,8 +47,9 @@ bool Hooks::registersHook(PyObject* function, const watch::Arguments& arguments)
   PyObject *tensor = arguments.values[0], *hook = arguments.values[1];
   if (!isTensor(tensor)) return false;
   if (speculative()) return stop(Why::AttemptRegistersHook);
-  bool constant = !recorder_.madeHere(hook) && (isNamed(hook) || isAtom(hook));
+  bool constant = !recorder_.madeHere(hook) && !provenance().isFresh(hook) && (isNamed(hook) || isAtom(hook));
   if (constant) pin(hook);
+  if (!constant) handOn(hook);
   Hooking hooking{{}, Ref::borrow(tensor), c10::make_intrusive<HostCall>(), {}, /*registers=*/true};
   if (!constant) hooking.put = Ref::borrow(hook);
   hooking.tensors.push_back(tensorOf(tensor));
