@@ -6,7 +6,11 @@
 >>> print(saker.explain(model)(x))
 """
 
-import torch  # noqa: F401  (its libraries must be loaded before the extension)
+import torch  # its libraries must be loaded before the extension
+
+from saker import _torch_version
+
+_torch_version.check(torch.__version__)
 
 from saker import _C  # noqa: F401  isort: skip
 from saker import _higher_order, ops

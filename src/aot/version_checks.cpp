@@ -11,7 +11,7 @@
 #include <set>
 
 #include "aot/sharing.h"
-#include "aten/autograd_node.h"
+#include "aten/torch_version/autograd_node.h"
 #include "aten/enums.h"
 #include "runtime/geometry.h"
 

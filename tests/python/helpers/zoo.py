@@ -360,8 +360,3 @@ MODELS: dict[str, Callable[[], Case]] = {
     "cells": cells,
     "transformer": transformer,
 }
-
-# Before 2.13, PyTorch's C++ code of matmul asks for sizes in numbers, which makes them static.
-symbolic_matmul = pytest.mark.skipif(
-    torch.__version__ < "2.13", reason="matmul of this torch makes dynamic sizes static"
-)
