@@ -11,8 +11,8 @@ import statistics
 import time
 
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
+from torch import nn
 
 import saker
 
@@ -73,7 +73,7 @@ def main() -> None:
         torch.testing.assert_close(*losses)
         for loss in losses:
             loss.backward()
-    for p, q in zip(eager.parameters(), model.parameters()):
+    for p, q in zip(eager.parameters(), model.parameters(), strict=False):
         torch.testing.assert_close(q.grad, p.grad, rtol=1e-4, atol=1e-5)
     counts = saker.stats()
     ours, theirs = [], []

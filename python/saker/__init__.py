@@ -70,7 +70,7 @@ __all__ = [
     "reasons",
     "reset",
     "set_logs",
-    "set_stages",
     "set_recompile_limit",
+    "set_stages",
     "stats",
 ]

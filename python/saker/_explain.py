@@ -65,7 +65,8 @@ class Explanation:
             ("guards", str(len(self.guards))),
             ("done again besides the graph", str(self.effects)),
             ("time", times),
-        ] + self._gradients()
+            *self._gradients(),
+        ]
 
     def _gradients(self) -> list[tuple[str, str]]:
         if self.instead:

@@ -2,19 +2,25 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstring>
+
 namespace saker::aten {
 
-// Does a write to one move the version of the other? Not for inference tensors. Counters have no identity that can be
-// asked for: one is moved and put back.
+// Which counter a tensor counts its writes with, to be compared and nothing else; nullptr: an inference tensor has
+// none. PyTorch has no name for a counter, but a c10::VariableVersion is a pointer to one and nothing else. (Moving one
+// counter to see whether the other moves would lose what another thread counts meanwhile.)
+inline const void* counterOf(const at::Tensor& tensor) {
+  const c10::VariableVersion& version = tensor.unsafeGetTensorImpl()->version_counter();
+  static_assert(sizeof(version) == sizeof(void*));
+  const void* counter = nullptr;
+  std::memcpy(&counter, static_cast<const void*>(&version), sizeof(counter));
+  return version.enabled() ? counter : nullptr;
+}
+
+// Does a write to one move the version of the other? Not for inference tensors.
 inline bool sharesVersion(const at::Tensor& a, const at::Tensor& b) {
-  if (a.is_inference() || b.is_inference()) return false;
-  c10::VariableVersion counter = a.unsafeGetTensorImpl()->version_counter();
-  uint32_t before = counter.current_version();
-  if (b._version() != static_cast<int64_t>(before)) return false;
-  counter.bump();
-  bool shared = b._version() != static_cast<int64_t>(before);
-  counter.set_version(static_cast<int64_t>(before));
-  return shared;
+  const void* counter = counterOf(a);
+  return counter && counter == counterOf(b);
 }
 
 }  // namespace saker::aten

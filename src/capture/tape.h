@@ -101,6 +101,9 @@ class Tape final : public Recording {
   // What was written through `.data`, which its version does not show.
   const std::vector<at::Tensor>& unseenWrites() const { return unseen_; }
 
+  // The program is about to detach this tensor in place, and whoever watches it does that again.
+  void detaches(const at::Tensor& tensor) { detached_ = tensor.unsafeGetTensorImpl(); }
+
   // The program takes gradients itself, without putting them into .grad: what that asks for is written down as well.
   void allowGradients() { gradients_ = true; }
 
@@ -166,6 +169,7 @@ class Tape final : public Recording {
   std::unordered_map<const c10::StorageImpl*, Memory> storages_;
   std::unordered_map<const c10::TensorImpl*, at::Tensor> aliases_;  // made by sharesData: what they share memory with
   std::vector<at::Tensor> unseen_;
+  const c10::TensorImpl* detached_ = nullptr;  // see detaches()
   bool failed_ = false;
   bool wasInference_, hadGrad_;  // around the call
   struct Expected {

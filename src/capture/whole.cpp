@@ -16,6 +16,7 @@
 #include "capture/run_now.h"
 #include "capture/tape.h"
 #include "capture/trace.h"
+#include "capture/trace_tensor.h"
 #include "capture/user_write.h"
 
 namespace saker::tracing {
@@ -42,6 +43,7 @@ constexpr std::array kRows = {
     Row{"aten::_wrapped_quantized_linear_prepacked", DirectUse::Memory},
     Row{"aten::choose_qparams_optimized", DirectUse::Memory},
     Row{"aten::ctc_loss.Tensor", DirectUse::Memory},
+    Row{"aten::detach_", DirectUse::Autograd},
     Row{"aten::fbgemm_linear_fp16_weight", DirectUse::Memory},
     Row{"aten::fbgemm_linear_fp16_weight_fp32_activation", DirectUse::Memory},
     Row{"aten::fbgemm_linear_int8_weight", DirectUse::Memory},
@@ -57,8 +59,11 @@ constexpr std::array kRows = {
     Row{"aten::quantized_lstm_cell", DirectUse::Memory},
     Row{"aten::quantized_rnn_relu_cell", DirectUse::Memory},
     Row{"aten::quantized_rnn_tanh_cell", DirectUse::Memory},
+    Row{"aten::requires_grad_", DirectUse::Autograd},
+    Row{"aten::retain_grad", DirectUse::Autograd},
     Row{"aten::rnn_relu.data", DirectUse::Memory},
     Row{"aten::rnn_tanh.data", DirectUse::Memory},
+    Row{"aten::set_data", DirectUse::Autograd},
     Row{"aten::tensor_split.tensor_indices_or_sections", DirectUse::Sizes},
 };
 
@@ -135,6 +140,25 @@ void inCapture(Trace& trace, const Call& call, DirectUse use) {
   pass(call.op, call.keys, call.stack);
 }
 
+// detach_() in a capture, whose program cannot change what the caller's autograd knows of an argument. What was made
+// inside is the result of a detach() from then on.
+void historyInCapture(Trace& trace, const Call& call) {
+  at::Tensor tensor = call.values[0].toTensor();
+  bool cuts = call.op.operator_name().name == "aten::detach_" && tensor.requires_grad() && !tensor.is_view();
+  TraceTensor* own = traceTensor(*tensor.unsafeGetTensorImpl());
+  if (!cuts) return pass(call.op, call.keys, call.stack);
+  if (!own || !own->value() || own->value()->isParameter()) {
+    const char* why = "it detaches an argument in place, and a captured program does not; use detach()";
+    if (!trace.mayBeEager()) refuse(trace, call, {ops::Reason::Unsupported, why});
+    trace.noteOnlyEager(nameOf(call.op) + ": " + why);
+    return pass(call.op, call.keys, call.stack);
+  }
+  at::Tensor cut = trace.mayBeEager() ? at::Tensor() : tensor.detach();
+  pass(call.op, call.keys, call.stack);
+  TraceTensor* made = cut.defined() ? traceTensor(*cut.unsafeGetTensorImpl()) : nullptr;
+  if (made && made->value()) own->setValue(made->value());
+}
+
 // Makes a tensor subclass that waits for other processes when it is used. A graph waits where it stands, which gives
 // the same numbers; whoever can run eagerly does, and gets the subclass.
 bool waitsInstead(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -159,6 +183,9 @@ void callArrives(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch:
   }
   Trace* trace = current();
   if (!trace) return pass(op, keys, stack);
+  if (use == DirectUse::Autograd) {
+    return trace->mode() == Mode::Capture ? historyInCapture(*trace, call) : pass(op, keys, stack);
+  }
   if (use == DirectUse::MemoryWithoutGrad) return poolWithIndices(stack);
   if (trace->mode() == Mode::Deferred) return runSettled(*trace, call);
   inCapture(*trace, call, use);
@@ -180,6 +207,13 @@ DirectUse directUse(const c10::OperatorHandle& op) {
 bool Tape::callWhole(const Call& call, DirectUse use) {
   if (spoiled_ || hasSubclass(call)) return false;
   const std::string name = nameOf(call.op);
+  if (use == DirectUse::Autograd) {
+    const at::Tensor& tensor = call.values[0].toTensor();
+    bool known = tensor.unsafeGetTensorImpl() == std::exchange(detached_, nullptr);
+    bool nothing = name == "aten::detach_" && !tensor.requires_grad();  // torch.tensor() does that
+    if (!known && !nothing) spoil(Why::ChangesHistory, name);
+    return false;
+  }
   if (use == DirectUse::Sizes) {
     const c10::IValue& decides = call.values[1];
     if (!decides.isTensor() || !isLiteral(decides.toTensor())) spoil(Why::DependsOnData, name);

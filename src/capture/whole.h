@@ -13,6 +13,7 @@ enum class DirectUse : uint8_t {
   Memory,             // it uses memory
   MemoryWithoutGrad,  // it uses memory, unless its first argument is differentiated
   Sizes,              // what it reads decides how many results there are, and their sizes
+  Autograd,           // it changes what autograd knows of a tensor, and nothing below autograd
   Unknown,            // an operator of the user's in C++: it may do anything
 };
 

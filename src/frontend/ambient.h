@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "capture/reasons.h"
-#include "host/ref.h"
+#include "watch/ref.h"
 
 namespace saker::frontend {
 

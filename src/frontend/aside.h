@@ -6,8 +6,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "host/ref.h"
 #include "watch/nested.h"
+#include "watch/ref.h"
 
 namespace saker::frontend {
 

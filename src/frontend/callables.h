@@ -3,7 +3,7 @@
 
 #include <Python.h>
 
-#include "host/ref.h"
+#include "watch/ref.h"
 
 namespace saker::frontend {
 

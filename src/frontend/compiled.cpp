@@ -71,7 +71,15 @@ Compiled::Compiled(PyObject* function, Options options)
 Compiled::~Compiled() { living().erase(this); }
 
 PyObject* Compiled::plain(PyObject* const* args, size_t nargsf, PyObject* names) {
+  Turns::Among running(turns_);
   return PyObject_Vectorcall(function_.get(), args, nargsf, names);
+}
+
+std::optional<size_t> Compiled::numberOf(const Segment& segment) const {
+  for (size_t i = 0; i < known_.size(); ++i) {
+    if (known_[i].segment.get() == &segment) return i;
+  }
+  return std::nullopt;
 }
 
 PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) {
@@ -103,6 +111,24 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
       return plain(args, nargsf, names);
     }
     Replay replayed(*segment, found);
+    Turns::Alone alone;
+    std::optional<Turns::Among> among;
+    bool waits = !eager && segment->alone && !alone.tryEnter(turns_);
+    // What other threads leave is what guards look at; but they are not waited for where the call goes another way.
+    if (waits && !replayed.fits(now, call, /*guardsOnly=*/true)) {
+      if (i == 0) lastFailure_ = replayed.failure(now);
+      continue;
+    }
+    bool refused = waits && !alone.enter(turns_, /*patient=*/!locked);
+    if (!eager && segment->writes && !segment->alone) among.emplace(turns_);
+    std::optional<size_t> number = numberOf(*segment);  // others were here in the meantime
+    if (refused || !number) {
+      alone.leave();
+      locked.reset();
+      return plain(args, nargsf, names);
+    }
+    i = *number;
+    replayed.setTurn(&alone);
     if (!replayed.fits(now, call, /*guardsOnly=*/eager)) {
       if (i == 0) lastFailure_ = replayed.failure(now);
       continue;
@@ -115,6 +141,7 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
     if (logs(Topic::Replays)) log(Topic::Replays, Operations::name(function_.get()));
     if (options_.verify && !known_[0].verified && !locked && canVerify(*segment, function_.get())) {
       known_[0].verified = true;
+      alone.leave();  // the program runs as well
       return runVerified(replayed, function_.get(), call);
     }
     return replay(replayed, call, locked ? &*locked : nullptr);
@@ -177,9 +204,12 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
     return nullptr;
   }
   segment->memory = sharedMemory(examples);
+  segment->counters = sharedCounters(examples, segment->memory);
+  HostCalls hosts;
+  hosts.any = segment->writes && !segment->alone;
   // Its guards are complete when there is a backward, which may ask for more of the sizes.
   Made made = makeExecutor(segment->program, examples,
-                           {options_.ahead, whyInstead(*segment, {}, nullptr, examples), options_.backend});
+                           {options_.ahead, whyInstead(*segment, hosts, nullptr, examples), options_.backend});
   segment->code->set(std::move(made.run));
   segment->relaxOffsets(made.exactOffsets);
   Found found;
@@ -200,13 +230,19 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   note(report, *segment);
   segment->settle();
   known_.insert(known_.begin(), {segment, std::nullopt});
-  ++counts().replays;
-  PyObject* result = replay(first, call);
-  if (result) --counts().replays;  // the first call is none
-  return result;
+  Turns::Alone alone;
+  std::optional<Turns::Among> among;
+  if (segment->writes && !segment->alone) among.emplace(turns_);
+  bool waits = segment->alone && !alone.tryEnter(turns_);
+  if (waits && (!alone.enter(turns_, /*patient=*/true) || !first.fits(before, call))) {
+    alone.leave();
+    return plain(call.values, call.positional, call.names);
+  }
+  first.setTurn(&alone);
+  return replay(first, call, nullptr, /*first=*/true);
 }
 
-PyObject* Compiled::replay(Replay& replay, const CallArguments& call, Locked* locked) {
+PyObject* Compiled::replay(Replay& replay, const CallArguments& call, Locked* locked, bool first) {
   const Segment& segment = replay.segment();
   std::optional<Flags> flags;
   if (segment.sets) flags.emplace();
@@ -226,30 +262,10 @@ PyObject* Compiled::replay(Replay& replay, const CallArguments& call, Locked* lo
   // An operator failed on what these tensors hold, or gave another size. The program may catch that, and has done other
   // things before: it runs itself.
   PyErr_Clear();
-  if (counts().replays > 0) --counts().replays;
+  if (!first && counts().replays > 0) --counts().replays;
   if (runtime::lastFailure().sizes) noteSizes(segment);
   if (locked) locked->release();
   return plain(call.values, call.positional, call.names);
-}
-
-void Compiled::noteAround(Why why) {
-  if (!toldAround_.insert(why).second) return;
-  Report report;
-  report.outcome = "eager";
-  report.why = why;
-  note(report, Segment());
-}
-
-// Sizes have changed that depend on data. They will again: recording them is of no use.
-void Compiled::noteSizes(const Segment& segment) {
-  Report report;
-  report.outcome = "eager";
-  report.why = Why::SizeChanged;
-  for (Known& known : known_) {
-    if (known.segment.get() == &segment) known.eager = report.why;
-  }
-  ++counts().breaks;
-  note(report, segment);
 }
 
 // With fullgraph=True it raises.
@@ -299,6 +315,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   Aside aside;
   PyObject* result = nullptr;
   {
+    Turns::Among running(turns_);
     tracing::TapeScope scope(&tape);
     result = watch::run(recorder, function_.get(), args, nargsf, names);
   }
@@ -431,9 +448,11 @@ std::optional<Stop> Compiled::finish(Segment& segment, Recorder& recorder, traci
   bool leaves = tape.risk().any && (segment.hazards.firstDone || segment.hazards.unknown);
   if (recorder.subjects().iterators.any() && leaves) return unsafe;
   segment.sets = hosts.sets;
-  segment.alone = segment.writes && !hosts.any;
+  bool callsUser = hosts.any || !hosts.repeatable || callsUserOperators(*segment.program->graph);
+  segment.alone = segment.writes && !callsUser;
   if (hosts.any && !segment.locks.empty()) return Why::LockedUserCode;
   segment.memory = sharedMemory(inputs);
+  segment.counters = sharedCounters(inputs, segment.memory);
   bool changed = false;
   std::vector<PyObject*> objects = recorder.provenance().objects();
   for (const Instruction& at : recorder.guards().instructions) {

@@ -84,7 +84,10 @@ class Compiled {
   std::optional<Stop> finish(Segment& segment, Recorder& recorder, tracing::Tape& tape, PyObject* result,
                              Report& report);
   bool warnLimit();
-  PyObject* replay(Replay& replay, const CallArguments& call, Locked* locked = nullptr);
+  // `first`: it is the run of a call that was recorded without one, and not counted.
+  PyObject* replay(Replay& replay, const CallArguments& call, Locked* locked = nullptr, bool first = false);
+  // Where a segment is now among the known ones; nothing: it was forgotten.
+  std::optional<size_t> numberOf(const Segment& segment) const;
   void noteSizes(const Segment& segment);
   // Something around the call keeps it from being recorded: told once.
   void noteAround(Why why);
@@ -94,6 +97,7 @@ class Compiled {
 
   Ref function_;
   Options options_;
+  std::shared_ptr<Turns> turns_ = std::make_shared<Turns>();
   std::vector<Known> known_;  // the one that was used last first
   std::vector<Report> reports_;
   std::string lastFailure_;

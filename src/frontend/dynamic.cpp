@@ -259,6 +259,7 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
       return nullptr;
     }
     for (uint32_t writes : program->argumentWrites) segment->writes |= writes != 0;
+    segment->alone = segment->writes && !callsUserOperators(*program->graph);
     if (!segment->takeRiskOf(*program)) {
       why = Why::MayFailAfterWrite;
       return nullptr;

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "host/ref.h"
+#include "watch/ref.h"
 
 namespace saker::frontend {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "frontend/memo.h"
-#include "host/ref.h"
+#include "watch/ref.h"
 
 namespace saker::frontend {
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "host/ref.h"
+#include "watch/ref.h"
 
 namespace saker::frontend {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "frontend/guards.h"
-#include "host/ref.h"
+#include "watch/ref.h"
 
 namespace saker::frontend {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "host/ref.h"
+#include "watch/ref.h"
 
 namespace saker::frontend::iterators {
 

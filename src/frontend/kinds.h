@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "host/ref.h"
+#include "watch/ref.h"
 
 namespace saker::frontend {
 

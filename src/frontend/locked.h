@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "host/ref.h"
+#include "watch/ref.h"
 
 namespace saker::frontend {
 

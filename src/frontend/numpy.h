@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "host/ref.h"
+#include "watch/ref.h"
 
 namespace saker::frontend::numpy {
 

@@ -1,8 +1,8 @@
 #include "frontend/operations.h"
 
 #include "frontend/operations_rows.h"
-#include "host/ref.h"
 #include "watch/once.h"
+#include "watch/ref.h"
 
 namespace saker::frontend {
 

@@ -215,7 +215,8 @@ inline const Row rows[] = {
 // Of tensors: what passes no operator, or does more than one.
 inline constexpr std::string_view kNotOperators =
     " backward register_hook _register_hook retain_grad requires_grad_ share_memory_ is_shared resize_ resize_as_ "
-    "resize_as_sparse_ data_ptr is_set_to numpy tolist __array__ storage untyped_storage _storage _typed_storage "
+    "resize_as_sparse_ data_ptr const_data_ptr is_set_to numpy tolist __array__ storage untyped_storage _storage "
+    "_typed_storage "
     "_make_wrapper_subclass _make_dtensor __deepcopy__ __reduce_ex__ map_ map2_ apply_ "
     "storage_type type_ has_names rename_ refine_names _clear_non_serializable_cached_data module_load "
     "_fix_weakref _view_func _view_func_unsafe _rev_view_func_unsafe _use_count cuda xpu pin_memory is_pinned "

@@ -297,6 +297,9 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
       args.insert(args.begin(), self.get());
     }
     if (behaviour == Behaviour::Tensor && isTensorMethod(callable, "storage_offset")) guards().asksOffsets = true;
+    if (behaviour == Behaviour::Tensor && !args.empty() && isTensor(args[0]) && nameOf(callable) == "detach_") {
+      return subjects_->made.detaches(args[0]);
+    }
     return behaves(behaviour, callable, args, arguments.names);
   }
   if (PyType_Check(callable)) return callsType(reinterpret_cast<PyTypeObject*>(callable), args, arguments.names);

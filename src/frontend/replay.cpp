@@ -7,6 +7,7 @@
 #include "frontend/kinds.h"
 #include "host/errors.h"
 #include "host/kept_error.h"
+#include "host/objects.h"
 #include "runtime/failure.h"
 
 namespace saker::frontend {
@@ -53,7 +54,7 @@ bool Replay::fits(const Ambient& now, const CallArguments& call, bool guardsOnly
   if (!(segment_.ambient == now) || !segment_.guards.check(call, found_)) return false;
   if (!guardsOnly && (segment_.writes || segment_.dynamic)) {
     std::vector<at::Tensor> tensors = inputs();
-    if (segment_.writes && !segment_.memory.empty() && sharedMemory(tensors) != segment_.memory) return false;
+    if (segment_.writes && !segment_.memory.empty() && !liesAsRecorded(tensors)) return false;
     if (segment_.dynamic && !segment_.sizesFit(tensors)) return false;
   }
   for (const Asked& each : segment_.asked) {
@@ -68,6 +69,10 @@ bool Replay::fits(const Ambient& now, const CallArguments& call, bool guardsOnly
     return false;
   }
   return true;
+}
+
+bool Replay::liesAsRecorded(const std::vector<at::Tensor>& tensors) const {
+  return sharedMemory(tensors) == segment_.memory && sharedCounters(tensors, segment_.memory) == segment_.counters;
 }
 
 std::string Replay::failure(const Ambient& now) const {
@@ -115,6 +120,23 @@ void Replay::putBackStates() {
   states_.clear();
 }
 
+// Only where an operator may fail, and the program then runs itself.
+void Replay::keepHistories() {
+  for (size_t i = 0; segment_.hazards.risky && i < segment_.histories.size(); ++i) {
+    const at::Tensor& tensor = tensorOf(found_[segment_.histories[i]]);
+    bool flag = tensor.is_leaf() && tensor.requires_grad();
+    histories_.push_back({tensor, flag, {tensor.grad_fn(), static_cast<uint32_t>(tensor.output_nr())}});
+  }
+}
+
+void Replay::putBackHistories() {
+  for (const History& each : histories_) {
+    each.tensor.unsafeGetTensorImpl()->set_requires_grad(each.requiresGrad);
+    torch::autograd::impl::set_gradient_edge(each.tensor, each.edge);
+  }
+  histories_.clear();
+}
+
 void Replay::drawOnlyBefore() {
   const std::vector<Draw>& draws = segment_.draws;
   std::optional<uint32_t> failed = runtime::lastFailure().node;
@@ -148,7 +170,9 @@ bool Replay::redo(const DoneAgain& effect, Kitchen& kitchen) const {
 }
 
 PyObject* Replay::run() {
-  return asPython([&] { return runGraph(); });
+  PyObject* result = asPython([&] { return runGraph(); });
+  if (turn_) turn_->leave();
+  return result;
 }
 
 PyObject* Replay::runGraph() {
@@ -162,6 +186,7 @@ PyObject* Replay::runGraph() {
       held.push_back(Ref::borrow(found[recipe.index]));
     }
   }
+  keepHistories();
   for (const DoneAgain& effect : segment_.effects) {
     if (!effect.early) continue;
     Kitchen kitchen(segment_.recipes, found, outputs);
@@ -171,12 +196,13 @@ PyObject* Replay::runGraph() {
   for (const auto& [input, moves] : segment_.unseen) versions.push_back(tensors[input]._version() + moves);
   inGraph_ = true;
   runtime::lastFailure() = {};
-  outputs = segment_.code->run(tensors, segment_.alone);
+  outputs = segment_.code->run(tensors);
   inGraph_ = false;
   for (size_t i = 0; i < segment_.unseen.size(); ++i) {
     c10::VariableVersion counter = torch::autograd::impl::version_counter(tensors[segment_.unseen[i].first]);
     counter.set_version(versions[i]);
   }
+  if (turn_) turn_->leave();
   Kitchen kitchen(segment_.recipes, found, outputs);
   PyObject* made = kitchen.make(segment_.exit.result);
   if (!made) return nullptr;

@@ -2,11 +2,14 @@
 // that were drawn, whether the tensor program is running.
 #pragma once
 
+#include <torch/csrc/autograd/edge.h>
+
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "frontend/segment.h"
+#include "frontend/turns.h"
 
 namespace saker::frontend {
 
@@ -26,6 +29,8 @@ class Replay {
   // The inputs of the tensor program.
   std::vector<at::Tensor> inputs() const;
 
+  // The turn that the call has, which ends where its tensor program does.
+  void setTurn(Turns::Alone* turn) { turn_ = turn; }
   // A new reference, or nullptr with an error set.
   PyObject* run();
   // Has run() failed while the tensor program ran?
@@ -41,15 +46,26 @@ class Replay {
 
  private:
   PyObject* runGraph();  // throws
+  bool liesAsRecorded(const std::vector<at::Tensor>& tensors) const;
   // False: with an error set.
   bool redo(const DoneAgain& effect, Kitchen& kitchen) const;
   // Draws what the call drew. False, and as if nothing was drawn: something other than a float is another one.
   bool draw();
   void putBackStates();
+  void keepHistories();
+  void putBackHistories();
 
   const Segment& segment_;
   Found& found_;
+  Turns::Alone* turn_ = nullptr;
   bool inGraph_ = false;  // the tensor program runs, or has failed
+  // What autograd knew of a tensor that the call detaches, say.
+  struct History {
+    at::Tensor tensor;
+    bool requiresGrad;
+    torch::autograd::Edge edge;
+  };
+  std::vector<History> histories_;
   std::vector<Ref> drawn_;
   std::vector<std::pair<Ref, Ref>> states_;  // generators of Python's from outside, before they were drawn from
 };

@@ -77,4 +77,24 @@ void failIfAsked() {
   if (!failure().empty()) throw std::runtime_error(std::exchange(failure(), ""));
 }
 
+void Compiled::noteAround(Why why) {
+  if (!toldAround_.insert(why).second) return;
+  Report report;
+  report.outcome = "eager";
+  report.why = why;
+  note(report, Segment());
+}
+
+// Sizes have changed that depend on data. They will again: recording them is of no use.
+void Compiled::noteSizes(const Segment& segment) {
+  Report report;
+  report.outcome = "eager";
+  report.why = Why::SizeChanged;
+  for (Known& known : known_) {
+    if (known.segment.get() == &segment) known.eager = report.why;
+  }
+  ++counts().breaks;
+  note(report, segment);
+}
+
 }  // namespace saker::frontend

@@ -10,11 +10,11 @@
 #include "frontend/replay.h"
 #include "host/gil.h"
 #include "host/kept_error.h"
-#include "host/ref.h"
 #include "ops/effects.h"
 #include "passes/memory.h"
 #include "runtime/failure.h"
 #include "watch/handled.h"
+#include "watch/ref.h"
 
 namespace saker::frontend {
 
@@ -162,6 +162,7 @@ bool Replay::takeBack(const at::Tensor& generator) {
   if (first && (node ? *node >= *first : hazards.foreign || hazards.unknown)) return false;
   if (hazards.drawsTorch && !generator.defined()) return false;
   putBackStates();
+  putBackHistories();
   if (generator.defined()) {
     std::lock_guard<std::mutex> held(generatorOfTorch().mutex());
     generatorOfTorch().set_state(generator);

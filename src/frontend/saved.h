@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "host/ref.h"
+#include "watch/ref.h"
 
 namespace saker::frontend {
 

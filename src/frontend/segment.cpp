@@ -3,13 +3,16 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 #include "aten/memory.h"
+#include "aten/version_counter.h"
 #include "frontend/host_call.h"
 #include "frontend/numpy.h"
 #include "frontend/subjects/subjects.h"
-#include "host/gil.h"
 #include "host/objects.h"
+#include "ops/operator.h"
 #include "runtime/prepared.h"
 
 namespace saker::frontend {
@@ -18,19 +21,13 @@ namespace {
 constexpr uint32_t kOtherStorage = 1u << 31;
 }
 
-std::vector<at::Tensor> Code::run(const std::vector<at::Tensor>& inputs, bool alone) {
+std::vector<at::Tensor> Code::run(const std::vector<at::Tensor>& inputs) {
   if (!run_ && late_) {
     auto make = late_;  // another thread may be here as well: each makes one, the first is kept
     Executor made = make(inputs);
     if (!run_) run_ = std::move(made);
   }
-  if (!run_) return {};
-  std::unique_lock<std::recursive_mutex> others(running_, std::defer_lock);
-  if (alone && !others.try_lock()) {
-    ReleaseInterpreter free;
-    others.lock();
-  }
-  return run_(inputs);
+  return run_ ? run_(inputs) : std::vector<at::Tensor>();
 }
 
 at::Tensor tensorAt(PyObject* object) {
@@ -50,6 +47,29 @@ std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors) {
   return first;
 }
 
+std::vector<uint32_t> sharedCounters(const std::vector<at::Tensor>& tensors, const std::vector<uint32_t>& memory) {
+  std::vector<uint32_t> out(tensors.size());
+  std::unordered_map<const void*, uint32_t> first;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    auto number = static_cast<uint32_t>(i);
+    out[i] = number;
+    uint32_t other = memory[i] & ~kOtherStorage;
+    if (other == number) continue;
+    for (uint32_t each : {other, number}) {
+      if (const void* counter = aten::counterOf(tensors[each])) out[i] = first.try_emplace(counter, each).first->second;
+    }
+  }
+  return out;
+}
+
+bool callsUserOperators(const ir::Graph& graph) {
+  for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
+    std::string_view name = node->op()->qualified;
+    if (!ops::of(node) && !node->isReturn() && !name.starts_with("aten::") && !name.starts_with("saker::")) return true;
+  }
+  return false;
+}
+
 bool Segment::addEffects(const Recorder& recorder, Cookbook& book) {
   for (const Effect& effect : recorder.effects()) {
     DoneAgain again;
@@ -64,6 +84,7 @@ bool Segment::addEffects(const Recorder& recorder, Cookbook& book) {
     }
     effects.push_back(std::move(again));
   }
+  for (PyObject* tensor : recorder.subjects().made.changedHistories()) histories.push_back(recorder.placeOf(tensor));
   asked = recorder.subjects().flags.asked();
   locks = recorder.subjects().world.locks();
   std::optional<std::vector<Ref>> left = recorder.subjects().flags.leftModes();
@@ -94,6 +115,7 @@ void Segment::relaxOffsets(const std::vector<bool>& exact) {
 
 void Segment::settle() {
   guards.wanted = inputs;
+  guards.wanted.insert(guards.wanted.end(), histories.begin(), histories.end());
   for (const Recipe& recipe : recipes) {
     if (recipe.kind == Recipe::Kind::Place) guards.wanted.push_back(recipe.index);
   }
@@ -111,7 +133,7 @@ void Segment::settle() {
 void Segment::keepGuardsOnly() {
   locks.clear();  // the program takes its locks and draws its numbers itself
   draws.clear();
-  writes = dynamic = false;
+  writes = alone = dynamic = false;
 }
 
 bool Segment::drawnPlace(uint32_t place) const {

@@ -5,7 +5,6 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,13 +28,12 @@ class Code {
   void clear() { run_ = nullptr, late_ = nullptr; }
   // There may be nothing to run.
   explicit operator bool() const { return run_ || late_; }
-  // With the interpreter's lock held; `alone`: other threads wait until it is done.
-  std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs, bool alone);
+  // With the interpreter's lock held.
+  std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs);
 
  private:
   Executor run_;
   std::function<Executor(const std::vector<at::Tensor>& inputs)> late_;
-  std::recursive_mutex running_;
 };
 
 // An effect as a replay does it: its arguments are recipes.
@@ -83,16 +81,18 @@ class Segment {
   std::shared_ptr<Code> code = std::make_shared<Code>();
   std::vector<uint32_t> inputs;                     // places of the program's arguments
   std::vector<uint32_t> memory;                     // by input: the first one that shares its memory
+  std::vector<uint32_t> counters;                   // the same of version counters, among those that share memory
   std::vector<std::pair<size_t, uint32_t>> unseen;  // inputs written through .data, and by how much their versions move
   bool writes = false;
-  bool alone = false;    // it writes: other threads wait
+  bool alone = false;    // it writes, and calls nothing of the user's: other threads wait
   bool dynamic = false;  // some sizes of the inputs are symbols
   bool sets = false;     // flags change while it runs
   std::vector<Recipe> recipes;
   std::vector<DoneAgain> effects;
   std::optional<std::vector<uint32_t>> modes;  // of functions: those that the call leaves, where it changes them
   std::vector<Draw> draws;
-  size_t handles = 0;  // of hooks that the call registers
+  std::vector<uint32_t> histories;  // places of tensors of which the call changes what autograd knows
+  size_t handles = 0;               // of hooks that the call registers
   std::vector<Asked> asked;
   std::vector<Ref> locks;  // that the call takes
   Hazards hazards;
@@ -137,5 +137,9 @@ class Segment {
 at::Tensor tensorAt(PyObject* object);
 // By input, the first one that it shares memory with, and whether that is through another storage.
 std::vector<uint32_t> sharedMemory(const std::vector<at::Tensor>& tensors);
+// By input, the first one that counts writes together with it; `memory` is what sharedMemory() says.
+std::vector<uint32_t> sharedCounters(const std::vector<at::Tensor>& tensors, const std::vector<uint32_t>& memory);
+// Does the program call operators of the user's, which may wait for other threads?
+bool callsUserOperators(const ir::Graph& graph);
 
 }  // namespace saker::frontend

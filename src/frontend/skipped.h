@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "host/ref.h"
 #include "watch/observer.h"
+#include "watch/ref.h"
 
 namespace saker::frontend {
 

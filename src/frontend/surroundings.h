@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "frontend/ambient.h"
-#include "host/ref.h"
+#include "watch/ref.h"
 
 namespace saker::frontend {
 

@@ -224,6 +224,24 @@ PyObject* seenByPure(PyObject* callable, const Values& args) {
   return takesNumbers(module, name) ? nullptr : symbol;
 }
 
+// These store numbers by themselves, and those of a symbol without asking whether they fit.
+bool storesNumbers(PyObject* callable) {
+  static const std::unordered_set<std::string> all = {"tensor", "as_tensor", "asarray", "new_tensor", "new"};
+  std::string name = nameOf(callable);
+  return all.contains(name) || name.starts_with("sparse_");
+}
+
+// Of the key of a tensor: numbers that stand in a list there are stored in a tensor of indices.
+PyObject* symbolInLists(PyObject* key) {
+  if (PyList_Check(key)) return symbolIn(key);
+  for (Py_ssize_t i = 0; PyTuple_Check(key) && i < PyTuple_GET_SIZE(key); ++i) {
+    PyObject* part = PyTuple_GET_ITEM(key, i);
+    PyObject* found = PyList_Check(part) || PyTuple_Check(part) ? symbolIn(part) : nullptr;
+    if (found) return found;
+  }
+  return nullptr;
+}
+
 PyObject* seenByMutation(PyObject* callable, const Values& args) {
   PyTypeObject* owner = ownerOf(callable);
   std::string name = nameOf(callable);
@@ -355,6 +373,7 @@ PyObject* seenByContains(PyObject* container, PyObject* item) {
 PyObject* seenByItem(PyObject* container, PyObject* key) {
   if (isSymbol(container)) return container;
   PyObject* symbol = symbolIn(key);
+  if (symbol && isTensor(container)) return symbolInLists(key);
   if (!symbol || isPythonCode(container)) return nullptr;
   return isIndexed(container) && kindOf(symbol) == Number::Int ? nullptr : symbol;
 }
@@ -378,6 +397,8 @@ PyObject* seenByCall(Behaviour behaviour, PyObject* callable, const Values& args
       if (name == "id") return args.empty() || !isSymbol(args[0]) ? nullptr : args[0];
       return symbolAmong(args);
     }
+    case Behaviour::Tensor:
+      return storesNumbers(callable) ? symbolAmong(args) : nullptr;
     case Behaviour::Lookup:
       return args.size() < 2 ? nullptr : seenByItem(args[0], args[1]);
     case Behaviour::Length:

@@ -5,8 +5,8 @@
 #include "host/gil.h"
 #include "host/kept_error.h"
 #include "host/objects.h"
-#include "host/ref.h"
 #include "watch/loop.h"
+#include "watch/ref.h"
 
 namespace saker::frontend {
 

@@ -3,7 +3,7 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include "host/ref.h"
+#include "watch/ref.h"
 
 namespace saker {
 

@@ -5,7 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <Python.h>
 
-#include "host/ref.h"
+#include "watch/ref.h"
 
 namespace saker {
 

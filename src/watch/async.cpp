@@ -10,7 +10,7 @@ PyObject* special(const char* text) { return PyUnicode_InternFromString(text); }
 
 int generatorFlags(PyObject* generator) {
 #if PY_VERSION_HEX >= 0x030c0000
-  const Owned code(reinterpret_cast<PyObject*>(PyGen_GetCode(reinterpret_cast<PyGenObject*>(generator))));
+  const Ref code = Ref::steal(reinterpret_cast<PyObject*>(PyGen_GetCode(reinterpret_cast<PyGenObject*>(generator))));
   return reinterpret_cast<PyCodeObject*>(code.get())->co_flags;
 #else
   return reinterpret_cast<PyGenObject*>(generator)->gi_code->co_flags;
@@ -30,7 +30,7 @@ PyObject* awaitableIterator(PyObject* object) {
     PyErr_Format(PyExc_TypeError, "object %.100s can't be used in 'await' expression", type->tp_name);
     return nullptr;
   }
-  Owned iterator(type->tp_as_async->am_await(object));
+  Ref iterator = Ref::steal(type->tp_as_async->am_await(object));
   if (!iterator) return nullptr;
   if (isCoroutine(iterator.get())) {
     PyErr_SetString(PyExc_TypeError, "__await__() returned a coroutine");
@@ -53,7 +53,7 @@ void explainAwaitable(PyTypeObject* type, int where) {
 }
 
 bool awaitedAlready(PyObject* coroutine) {
-  const Owned other(PyObject_GetAttrString(coroutine, "cr_await"));
+  const Ref other = Ref::steal(PyObject_GetAttrString(coroutine, "cr_await"));
   return other && other.get() != Py_None;
 }
 
@@ -63,10 +63,10 @@ Flow getAwaitable(Machine& m) {
   static PyObject* const name = special("__await__");
   PyObject* object = m.top();
   if (!m.observer().readsSpecial(object, name)) return Flow::Stop;
-  Owned iterator(awaitableIterator(object));
+  Ref iterator = Ref::steal(awaitableIterator(object));
   if (!iterator) explainAwaitable(Py_TYPE(object), m.arg());
   if (iterator && PyCoro_CheckExact(iterator.get()) && awaitedAlready(iterator.get())) {
-    iterator = Owned();
+    iterator = Ref();
     PyErr_SetString(PyExc_RuntimeError, "coroutine is being awaited already");
   }
   return m.replace(1, iterator.release());
@@ -82,14 +82,14 @@ Flow getAsyncIter(Machine& m) {
     m.drop();
     return Flow::Error;
   }
-  Owned iterator(type->tp_as_async->am_aiter(object));
+  Ref iterator = Ref::steal(type->tp_as_async->am_aiter(object));
   if (iterator) {
     PyTypeObject* found = Py_TYPE(iterator.get());
     if (found->tp_as_async == nullptr || found->tp_as_async->am_anext == nullptr) {
       PyErr_Format(PyExc_TypeError,
                    "'async for' received an object from __aiter__ that does not implement __anext__: %.100s",
                    found->tp_name);
-      iterator = Owned();
+      iterator = Ref();
     }
   }
   return m.replace(1, iterator.release());
@@ -104,7 +104,7 @@ Flow getAsyncNext(Machine& m) {
     PyErr_Format(PyExc_TypeError, "'async for' requires an iterator with __anext__ method, got %.100s", type->tp_name);
     return Flow::Error;
   }
-  Owned next(type->tp_as_async->am_anext(iterator));
+  Ref next = Ref::steal(type->tp_as_async->am_anext(iterator));
   if (!next) return Flow::Error;
   if (!PyAsyncGen_CheckExact(iterator)) {
     PyObject* awaitable = awaitableIterator(next.get());
@@ -113,7 +113,7 @@ Flow getAsyncNext(Machine& m) {
                              Py_TYPE(next.get())->tp_name);
       return Flow::Error;
     }
-    next = Owned(awaitable);
+    next = Ref::steal(awaitable);
   }
   m.push(next.release());
   return Flow::Next;

@@ -43,7 +43,8 @@ Flow loadSuper(Machine& m) {
   const size_t count = (m.at->extra & 2) != 0 ? 2 : 0;  // without arguments it looks at this frame
   const Arguments told{.values = arguments + 1, .positional = count, .names = nullptr};
   if (!m.observer().calls(super, told)) return Flow::Stop;
-  const Owned bound(PyObject_Vectorcall(super, arguments + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+  const Ref bound =
+      Ref::steal(PyObject_Vectorcall(super, arguments + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
   PyObject* value = nullptr;
   if (bound) {
     m.observer().called(super, told, bound.get());

@@ -26,12 +26,12 @@ Flow buildSet(Machine& m) {
   for (int i = count; i > 0; --i) {
     if (!m.observer().keys(m.top(i))) return Flow::Stop;
   }
-  Owned set(PySet_New(nullptr));
+  Ref set = Ref::steal(PySet_New(nullptr));
   if (!set) return Flow::Error;
   int error = 0;
   m.sp -= count;
   for (int i = 0; i < count; ++i) {
-    const Owned item(m.sp[i]);
+    const Ref item = Ref::steal(m.sp[i]);
     if (error == 0) error = PySet_Add(set.get(), item.get());
   }
   if (error != 0) return Flow::Error;
@@ -41,7 +41,7 @@ Flow buildSet(Machine& m) {
 
 Flow buildMap(Machine& m) {
   const int count = m.arg();
-  Owned dict(PyDict_New());
+  Ref dict = Ref::steal(PyDict_New());
   if (!dict) return Flow::Error;
   PyObject** items = m.sp - 2 * count;
   for (int i = 0; i < count; ++i) {
@@ -57,7 +57,7 @@ Flow buildMap(Machine& m) {
 
 Flow buildConstKeyMap(Machine& m) {
   const int count = m.arg();
-  Owned dict(PyDict_New());
+  Ref dict = Ref::steal(PyDict_New());
   if (!dict) return Flow::Error;
   PyObject* keys = m.top();
   PyObject** values = m.sp - 1 - count;

@@ -11,7 +11,7 @@ namespace {
 bool checkIterable(PyObject* function, PyObject* arguments) {
   if (Py_TYPE(arguments)->tp_iter != nullptr || PySequence_Check(arguments) != 0) return true;
   PyErr_Clear();
-  const Owned text(_PyObject_FunctionStr(function));
+  const Ref text = Ref::steal(_PyObject_FunctionStr(function));
   if (text) {
     PyErr_Format(PyExc_TypeError, "%U argument after * must be an iterable, not %.200s", text.get(),
                  Py_TYPE(arguments)->tp_name);
@@ -22,7 +22,7 @@ bool checkIterable(PyObject* function, PyObject* arguments) {
 // Turns the operand in `slot` into what a call takes: a dict.
 bool makeDict(Machine& m, PyObject*& slot) {
   if (PyDict_CheckExact(slot)) return true;
-  Owned dict(PyDict_New());
+  Ref dict = Ref::steal(PyDict_New());
   if (!dict) return false;
   if (_PyDict_MergeEx(dict.get(), slot, 2) < 0) {
     keywordsError(m.top(3), slot);
@@ -73,7 +73,7 @@ PyObject* callHidden(Machine& m, PyObject* callable, PyObject* arguments, PyObje
 void keywordsError(PyObject* function, PyObject* keywords) {
   if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
     PyErr_Clear();
-    const Owned text(_PyObject_FunctionStr(function));
+    const Ref text = Ref::steal(_PyObject_FunctionStr(function));
     if (text) {
       PyErr_Format(PyExc_TypeError, "%U argument after ** must be a mapping, not %.200s", text.get(),
                    Py_TYPE(keywords)->tp_name);
@@ -83,7 +83,7 @@ void keywordsError(PyObject* function, PyObject* keywords) {
   if (!PyErr_ExceptionMatches(PyExc_KeyError)) return;
   // The merge says so of a key that comes twice: the error's only argument is the key.
 #if PY_VERSION_HEX >= 0x030c0000
-  Owned raised(takeRaised());
+  Ref raised = Ref::steal(takeRaised());
   PyObject* arguments = reinterpret_cast<PyBaseExceptionObject*>(raised.get())->args;
   const bool merged = arguments != nullptr && PyTuple_Check(arguments) && PyTuple_GET_SIZE(arguments) == 1;
   if (!merged) {
@@ -100,11 +100,11 @@ void keywordsError(PyObject* function, PyObject* keywords) {
     PyErr_Restore(type, arguments, traceback);
     return;
   }
-  const Owned ownedType(type);
-  const Owned ownedArguments(arguments);
-  const Owned ownedTraceback(traceback);
+  const Ref ownedType = Ref::steal(type);
+  const Ref ownedArguments = Ref::steal(arguments);
+  const Ref ownedTraceback = Ref::steal(traceback);
 #endif
-  const Owned text(_PyObject_FunctionStr(function));
+  const Ref text = Ref::steal(_PyObject_FunctionStr(function));
   if (!text) return;
   PyErr_Format(PyExc_TypeError, "%U got multiple values for keyword argument '%S'", text.get(),
                PyTuple_GET_ITEM(arguments, 0));
@@ -206,7 +206,7 @@ Flow printExpression(Machine& m) {
   PyObject* arguments[] = {m.top()};
   const Arguments told{.values = arguments, .positional = 1, .names = nullptr};
   if (!m.observer().calls(display, told)) return Flow::Stop;
-  const Owned result(PyObject_CallOneArg(display, m.top()));
+  const Ref result = Ref::steal(PyObject_CallOneArg(display, m.top()));
   if (result) m.observer().called(display, told, result.get());
   m.drop();
   if (!result) return Flow::Error;

@@ -39,7 +39,7 @@ Flow deleteItem(Machine& m) {
 
 // container[start:stop]: the slice is made for the occasion.
 Flow loadSlice(Machine& m) {
-  const Owned slice(PySlice_New(m.top(2), m.top(), nullptr));
+  const Ref slice = Ref::steal(PySlice_New(m.top(2), m.top(), nullptr));
   if (!slice) return Flow::Error;
   PyObject* container = m.top(3);
   if (!m.observer().readsItem(container, slice.get())) return Flow::Stop;
@@ -50,7 +50,7 @@ Flow loadSlice(Machine& m) {
 }
 
 Flow storeSlice(Machine& m) {
-  const Owned slice(PySlice_New(m.top(2), m.top(), nullptr));
+  const Ref slice = Ref::steal(PySlice_New(m.top(2), m.top(), nullptr));
   if (!slice) return Flow::Error;
   PyObject* container = m.top(3);
   PyObject* value = m.top(4);
@@ -62,28 +62,28 @@ Flow storeSlice(Machine& m) {
 }
 
 Flow listAppend(Machine& m) {
-  const Owned value(m.pop());
+  const Ref value = Ref::steal(m.pop());
   return outcome(PyList_Append(m.top(m.arg()), value.get()));
 }
 
 Flow setAdd(Machine& m) {
   if (!m.observer().keys(m.top())) return Flow::Stop;
-  const Owned value(m.pop());
+  const Ref value = Ref::steal(m.pop());
   return outcome(PySet_Add(m.top(m.arg()), value.get()));
 }
 
 Flow mapAdd(Machine& m) {
   if (!m.observer().keys(m.top(2))) return Flow::Stop;
-  const Owned value(m.pop());
-  const Owned key(m.pop());
+  const Ref value = Ref::steal(m.pop());
+  const Ref key = Ref::steal(m.pop());
   return outcome(PyDict_SetItem(m.top(m.arg()), key.get(), value.get()));
 }
 
 Flow listExtend(Machine& m) {
   PyObject* list = m.top(m.arg() + 1);
   if (!m.observer().spreads(m.top(), list)) return Flow::Stop;
-  const Owned source(m.pop());
-  const Owned none(_PyList_Extend(reinterpret_cast<PyListObject*>(list), source.get()));
+  const Ref source = Ref::steal(m.pop());
+  const Ref none = Ref::steal(_PyList_Extend(reinterpret_cast<PyListObject*>(list), source.get()));
   if (none) return Flow::Next;
   if (PyErr_ExceptionMatches(PyExc_TypeError) && !iterable(source.get())) {
     PyErr_Clear();
@@ -95,14 +95,14 @@ Flow listExtend(Machine& m) {
 Flow setUpdate(Machine& m) {
   PyObject* set = m.top(m.arg() + 1);
   if (!m.observer().spreads(m.top(), set)) return Flow::Stop;
-  const Owned source(m.pop());
+  const Ref source = Ref::steal(m.pop());
   return outcome(_PySet_Update(set, source.get()) < 0 ? -1 : 0);
 }
 
 Flow dictUpdate(Machine& m) {
   PyObject* dict = m.top(m.arg() + 1);
   if (!m.observer().spreads(m.top(), dict)) return Flow::Stop;
-  const Owned source(m.pop());
+  const Ref source = Ref::steal(m.pop());
   if (PyDict_Update(dict, source.get()) >= 0) return Flow::Next;
   if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
     PyErr_Format(PyExc_TypeError, "'%.200s' object is not a mapping", Py_TYPE(source.get())->tp_name);
@@ -114,7 +114,7 @@ Flow dictUpdate(Machine& m) {
 Flow dictMerge(Machine& m) {
   PyObject* dict = m.top(m.arg() + 1);
   if (!m.observer().spreads(m.top(), dict)) return Flow::Stop;
-  const Owned source(m.pop());
+  const Ref source = Ref::steal(m.pop());
   if (_PyDict_MergeEx(dict, source.get(), 2) >= 0) return Flow::Next;
   keywordsError(m.top(2 + m.arg()), source.get());
   return Flow::Error;

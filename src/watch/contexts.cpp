@@ -12,7 +12,7 @@ Flow enter(Machine& m, PyObject* enterName, PyObject* exitName, const char* noEn
   PyObject* manager = m.top();
   if (!m.observer().readsSpecial(manager, enterName)) return Flow::Stop;
   if (!m.observer().readsSpecial(manager, exitName)) return Flow::Stop;
-  const Owned enter(saker_lookup_special(manager, enterName));
+  const Ref enter = Ref::steal(saker_lookup_special(manager, enterName));
   if (!enter) {
     if (PyErr_Occurred() == nullptr) PyErr_Format(PyExc_TypeError, noEnter, Py_TYPE(manager)->tp_name);
     return Flow::Error;
@@ -53,7 +53,7 @@ Flow enterAsyncWith(Machine& m) {
 Flow exitWith(Machine& m) {
   PyObject* raised = m.top();
   PyObject* exit = m.top(4);
-  const Owned traceback(PyException_GetTraceback(raised));
+  const Ref traceback = Ref::steal(PyException_GetTraceback(raised));
   PyObject* arguments[] = {nullptr, PyExceptionInstance_Class(raised), raised, traceback ? traceback.get() : Py_None};
   const Arguments told{.values = arguments + 1, .positional = 3, .names = nullptr};
   if (!m.observer().calls(exit, told)) return Flow::Stop;

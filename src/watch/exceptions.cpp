@@ -85,7 +85,7 @@ Flow matchException(Machine& m) {
   PyObject* classes = m.top();
   PyObject* raised = m.top(2);
   if (!m.observer().catches(raised, classes)) return Flow::Stop;
-  const Owned owned(m.pop());
+  const Ref owned = Ref::steal(m.pop());
   if (!validClasses(classes)) return Flow::Error;
   m.push(truth(PyErr_GivenExceptionMatches(raised, classes) != 0));
   return Flow::Next;
@@ -96,10 +96,10 @@ Flow raise(Machine& m) {
   PyObject* told = count >= 1 ? m.top(count) : nullptr;
   PyObject* toldCause = count == 2 ? m.top() : nullptr;
   if (!m.observer().raises(told, toldCause)) return Flow::Stop;
-  const Owned cause(count == 2 ? m.pop() : nullptr);
-  const Owned raised(count >= 1 ? m.pop() : nullptr);
+  const Ref cause = Ref::steal(count == 2 ? m.pop() : nullptr);
+  const Ref raised = Ref::steal(count >= 1 ? m.pop() : nullptr);
   if (!raised) return raiseAgain();
-  const Owned instance(instanceOf(raised.get()));
+  const Ref instance = Ref::steal(instanceOf(raised.get()));
   if (!instance || (cause && !setCause(instance.get(), cause.get()))) return Flow::Error;
   PyErr_SetObject(PyExceptionClass_Check(raised.get()) ? raised.get() : PyExceptionInstance_Class(instance.get()),
                   instance.get());

@@ -31,27 +31,27 @@ PyObject* makeGroup(PyObject* exceptions) {
 }
 
 // Splits an exception into what matches and the rest; None where there is nothing.
-bool split(PyObject* exception, PyObject* classes, Owned& match, Owned& rest) {
-  match = Owned(newRef(Py_None));
-  rest = Owned(newRef(Py_None));
+bool split(PyObject* exception, PyObject* classes, Ref& match, Ref& rest) {
+  match = Ref::steal(newRef(Py_None));
+  rest = Ref::steal(newRef(Py_None));
   if (exception == Py_None) return true;
   if (PyErr_GivenExceptionMatches(exception, classes)) {
     if (isGroup(exception)) {
-      match = Owned(newRef(exception));
+      match = Ref::steal(newRef(exception));
       return true;
     }
-    const Owned only(PyTuple_Pack(1, exception));
-    match = Owned(only ? makeGroup(only.get()) : nullptr);
+    const Ref only = Ref::steal(PyTuple_Pack(1, exception));
+    match = Ref::steal(only ? makeGroup(only.get()) : nullptr);
     return static_cast<bool>(match);
   }
   if (!isGroup(exception)) {
-    rest = Owned(newRef(exception));
+    rest = Ref::steal(newRef(exception));
     return true;
   }
-  const Owned pair(PyObject_CallMethod(exception, "split", "(O)", classes));
+  const Ref pair = Ref::steal(PyObject_CallMethod(exception, "split", "(O)", classes));
   if (!pair) return false;
-  match = Owned(newRef(PyTuple_GET_ITEM(pair.get(), 0)));
-  rest = Owned(newRef(PyTuple_GET_ITEM(pair.get(), 1)));
+  match = Ref::steal(newRef(PyTuple_GET_ITEM(pair.get(), 0)));
+  rest = Ref::steal(newRef(PyTuple_GET_ITEM(pair.get(), 1)));
   return true;
 }
 
@@ -71,10 +71,10 @@ bool sameOrigin(PyObject* exception, PyObject* original) {
 
 bool collectLeaves(PyObject* exception, PyObject* leaves) {
   if (!isGroup(exception)) {
-    const Owned id(PyLong_FromVoidPtr(exception));
+    const Ref id = Ref::steal(PyLong_FromVoidPtr(exception));
     return id && PySet_Add(leaves, id.get()) == 0;
   }
-  const Owned parts(PyObject_GetAttrString(exception, "exceptions"));
+  const Ref parts = Ref::steal(PyObject_GetAttrString(exception, "exceptions"));
   if (!parts) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts.get()); ++i) {
     if (!collectLeaves(PyTuple_GET_ITEM(parts.get(), i), leaves)) return false;
@@ -86,7 +86,7 @@ bool collectLeaves(PyObject* exception, PyObject* leaves) {
 PyObject* leafTest(PyObject* leaves) {
   static constinit Once<PyObject*> made;
   PyObject* make = made.get([] {
-    const Owned names(PyDict_New());
+    const Ref names = Ref::steal(PyDict_New());
     if (!names || PyDict_SetItemString(names.get(), "__builtins__", PyEval_GetBuiltins()) < 0)
       return (PyObject*)nullptr;
     return PyRun_String("lambda ids: lambda e: not isinstance(e, BaseExceptionGroup) and id(e) in ids", Py_eval_input,
@@ -98,13 +98,13 @@ PyObject* leafTest(PyObject* leaves) {
 // The part of `original` whose leaves are those of `kept`; None if there are none.
 PyObject* projection(PyObject* original, PyObject* kept) {
   const Unwatched unwatched;
-  const Owned leaves(PySet_New(nullptr));
+  const Ref leaves = Ref::steal(PySet_New(nullptr));
   if (!leaves) return nullptr;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(kept); ++i) {
     if (!collectLeaves(PyList_GET_ITEM(kept, i), leaves.get())) return nullptr;
   }
-  const Owned test(leafTest(leaves.get()));
-  const Owned subgroup(test ? PyObject_GetAttrString(PyExc_BaseExceptionGroup, "subgroup") : nullptr);
+  const Ref test = Ref::steal(leafTest(leaves.get()));
+  const Ref subgroup = Ref::steal(test ? PyObject_GetAttrString(PyExc_BaseExceptionGroup, "subgroup") : nullptr);
   return subgroup ? PyObject_CallFunctionObjArgs(subgroup.get(), original, test.get(), nullptr) : nullptr;
 }
 
@@ -112,8 +112,8 @@ PyObject* prepared(PyObject* original, PyObject* exceptions) {
   const Py_ssize_t count = PyList_GET_SIZE(exceptions);
   if (count == 0) return newRef(Py_None);
   if (!isGroup(original)) return newRef(PyList_GET_ITEM(exceptions, 0));  // a lone exception: at most one clause ran
-  const Owned raised(PyList_New(0));
-  const Owned reraised(PyList_New(0));
+  const Ref raised = Ref::steal(PyList_New(0));
+  const Ref reraised = Ref::steal(PyList_New(0));
   if (!raised || !reraised) return nullptr;
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* exception = PyList_GET_ITEM(exceptions, i);
@@ -121,7 +121,7 @@ PyObject* prepared(PyObject* original, PyObject* exceptions) {
     PyObject* list = sameOrigin(exception, original) ? reraised.get() : raised.get();
     if (PyList_Append(list, exception) < 0) return nullptr;
   }
-  Owned rest(projection(original, reraised.get()));
+  Ref rest = Ref::steal(projection(original, reraised.get()));
   if (!rest || PyList_GET_SIZE(raised.get()) == 0) return rest.release();
   if (rest.get() != Py_None && PyList_Append(raised.get(), rest.get()) < 0) return nullptr;
   if (PyList_GET_SIZE(raised.get()) == 1) return newRef(PyList_GET_ITEM(raised.get(), 0));
@@ -135,10 +135,10 @@ Flow matchExceptionGroup(Machine& m) {
   PyObject* classes = m.top();
   PyObject* raised = m.top(2);
   if (!m.observer().catches(raised, classes)) return Flow::Stop;
-  const Owned owned(m.pop());
+  const Ref owned = Ref::steal(m.pop());
   if (!validStarClasses(classes)) return Flow::Error;
-  Owned match;
-  Owned rest;
+  Ref match;
+  Ref rest;
   if (!split(raised, classes, match, rest)) return Flow::Error;
   if (match.get() != Py_None) {
     PyErr_SetHandledException(match.get());

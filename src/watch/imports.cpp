@@ -28,33 +28,33 @@ PyObject* importModule(Machine& m, PyObject* name, PyObject* fromlist, PyObject*
     if (number == -1 && PyErr_Occurred() != nullptr) return nullptr;
     return PyImport_ImportModuleLevelObject(name, m.frame.globals, names, fromlist, number);
   }
-  const Owned alive(newRef(function));
+  const Ref alive = Ref::steal(newRef(function));
   PyObject* arguments[] = {nullptr, name, m.frame.globals, names, fromlist, level};
   return PyObject_Vectorcall(function, arguments + 1, 5 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
 }
 
 bool initializing(PyObject* module) {
-  const Owned specification(PyObject_GetAttrString(module, "__spec__"));
-  const Owned flag(specification ? PyObject_GetAttrString(specification.get(), "_initializing") : nullptr);
+  const Ref specification = Ref::steal(PyObject_GetAttrString(module, "__spec__"));
+  const Ref flag = Ref::steal(specification ? PyObject_GetAttrString(specification.get(), "_initializing") : nullptr);
   const int answer = flag ? PyObject_IsTrue(flag.get()) : 0;
   PyErr_Clear();
   return answer > 0;
 }
 
 void raiseCannotImport(PyObject* module, PyObject* package, PyObject* name) {
-  const Owned unknown(PyUnicode_FromString("<unknown module name>"));
+  const Ref unknown = Ref::steal(PyUnicode_FromString("<unknown module name>"));
   PyObject* shown = package != nullptr ? package : unknown.get();
-  const Owned path(PyModule_GetFilenameObject(module));
-  Owned text;
+  const Ref path = Ref::steal(PyModule_GetFilenameObject(module));
+  Ref text;
   if (!path || !PyUnicode_Check(path.get())) {
     PyErr_Clear();
-    text = Owned(PyUnicode_FromFormat("cannot import name %R from %R (unknown location)", name, shown));
+    text = Ref::steal(PyUnicode_FromFormat("cannot import name %R from %R (unknown location)", name, shown));
   } else {
     const char* format = initializing(module)
                              ? "cannot import name %R from partially initialized module %R (most likely due to a "
                                "circular import) (%S)"
                              : "cannot import name %R from %R (%S)";
-    text = Owned(PyUnicode_FromFormat(format, name, shown, path.get()));
+    text = Ref::steal(PyUnicode_FromFormat(format, name, shown, path.get()));
   }
   PyErr_SetImportError(text.get(), package, path ? path.get() : nullptr);
 #if PY_VERSION_HEX >= 0x030c0000
@@ -71,12 +71,12 @@ void raiseCannotImport(PyObject* module, PyObject* package, PyObject* name) {
 PyObject* memberOf(PyObject* module, PyObject* name) {
   PyObject* value = nullptr;
   if (_PyObject_LookupAttr(module, name, &value) != 0) return value;
-  Owned package(PyObject_GetAttrString(module, "__name__"));
+  Ref package = Ref::steal(PyObject_GetAttrString(module, "__name__"));
   if (!package || !PyUnicode_Check(package.get())) {
     raiseCannotImport(module, nullptr, name);
     return nullptr;
   }
-  const Owned whole(PyUnicode_FromFormat("%U.%U", package.get(), name));
+  const Ref whole = Ref::steal(PyUnicode_FromFormat("%U.%U", package.get(), name));
   if (!whole) return nullptr;
   value = PyImport_GetModule(whole.get());
   if (value == nullptr && PyErr_Occurred() == nullptr) raiseCannotImport(module, package.get(), name);
@@ -97,12 +97,12 @@ PyObject* publicNames(PyObject* module, bool& all) {
     PyErr_SetString(PyExc_ImportError, "from-import-* object has no __dict__ and no __all__");
     return nullptr;
   }
-  const Owned owned(found);
+  const Ref owned = Ref::steal(found);
   return PyMapping_Keys(found);
 }
 
 void raiseBadName(PyObject* module, PyObject* name, bool all) {
-  const Owned package(PyObject_GetAttrString(module, "__name__"));
+  const Ref package = Ref::steal(PyObject_GetAttrString(module, "__name__"));
   if (!package) return;
   if (!PyUnicode_Check(package.get())) {
     PyErr_Format(PyExc_TypeError, "module __name__ must be a string, not %.100s", Py_TYPE(package.get())->tp_name);
@@ -114,10 +114,10 @@ void raiseBadName(PyObject* module, PyObject* name, bool all) {
 
 bool importAll(PyObject* module, PyObject* names) {
   bool listed = false;
-  const Owned all(publicNames(module, listed));
+  const Ref all = Ref::steal(publicNames(module, listed));
   if (!all) return false;
   for (Py_ssize_t i = 0;; ++i) {
-    const Owned name(PySequence_GetItem(all.get(), i));
+    const Ref name = Ref::steal(PySequence_GetItem(all.get(), i));
     if (!name) {
       if (!PyErr_ExceptionMatches(PyExc_IndexError)) return false;
       PyErr_Clear();
@@ -128,7 +128,7 @@ bool importAll(PyObject* module, PyObject* names) {
       return false;
     }
     if (!listed && PyUnicode_GET_LENGTH(name.get()) > 0 && PyUnicode_READ_CHAR(name.get(), 0) == '_') continue;
-    const Owned value(PyObject_GetAttr(module, name.get()));
+    const Ref value = Ref::steal(PyObject_GetAttr(module, name.get()));
     if (!value) return false;
     const int error = PyDict_CheckExact(names) ? PyDict_SetItem(names, name.get(), value.get())
                                                : PyObject_SetItem(names, name.get(), value.get());

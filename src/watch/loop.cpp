@@ -298,8 +298,8 @@ PyObject* handOver(Machine& m, Flow why) {
     m.result = nullptr;
     return leave(m);
   }
-  const Owned code(newRef(reinterpret_cast<PyObject*>(m.frame.code)));
-  const Owned generator(Py_XNewRef(m.frame.generator));
+  const Ref code = Ref::steal(newRef(reinterpret_cast<PyObject*>(m.frame.code)));
+  const Ref generator = Ref::steal(Py_XNewRef(m.frame.generator));
   PyObject* result = nullptr;
   {
     const Unwatched unwatched;

@@ -5,6 +5,7 @@
 
 #include "watch/frame.h"
 #include "watch/instruction.h"
+#include "watch/ref.h"
 #include "watch/session.h"
 
 namespace saker::watch {
@@ -103,25 +104,5 @@ struct Machine {
 
 inline PyObject* newRef(PyObject* object) { return Py_NewRef(object); }
 inline PyObject* truth(bool value) { return Py_NewRef(value ? Py_True : Py_False); }
-
-// Owns a reference.
-class Owned {
- public:
-  explicit Owned(PyObject* object = nullptr) : object_(object) {}
-  Owned(Owned&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  Owned& operator=(Owned&& other) noexcept {
-    PyObject* before = std::exchange(object_, std::exchange(other.object_, nullptr));
-    Py_XDECREF(before);
-    return *this;
-  }
-  ~Owned() { Py_XDECREF(object_); }
-
-  PyObject* get() const { return object_; }
-  PyObject* release() { return std::exchange(object_, nullptr); }
-  explicit operator bool() const { return object_ != nullptr; }
-
- private:
-  PyObject* object_;
-};
 
 }  // namespace saker::watch

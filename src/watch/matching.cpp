@@ -23,7 +23,7 @@ bool appendAttribute(Machine& m, PyObject* subject, PyObject* type, PyObject* na
   if (!m.observer().readsAttribute(subject, name) && !m.finishUnwatched()) return false;
   PyObject* value = nullptr;
   if (_PyObject_LookupAttr(subject, name, &value) <= 0) return false;
-  const Owned owned(value);
+  const Ref owned = Ref::steal(value);
   m.observer().readAttribute(subject, name, value);
   return PyList_Append(values, value) == 0;
 }
@@ -47,7 +47,7 @@ PyObject* positionalNames(PyObject* type, bool& self) {
 bool appendPositional(Machine& m, PyObject* subject, PyObject* type, Py_ssize_t count, PyObject* seen,
                       PyObject* values) {
   bool self = false;
-  const Owned names(positionalNames(type, self));
+  const Ref names = Ref::steal(positionalNames(type, self));
   if (!names) return false;
   const Py_ssize_t allowed = self ? 1 : PyTuple_GET_SIZE(names.get());
   if (allowed < count) {
@@ -74,8 +74,8 @@ PyObject* classAttributes(Machine& m, PyObject* subject, PyObject* type, PyObjec
     return nullptr;
   }
   if (PyObject_IsInstance(subject, type) <= 0) return nullptr;
-  const Owned seen(PySet_New(nullptr));
-  const Owned values(PyList_New(0));
+  const Ref seen = Ref::steal(PySet_New(nullptr));
+  const Ref values = Ref::steal(PyList_New(0));
   if (!seen || !values) return nullptr;
   if (m.arg() != 0 && !appendPositional(m, subject, type, m.arg(), seen.get(), values.get())) return nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
@@ -91,10 +91,10 @@ PyObject* valuesOf(PyObject* mapping, PyObject* keys) {
   if (count == 0) return PyTuple_New(0);
   PyObject* found = nullptr;
   const bool unbound = _PyObject_GetMethod(mapping, name, &found) != 0;
-  const Owned get(found);
-  const Owned seen(get ? PySet_New(nullptr) : nullptr);
-  const Owned missing(seen ? PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)) : nullptr);
-  Owned values(missing ? PyTuple_New(count) : nullptr);
+  const Ref get = Ref::steal(found);
+  const Ref seen = Ref::steal(get ? PySet_New(nullptr) : nullptr);
+  const Ref missing = Ref::steal(seen ? PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)) : nullptr);
+  Ref values = Ref::steal(missing ? PyTuple_New(count) : nullptr);
   if (!values) return nullptr;
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* key = PyTuple_GET_ITEM(keys, i);

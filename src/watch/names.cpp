@@ -149,10 +149,10 @@ Flow setupAnnotations(Machine& m) {
     return Flow::Error;
   }
   if (!m.observer().readsName(names, m.frame.globals, m.frame.builtins, name)) return Flow::Stop;
-  const Owned known(lookUp(names, name));
+  const Ref known = Ref::steal(lookUp(names, name));
   if (known) return Flow::Next;
   if (PyErr_Occurred() != nullptr) return Flow::Error;
-  const Owned made(PyDict_New());
+  const Ref made = Ref::steal(PyDict_New());
   if (!made) return Flow::Error;
   if (!tellsWrite(m, names, name, made.get()) && !m.finishUnwatched()) return Flow::Error;
   const int error =

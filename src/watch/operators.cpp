@@ -120,7 +120,7 @@ Flow formatValue(Machine& m) {
   PyObject* specification = specified ? m.top() : nullptr;
   if (!m.observer().formats(value, conversions[conversion], specification)) return Flow::Stop;
   if (specified) m.pop();
-  const Owned owned(specification);
+  const Ref owned = Ref::steal(specification);
   if (conversion != 0) {
     PyObject* text = conversion == 1   ? PyObject_Str(value)
                      : conversion == 2 ? PyObject_Repr(value)

@@ -8,7 +8,7 @@ namespace {
 // Takes `before` elements of `source`, then, unless `after` is negative, a list of the rest and its last `after`
 // elements. They are pushed so that the first one is on top. On an error nothing is left.
 bool unpackIterable(Machine& m, PyObject* source, int before, int after) {
-  const Owned iterator(PyObject_GetIter(source));
+  const Ref iterator = Ref::steal(PyObject_GetIter(source));
   if (!iterator) {
     if (PyErr_ExceptionMatches(PyExc_TypeError) && Py_TYPE(source)->tp_iter == nullptr &&
         PySequence_Check(source) == 0) {
@@ -37,7 +37,7 @@ bool unpackIterable(Machine& m, PyObject* source, int before, int after) {
     *--place = item;
   }
   if (after < 0) {
-    const Owned surplus(PyIter_Next(iterator.get()));
+    const Ref surplus = Ref::steal(PyIter_Next(iterator.get()));
     if (surplus) PyErr_Format(PyExc_ValueError, "too many values to unpack (expected %d)", before);
     if (surplus || PyErr_Occurred() != nullptr) return fail();
     m.sp = above;
@@ -63,7 +63,7 @@ bool unpackIterable(Machine& m, PyObject* source, int before, int after) {
 Flow unpack(Machine& m) {
   const int count = m.arg();
   if (!m.observer().spreads(m.top(), nullptr)) return Flow::Stop;
-  const Owned source(m.pop());
+  const Ref source = Ref::steal(m.pop());
   PyObject* const* items = nullptr;
   if (PyTuple_CheckExact(source.get()) && PyTuple_GET_SIZE(source.get()) == count) {
     items = reinterpret_cast<PyTupleObject*>(source.get())->ob_item;
@@ -78,7 +78,7 @@ Flow unpack(Machine& m) {
 
 Flow unpackStarred(Machine& m) {
   if (!m.observer().spreads(m.top(), nullptr)) return Flow::Stop;
-  const Owned source(m.pop());
+  const Ref source = Ref::steal(m.pop());
   return unpackIterable(m, source.get(), m.arg() & 0xff, m.arg() >> 8) ? Flow::Next : Flow::Error;
 }
 

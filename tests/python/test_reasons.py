@@ -40,7 +40,9 @@ def test_every_row_is_used() -> None:
     table = (ROOT / "src/capture/reasons.def").read_text()
     identifiers = re.findall(r"^SAKER_STOP\((\w+),", table, re.MULTILINE)
     sources = [
-        path.read_text() for folder in ("aot", "capture", "frontend") for path in (ROOT / "src" / folder).rglob("*.[ch]*")
+        path.read_text()
+        for folder in ("aot", "capture", "frontend")
+        for path in (ROOT / "src" / folder).rglob("*.[ch]*")
     ]
     used = set(re.findall(r"Why::(\w+)", "\n".join(sources))) - {"identifier"}
     assert set(identifiers) == used

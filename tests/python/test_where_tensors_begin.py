@@ -20,7 +20,7 @@ def slices(data: torch.Tensor, size: int = 4, count: int = 6) -> list[torch.Tens
 
 
 def same(a: Any, b: Any) -> None:
-    for x, y in zip(a if isinstance(a, tuple) else (a,), b if isinstance(b, tuple) else (b,)):
+    for x, y in zip(a if isinstance(a, tuple) else (a,), b if isinstance(b, tuple) else (b,), strict=False):
         if not isinstance(x, torch.Tensor):
             assert x == y
             continue
@@ -50,7 +50,7 @@ def test_recorded_once(name: str, grad: bool) -> None:
     eager = torch.randn(30, 4)
     data = eager.clone()
     with torch.set_grad_enabled(grad):
-        for x, y in zip(slices(eager), slices(data)):
+        for x, y in zip(slices(eager), slices(data), strict=False):
             a, b = fn(x), compiled(y)
             same(a, b)
             assert torch.equal(x, y) and x._version == y._version

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "frontend/kinds.h"
 #include "frontend/subjects/subjects.h"
 #include "frontend/wrapped.h"
@@ -120,6 +122,15 @@ void MadeObjects::namedTuple(PyObject* type) {
   namedClasses_.emplace(type, std::move(made));
 }
 
+// Has the program used it, or a tensor that autograd sees as a view of the same one?
+bool MadeObjects::usedBefore(const at::Tensor& tensor) const {
+  if (tape().made(tensor)) return true;
+  auto baseOf = [](const at::Tensor& each) { return each.is_view() ? each._base() : each; };
+  return std::any_of(tape().inputs().begin(), tape().inputs().end(), [&](const tracing::Tape::Input& input) {
+    return (input.tensor.is_view() || tensor.is_view()) && baseOf(input.tensor).is_same(baseOf(tensor));
+  });
+}
+
 bool MadeObjects::setsRequiresGrad(PyObject* tensor, PyObject* flag) {
   static PyObject* const set = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__setattr__");
   static PyObject* const name = PyUnicode_InternFromString("requires_grad");
@@ -133,10 +144,19 @@ bool MadeObjects::setsRequiresGrad(PyObject* tensor, PyObject* flag) {
     return stop(Why::SetsRequiresGrad);
   }
   if (placeOf(tensor) == kInside) return makesLeaf(tensor, flag);
-  if (tape().made(real)) return stop(Why::SetsRequiresGradOfUsed);
+  if (usedBefore(real)) return stop(Why::SetsRequiresGradOfUsed);
   if (!effect(set, {tensor, name, flag})) return false;
   effects().list().back().early = true;
+  histories_.push_back(tensor);
   return true;
+}
+
+bool MadeObjects::callsBetween(PyObject* method, const Values& args) {
+  if (!subjects().arrays.hosts(method, args, nullptr)) return false;
+  subjects().arrays.hosting()->sets = subjects().arrays.hosting()->repeatable = true;
+  subjects().arrays.hosting()->wraps = isWrapperClass(Py_TYPE(args[0]));  // its class is not asked
+  subjects().arrays.hosted(Py_None);
+  return !stopped();
 }
 
 // A tensor that the call made: the replay tells autograd at the same place.
@@ -145,11 +165,32 @@ bool MadeObjects::makesLeaf(PyObject* tensor, PyObject* flag) {
   if (speculative()) return stop(Why::SetsRequiresGradOfMade);
   if (!tape().computed(tensorOf(tensor))) return stop(Why::SetsRequiresGradOfUnknown);
   if (leaves_.insert(tensor).second) keep(Ref::borrow(tensor));
-  if (!subjects().arrays.hosts(require, {tensor, flag}, nullptr)) return false;
-  subjects().arrays.hosting()->sets = subjects().arrays.hosting()->repeatable = true;
-  subjects().arrays.hosting()->wraps = isWrapperClass(Py_TYPE(tensor));  // its class is not asked
-  subjects().arrays.hosted(Py_None);
-  return !stopped();
+  return callsBetween(require, {tensor, flag});
+}
+
+bool MadeObjects::detaches(PyObject* tensor) {
+  static PyObject* const detach = PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensorClass()), "detach_");
+  static PyObject* const isView = PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensorClass()), "_is_view");
+  const at::Tensor& real = tensorOf(tensor);
+  c10::DispatchKeySet keys = real.unsafeGetTensorImpl()->key_set();
+  if (keys.has(c10::DispatchKey::Python)) return stop({Why::DetachesInPlace, "a tensor that is made of others"});
+  if (keys.has(c10::DispatchKey::FuncTorchGradWrapper) || keys.has(c10::DispatchKey::FuncTorchBatched)) {
+    return stop({Why::DetachesInPlace, "a tensor of a transform of torch.func"});
+  }
+  if (real._fw_grad(0).defined()) return stop({Why::DetachesInPlace, "a tensor with a tangent"});
+  tape().detaches(real);
+  bool outside = placeOf(tensor) != kInside;
+  if (outside && !subjects().flags.asks(isView, {tensor})) return false;
+  // A view raises. Whether a tensor requires grad is guarded, or follows from what is.
+  if (real.is_view() || !real.requires_grad()) return true;
+  if (speculative()) return stop({Why::DetachesInPlace, "a tensor that requires grad"});
+  if (!outside && !tape().computed(real)) return stop({Why::DetachesInPlace, "a tensor that no operator made"});
+  if (outside) histories_.push_back(tensor);
+  // An operator that may fail is a place where the program may end before this.
+  if (!outside || usedBefore(real) || tape().risk().any) return callsBetween(detach, {tensor});
+  if (!effect(detach, {tensor})) return false;
+  effects().list().back().early = true;
+  return true;
 }
 
 bool MadeObjects::called(PyObject*, PyObject* result, bool spread) {

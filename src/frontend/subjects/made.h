@@ -4,6 +4,7 @@
 
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "frontend/subject.h"
 
@@ -24,6 +25,10 @@ class MadeObjects final : public SubjectOf<MadeObjects> {
   bool madeParameter(PyObject* tensor) const { return parameters_.contains(tensor); }
   // requires_grad of a tensor is set.
   bool setsRequiresGrad(PyObject* tensor, PyObject* flag);
+  // detach_() of a tensor is called, which passes no operator below autograd.
+  bool detaches(PyObject* tensor);
+  // Tensors from outside of which the call changes what autograd knows of them.
+  const std::vector<PyObject*>& changedHistories() const { return histories_; }
   // Looks at the result of a call: is it a class or a leaf that the call made? True: nobody else has to.
   bool gave(PyObject* callable, PyObject* result, size_t arguments);
 
@@ -34,9 +39,13 @@ class MadeObjects final : public SubjectOf<MadeObjects> {
 
  private:
   bool makesLeaf(PyObject* tensor, PyObject* flag);
+  bool usedBefore(const at::Tensor& tensor) const;
+  // The replay calls this method of the tensor where the program does, between the same operators.
+  bool callsBetween(PyObject* method, const Values& args);
   void becomesParameter(PyObject* tensor);
   void namedTuple(PyObject* type);
 
+  std::vector<PyObject*> histories_;
   std::unordered_set<PyObject*> leaves_;  // tensors that the call made leaves
   std::unordered_set<PyObject*> parameters_;
   std::unordered_set<PyObject*> classes_;
