@@ -110,6 +110,7 @@ _STATE = (
     "_set_sdp_use_mem_efficient",
     "_set_sdp_use_math",
     "_set_sdp_use_cudnn",
+    "_set_sdp_use_fa4",
     "_set_nnpack_enabled",
 )
 # Seeding by chance, which a graph cannot repeat.
@@ -191,6 +192,16 @@ def _repr(original: Callable) -> Callable:
             return f"<saker stand-in: {self.dtype}, {tuple(self.shape)}>"
         _C.open_door(self, "Tensor.__repr__")
         return original(self, *args, **kwargs)
+
+    return call
+
+
+def _is_fake_tensor(original: Callable) -> Callable:
+    """PyTorch asks for the dispatch key, which its own FakeTensors and stand-ins have in common (torch 2.14)."""
+
+    @functools.wraps(original)
+    def call(tensor):
+        return original(tensor) and not _C.is_stand_in(tensor)
 
     return call
 
@@ -309,12 +320,12 @@ applied = threading.local()
 
 
 def _apply() -> classmethod:
-    original = vars(torch.autograd.Function)["apply"].__func__
+    original = vars(torch.autograd.Function)["apply"]  # of Python or, from torch 2.14 on, of C
 
-    @functools.wraps(original)
+    @functools.wraps(torch.autograd.Function.apply)
     def call(cls, *args, **kwargs):
         applied.any = True
-        return original(cls, *args, **kwargs)
+        return original.__get__(None, cls)(*args, **kwargs)
 
     return classmethod(call)
 
@@ -362,6 +373,8 @@ class _Doors:
             original = getattr(torch.UntypedStorage, name, None)
             if original is not None:
                 self._put(torch.UntypedStorage, name, _storage_method(name, original))
+        if hasattr(torch._C, "_is_fake_tensor"):
+            self._put(torch._C, "_is_fake_tensor", _is_fake_tensor(torch._C._is_fake_tensor))
         self._wrap_exports()
         for owner, names in ((torch._C, _STATE), (torch, _TORCH_STATE), *_HANDOVERS):
             for name in names:

@@ -75,7 +75,7 @@ std::span<const ir::Arg> Inference::arguments(Converter& converter, Arena& arena
 void Inference::observe(ir::Context& context) const {
   static const bool bfloat16 = cpuSupports("mkldnn::_is_mkldnn_bf16_supported");
   static const bool half = cpuSupports("mkldnn::_is_mkldnn_fp16_supported");
-  context.ambient().torch = kTorchFacts;
+  context.ambient().torch = &kTorchFacts;
   context.ambient().defaultDType = toDType(c10::get_default_dtype_as_scalartype());
   context.ambient().cpuConvolvesBFloat16 = bfloat16;
   context.ambient().cpuConvolvesHalf = half;

@@ -43,14 +43,11 @@ struct Location {
 
 // State of the program around an operator that decides what its results look like. It is read when an operator is
 // recorded; whoever owns the context keeps it true.
-// What PyTorch does in some of its versions and not in others, where rules depend on it. src/aten/torch_version fills it
-// in; without a PyTorch it is the newest one's.
-struct TorchFacts {
-  bool complexOfBFloat16 = true;  // from 2.14 on: bf16 with a complex number is bc32, before c64
-};
+struct TorchFacts;  // torch_facts.h
+extern const TorchFacts kNewestTorch;
 
 struct Ambient {
-  TorchFacts torch;
+  const TorchFacts* torch = &kNewestTorch;
   DType defaultDType = DType::Float32;
   Device defaultDevice;
   // oneDNN convolves these on CPUs with instructions for them.

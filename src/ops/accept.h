@@ -34,6 +34,7 @@ inline bool accepts(uint8_t set, DType dtype) {
     case 'f':
       return set & (ir::byteSize(dtype) > 2 ? kFull : ir::byteSize(dtype) == 2 ? kHalf : kFloat8);
     case 'c':
+      if (dtype == DType::BComplex32) return set == kEvery;  // kernels that compute do not know it
       return set & (dtype == DType::Complex32 ? kHalfComplex : kComplex);
     default:
       return false;

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "ir/torch_facts.h"
 #include "ops/infer.h"
 
 namespace saker::ops {
@@ -32,7 +33,7 @@ DType promoteFloats(DType a, DType b) {
 }
 
 DType complexOfParts(const ir::Context& context, DType part) {
-  if (part == DType::BFloat16 && !context.ambient().torch.complexOfBFloat16) return DType::Complex64;
+  if (part == DType::BFloat16 && !context.ambient().torch->complexOfBFloat16) return DType::Complex64;
   return ir::toComplex(part);
 }
 

@@ -214,6 +214,11 @@ void bindTrace(py::module_& module) {
                a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl();
       },
       py::arg("a"), py::arg("b"));
+  // A tensor of a trace that has no data, or had none before a flush.
+  module.def(
+      "is_stand_in",
+      [](const at::Tensor& tensor) { return tracing::traceStorage(*tensor.unsafeGetTensorImpl()) != nullptr; },
+      py::arg("tensor"));
   module.def("open_door", &open, py::arg("tensor"), py::arg("door"), py::arg("exposes") = false);
   module.def("open_storage", &openStorage, py::arg("storage"), py::arg("exposes") = false);
   // Calls a function of PyTorch's that works on memory, so that the operators it uses run at once.

@@ -8,7 +8,7 @@
 #include <torch/version.h>
 #endif
 
-#include "ir/context.h"
+#include "ir/torch_facts.h"
 
 #define SAKER_TORCH_AT_LEAST(major, minor) \
   (TORCH_VERSION_MAJOR > (major) || (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))
@@ -27,6 +27,7 @@ inline constexpr bool kInferenceModeExcludes = SAKER_TORCH_AT_LEAST(2, 13);
 // What the rules of the operator table have to know.
 inline constexpr ir::TorchFacts kTorchFacts = {
     .complexOfBFloat16 = SAKER_TORCH_AT_LEAST(2, 14),
+    .groupNormMakesDense = SAKER_TORCH_AT_LEAST(2, 14),
 };
 
 }  // namespace saker::aten

@@ -38,5 +38,16 @@ RENAMED_ARGUMENTS = {
     for overload in ("", ".out")
     if not at_least(2, 14)
 }
+# Operators that are gone, and new ones.
+REMOVED_OPERATORS = {"aten::cholesky", "aten::cholesky.out"} if at_least(2, 14) else set()
+NEW_OPERATORS = {
+    f"aten::linalg_{base}{overload}"
+    for base in ("polar", "matrix_sqrth")
+    for overload in ("", ".out")
+    if not at_least(2, 14)
+}
+ABSENT_OPERATORS = REMOVED_OPERATORS | NEW_OPERATORS
 # Complex numbers of bfloat16.
 BCOMPLEX32 = [torch.bcomplex32] if at_least(2, 14) else []
+# A checkpoint without a function gives a decorator.
+checkpoint_decorates = pytest.mark.skipif(not at_least(2, 14), reason="checkpoint() takes a function before torch 2.14")
