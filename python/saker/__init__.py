@@ -6,12 +6,9 @@
 >>> print(saker.explain(model)(x))
 """
 
-import torch  # its libraries must be loaded before the extension
+import torch  # noqa: F401  (its libraries must be loaded before the extension)
 
-from saker import _torch_version
-
-_torch_version.check(torch.__version__)
-
+from saker import _torch_version  # noqa: F401  isort: skip  (refuses a torch that the extension was not built against)
 from saker import _C  # noqa: F401  isort: skip
 from saker import _higher_order, ops
 from saker._aot import aot_function, aot_module, aot_module_simplified

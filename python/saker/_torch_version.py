@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch.utils import checkpoint
 
 # Written by the build, beside the extension.
@@ -22,13 +23,17 @@ def check(installed: str, built: str | None = None) -> None:
         try:
             built = _BUILT.read_text().strip()
         except FileNotFoundError:
-            raise ImportError(f"this Saker has not been built: there is no {_BUILT.name} beside its extension") from None
+            raise ImportError(
+                f"this Saker has not been built: there is no {_BUILT.name} beside its extension"
+            ) from None
     if installed.partition("+")[0] != built.partition("+")[0]:
         raise ImportError(
             f"this Saker was built against torch {built}, and the torch that is installed is {installed}; "
             f"install torch {built.partition('+')[0]}, or build Saker against torch {installed}"
         )
 
+
+check(torch.__version__)  # before the extension is loaded
 
 # 2.14: the generator that checkpoints without reentrance run is given arguments and options apart.
 _APART = hasattr(checkpoint, "_checkpoint_without_reentrant_generator_impl")

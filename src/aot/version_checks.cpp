@@ -11,8 +11,8 @@
 #include <set>
 
 #include "aot/sharing.h"
-#include "aten/torch_version/autograd_node.h"
 #include "aten/enums.h"
+#include "aten/torch_version/autograd_node.h"
 #include "runtime/geometry.h"
 
 namespace saker::aot {

@@ -165,7 +165,8 @@ c10::IValue list(std::span<const Arg> items, const c10::TypePtr& element, CallEn
       return typedList<double>(
           items, [&](const Arg& item) { return decided(constantArgument(item, environment)).toScalar().toDouble(); });
     case c10::TypeKind::BoolType:
-      return typedList<bool>(items, [&](const Arg& item) { return decided(constantArgument(item, environment)).toBool(); });
+      return typedList<bool>(items,
+                             [&](const Arg& item) { return decided(constantArgument(item, environment)).toBool(); });
     default: {
       c10::impl::GenericList out(element);
       for (const Arg& item : items) out.push_back(constantArgument(item, environment));

@@ -44,7 +44,8 @@ void runOrdinary(const Call& call) {
 // PyTorch's own FakeTensors have the key too. What it does with them is not ours: it has no kernel there, and says so.
 void refusePyTorchsFakes(const Call& call, bool recording) {
   bool fake = !recording && aten::inPyTorchsFakeMode();
-  eachTensor(call.values, [&](const at::Tensor& tensor) { fake |= aten::isPyTorchsFake(*tensor.unsafeGetTensorImpl()); });
+  eachTensor(call.values,
+             [&](const at::Tensor& tensor) { fake |= aten::isPyTorchsFake(*tensor.unsafeGetTensorImpl()); });
   TORCH_CHECK_NOT_IMPLEMENTED(!fake, toString(call.op.operator_name()),
                               " has no kernel for C++ FakeTensors (dispatch key Fake) in torch ", TORCH_VERSION);
 }

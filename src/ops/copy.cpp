@@ -64,6 +64,7 @@ void copy(Infer& in) {
 
 void fillByNumber(Infer& in) {
   const TensorType& self = in.tensor(0);
+  requireFillable(in, self.dtype);
   requireFits(in, 1, self.dtype);
   likeResult(in, self, self.dtype);
 }
@@ -71,6 +72,7 @@ void fillByNumber(Infer& in) {
 // All elements get the same value, so they may share an address.
 void fillByNumberInplace(Infer& in) {
   const TensorType& self = in.tensor(0);
+  requireFillable(in, self.dtype);
   requireFits(in, 1, self.dtype);
   in.result(self);
 }

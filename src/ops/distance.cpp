@@ -90,7 +90,8 @@ void addDistances(Rows& rows) {
   add("_cdist_forward.out(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor(a!) out) -> Tensor(a!)", cdist,
       kExactOut);
   add("_cdist_backward(Tensor grad_output, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor", cdistBackward);
-  add("_cdist_backward.out(Tensor grad_output, Tensor x1, Tensor x2, float p, Tensor cdist, *, Tensor(a!) out) -> Tensor(a!)",
+  add("_cdist_backward.out(Tensor grad_output, Tensor x1, Tensor x2, float p, Tensor cdist, *, Tensor(a!) out) -> "
+      "Tensor(a!)",
       cdistBackward, kExactOut);
   add("_euclidean_dist(Tensor x1, Tensor x2) -> Tensor", euclidean);
   add("_euclidean_dist.out(Tensor x1, Tensor x2, *, Tensor(a!) out) -> Tensor(a!)", euclidean, kExactOut);

@@ -53,8 +53,15 @@ void emptyPermuted(Infer& in) {
 
 void filled(Infer& in) { fresh(in, in.ints(0), readOptions(in, 1)); }
 
+void ones(Infer& in) {
+  Options options = readOptions(in, 1);
+  requireFillable(in, options.dtype);
+  fresh(in, in.ints(0), options);
+}
+
 void full(Infer& in) {
   Options options = readOptions(in, 2, dtypeOf(in, in.scalar(1).kind), in.context().ambient().defaultDevice);
+  requireFillable(in, options.dtype);
   requireFits(in, 1, options.dtype);
   fresh(in, in.ints(0), options);
 }
@@ -111,7 +118,7 @@ void addFactories(Rows& rows) {
   add("aten::empty_strided(SymInt[] size, SymInt[] stride, *, " SAKER_OPTIONS ") -> Tensor", emptyStrided);
   add("aten::empty_permuted(SymInt[] size, int[] physical_layout, *, " SAKER_OPTIONS ") -> Tensor", emptyPermuted);
   add("aten::zeros(SymInt[] size, *, " SAKER_OPTIONS ") -> Tensor", filled);
-  add("aten::ones(SymInt[] size, *, " SAKER_OPTIONS ") -> Tensor", filled);
+  add("aten::ones(SymInt[] size, *, " SAKER_OPTIONS ") -> Tensor", ones);
   add("aten::full(SymInt[] size, Scalar fill_value, *, " SAKER_OPTIONS ") -> Tensor", full);
   add("aten::scalar_tensor(Scalar s, *, " SAKER_OPTIONS ") -> Tensor", scalarTensor);
   add("aten::eye(SymInt n, *, " SAKER_OPTIONS ") -> Tensor", eye);

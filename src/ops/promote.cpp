@@ -80,9 +80,7 @@ DType promoteTypes(DType a, DType b) {
   return category(a) == 'f' ? a : b;
 }
 
-DType defaultComplex(const ir::Context& context) {
-  return complexOfParts(context, context.ambient().defaultDType);
-}
+DType defaultComplex(const ir::Context& context) { return complexOfParts(context, context.ambient().defaultDType); }
 
 DType toFloating(const ir::Context& context, DType dtype) {
   return ir::isIntegral(dtype, true) ? context.ambient().defaultDType : dtype;

@@ -36,7 +36,9 @@ def test_compiled_equals_eager(total: Outcome, op) -> None:
     new = [f"{sample}: {why}" for sample, why in outcome.failed.items() if sample not in KNOWN]
     assert not new, f"{len(new)} samples fail:\n" + "\n".join(new[:20])
     fixed = [str(sample) for sample in outcome.ran if sample in KNOWN and sample not in outcome.failed]
-    assert not fixed or not KNOWN_FAILURES_ARE_CURRENT, "these pass, and are listed as failing: " + ", ".join(fixed[:20])
+    assert not fixed or not KNOWN_FAILURES_ARE_CURRENT, "these pass, and are listed as failing: " + ", ".join(
+        fixed[:20]
+    )
 
 
 def test_known_failures_are_few() -> None:

@@ -202,7 +202,9 @@ def state_after_training(module: nn.Module, call: Callable) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("partition", PARTITIONS)
-@pytest.mark.parametrize("how", ["none", pytest.param("selective", marks=captures_see_python), "reentrant", "not reentrant"])
+@pytest.mark.parametrize(
+    "how", ["none", pytest.param("selective", marks=captures_see_python), "reentrant", "not reentrant"]
+)
 def test_checkpointed_training(how: str, partition: str) -> None:
     module, other = stack(how), stack(how)
     expected = state_after_training(module, module)

@@ -91,7 +91,6 @@ def operands() -> Iterator[tuple[Any, Any]]:
         yield dimensioned(second), single(first)
 
 
-
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_promotion_equals_eager(name: str) -> None:
     judge = Judge()

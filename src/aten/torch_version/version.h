@@ -17,7 +17,8 @@ static_assert(SAKER_TORCH_AT_LEAST(2, 11), "Saker needs torch 2.11 or later");
 
 namespace saker::aten {
 
-// 2.13: what modes and subclasses call comes back to the trace. Before, it is kept from the trace, so it must find data.
+// 2.13: what modes and subclasses call comes back to the trace. Before, it is kept from the trace, so it must find
+// data.
 inline constexpr bool kPythonIsRecorded = SAKER_TORCH_AT_LEAST(2, 13);
 
 // 2.13: InferenceMode excludes ADInplaceOrView, so that a kernel there has run unless it is excluded. Before, the mode
