@@ -196,16 +196,6 @@ def _repr(original: Callable) -> Callable:
     return call
 
 
-def _is_fake_tensor(original: Callable) -> Callable:
-    """PyTorch asks for the dispatch key, which its own FakeTensors and stand-ins have in common (torch 2.14)."""
-
-    @functools.wraps(original)
-    def call(tensor):
-        return original(tensor) and not _C.is_stand_in(tensor)
-
-    return call
-
-
 def _maker(name: str, original: Callable) -> Callable:
     @functools.wraps(original)
     def call(data, *args, **kwargs):
@@ -373,8 +363,6 @@ class _Doors:
             original = getattr(torch.UntypedStorage, name, None)
             if original is not None:
                 self._put(torch.UntypedStorage, name, _storage_method(name, original))
-        if hasattr(torch._C, "_is_fake_tensor"):
-            self._put(torch._C, "_is_fake_tensor", _is_fake_tensor(torch._C._is_fake_tensor))
         self._wrap_exports()
         for owner, names in ((torch._C, _STATE), (torch, _TORCH_STATE), *_HANDOVERS):
             for name in names:

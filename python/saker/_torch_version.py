@@ -6,6 +6,7 @@ without the check, the import ends with the name of a symbol that is not there, 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,3 +54,19 @@ def checkpoint_context(result: Any) -> checkpoint.SelectiveCheckpointContext:
     names = checkpoint.SelectiveCheckpointContext.__init__.__code__.co_varnames
     told = {"op_output": result} if "op_output" in names else {}
     return checkpoint.SelectiveCheckpointContext(is_recompute=False, **told)
+
+
+def install() -> None:
+    """2.14: PyTorch asks for the dispatch key whether a tensor is fake. Tensors of a trace have it too, and may keep it
+    for a while when they have data."""
+    original = getattr(torch._C, "_is_fake_tensor", None)
+    if original is None:
+        return
+
+    from saker import _C
+
+    @functools.wraps(original)
+    def is_fake_tensor(tensor: torch.Tensor) -> bool:
+        return original(tensor) and _C.is_torch_fake(tensor)
+
+    torch._C._is_fake_tensor = is_fake_tensor

@@ -192,3 +192,13 @@ def test_stand_ins_are_no_fake_tensors() -> None:
     saker.aot_function(program)(example().requires_grad_()).sum().backward()
     assert len(seen) >= 3
     assert set(seen) == {(False, False, False)}
+
+
+def test_tensors_that_have_left_a_trace_are_printed() -> None:
+    with saker.deferred():
+        x = torch.arange(3.0)
+        y = x + 1
+        views = [y.view(-1), y.detach(), y[1:], y.data]
+    for tensor in (x, y, *views):
+        assert not is_fake(tensor)
+        assert "..." not in repr(tensor)

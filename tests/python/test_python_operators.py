@@ -1,5 +1,5 @@
-"""Operators that are written in Python (torch.library.custom_op), which have a way of their own into the dispatcher from
-torch 2.14 on."""
+"""Operators that are written in Python (torch.library.custom_op), which from torch 2.14 on have a way of their own to
+the dispatcher."""
 
 from __future__ import annotations
 

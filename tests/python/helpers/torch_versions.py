@@ -51,3 +51,9 @@ ABSENT_OPERATORS = REMOVED_OPERATORS | NEW_OPERATORS
 BCOMPLEX32 = [torch.bcomplex32] if at_least(2, 14) else []
 # A checkpoint without a function gives a decorator.
 checkpoint_decorates = pytest.mark.skipif(not at_least(2, 14), reason="checkpoint() takes a function before torch 2.14")
+# Statistics of group norm have gradients: eager mode's second gradient of the bias is zeros, and not None.
+KNOWN_AOT_FAILURES = [
+    f"native_group_norm {dtype} 0: the bias has no second gradient, where eager mode has zeros"
+    for dtype in ("float32", "float64")
+    if at_least(2, 14)
+]
