@@ -6,7 +6,6 @@ without the check, the import ends with the name of a symbol that is not there, 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,14 +58,7 @@ def checkpoint_context(result: Any) -> checkpoint.SelectiveCheckpointContext:
 def install() -> None:
     """2.14: PyTorch asks for the dispatch key whether a tensor is fake. Tensors of a trace have it too, and may keep it
     for a while when they have data."""
-    original = getattr(torch._C, "_is_fake_tensor", None)
-    if original is None:
-        return
-
     from saker import _C
 
-    @functools.wraps(original)
-    def is_fake_tensor(tensor: torch.Tensor) -> bool:
-        return original(tensor) and _C.is_torch_fake(tensor)
-
-    torch._C._is_fake_tensor = is_fake_tensor
+    if hasattr(torch._C, "_is_fake_tensor"):
+        torch._C._is_fake_tensor = _C.is_torch_fake

@@ -1,6 +1,8 @@
 // Tensors made from nothing, and what is shaped like another tensor.
 #include "ops/factory.h"
 
+#include <algorithm>
+
 #include "ops/accept.h"
 #include "ops/rows.h"
 
@@ -53,15 +55,23 @@ void emptyPermuted(Infer& in) {
 
 void filled(Infer& in) { fresh(in, in.ints(0), readOptions(in, 1)); }
 
+// A single element is written without a kernel.
+void requireFilled(const Infer& in, DType dtype) {
+  if (dtype != DType::BComplex32) return;
+  Dims sizes = in.ints(0);
+  bool single = std::all_of(sizes.begin(), sizes.end(), [](Int size) { return static_cast<bool>(size == Int(1)); });
+  if (!single) requireFillable(in, dtype);
+}
+
 void ones(Infer& in) {
   Options options = readOptions(in, 1);
-  requireFillable(in, options.dtype);
+  requireFilled(in, options.dtype);
   fresh(in, in.ints(0), options);
 }
 
 void full(Infer& in) {
   Options options = readOptions(in, 2, dtypeOf(in, in.scalar(1).kind), in.context().ambient().defaultDevice);
-  requireFillable(in, options.dtype);
+  requireFilled(in, options.dtype);
   requireFits(in, 1, options.dtype);
   fresh(in, in.ints(0), options);
 }
