@@ -18,10 +18,16 @@ namespace saker::aten {
 
 #if SAKER_TORCH_AT_LEAST(2, 14)
 
+// What makes a tensor fake is protected; a class without members of its own may still reach it.
+struct ExtraMetaAccess : c10::TensorImpl {
+  static bool hasFakeDevice(const c10::TensorImpl& tensor) {
+    const auto& extra = tensor.*(&ExtraMetaAccess::extra_meta_);
+    return extra && extra->fake_device_.has_value();
+  }
+};
+
 inline bool isPyTorchsFake(const c10::TensorImpl& tensor) {
-  c10::DispatchKeySet keys = tensor.key_set();
-  return keys.has(c10::DispatchKey::Fake) && keys.has_backend(c10::BackendComponent::MetaBit) &&
-         tensor.device().type() != c10::DeviceType::Meta;
+  return tensor.key_set().has(c10::DispatchKey::Fake) && ExtraMetaAccess::hasFakeDevice(tensor);
 }
 
 inline bool inPyTorchsFakeMode() { return c10::impl::FakeTensorModeTLS::get_state() != nullptr; }
