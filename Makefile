@@ -1,9 +1,11 @@
 # make demo, make test: install what is missing, build, run. Both are incremental.
 #   PYTHON=...   use this Python, which has torch, and install nothing
+# make test-torch VERSION=2.14.1: the same with another torch, in an environment and a build folder of its own.
 SHELL := /bin/bash
 JOBS ?= 2
 
 ifdef PYTHON
+given_python := $(PYTHON)
 setup:
 else
 PYTHON := .venv/bin/python
@@ -18,7 +20,7 @@ endef
 python_path = $(if $(findstring /,$(PYTHON)),$(abspath $(PYTHON)),$(shell command -v $(PYTHON)))
 python_flag = -DPython_EXECUTABLE=$(python_path)
 
-.PHONY: setup build extension demo test test-cpp test-example test-python test-sanitize test-sanitize-extension test-clang test-all test-upstream reasons bench lint tidy format clean
+.PHONY: setup build extension demo test test-cpp test-example test-python test-sanitize test-sanitize-extension test-clang test-torch test-all test-upstream reasons bench lint tidy format clean
 
 build: setup
 	$(call configure,build,$(python_flag))
@@ -76,6 +78,22 @@ test-clang:
 	@build-clang/tests/saker-tests --gtest_brief=1
 	@build-clang/tests/cpp_torch/saker-torch-tests --gtest_brief=1
 
+# Build and tests with another torch (docs/torch-versions.md), from the headers to the Python tests. The C++ example is
+# left out: it finds torch by its own CMake files, which want a CUDA toolkit where torch was built with CUDA.
+version_build = build-torch-$(VERSION)
+version_python = $(if $(given_python),$(python_path),$(abspath .venv-$(VERSION)/bin/python))
+version_package = $(version_build)/python/saker
+test-torch:
+	@test -n "$(VERSION)" || { echo "make test-torch VERSION=2.14.1"; exit 2; }
+	@$(if $(given_python),true,SAKER_TORCH=$(VERSION) scripts/setup.sh)
+	$(call configure,$(version_build),-DSAKER_EXTENSION_DIR=$(version_package) -DPython_EXECUTABLE=$(version_python))
+	@cmake --build $(version_build) -j $(JOBS)
+	@cp python/saker/*.py $(version_package)
+	@$(version_build)/tests/saker-tests --gtest_brief=1
+	@$(version_build)/tests/cpp_torch/saker-torch-tests --gtest_brief=1
+	@SAKER_OPT=$(version_build)/saker-opt PYTHONPATH=$(version_build)/python $(version_python) -m pytest -q -n $(JOBS) $(or $(TESTS),tests/python)
+	@echo "the C++ example was not built: see the Makefile"
+
 # What takes long: the whole OpInfo sweep and the whole matrix, sanitizers, the second compiler.
 test-all: test test-sanitize test-sanitize-extension test-clang
 	@SAKER_SWEEP=full PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) tests/python/test_opinfo.py tests/python/test_aot_opinfo.py tests/python/test_aot_matrix.py
@@ -123,6 +141,6 @@ format:
 	@git ls-files '*.cpp' '*.h' | xargs .venv/bin/clang-format -i
 
 clean:
-	rm -rf build build-sanitize build-clang python/saker/*.so
+	rm -rf build build-sanitize build-clang build-torch-* python/saker/*.so
 
 comma := ,

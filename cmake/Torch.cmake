@@ -10,6 +10,8 @@ list(GET TORCH_FACTS 1 TORCH_CXX11_ABI)
 list(GET TORCH_FACTS 2 PYTHON_MODULE_SUFFIX)
 list(GET TORCH_FACTS 3 TORCH_VERSION)
 message(STATUS "torch ${TORCH_VERSION}")
+# Another torch in the same environment is another configuration.
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${TORCH_ROOT}/version.py)
 
 add_library(torch_libraries INTERFACE)
 target_include_directories(torch_libraries SYSTEM INTERFACE

@@ -2,6 +2,7 @@
 # Installs what is missing and nothing else: Debian packages, then .venv with what requirements.txt names.
 # A second run finds everything there and does nothing.
 #   SAKER_BASE_PYTHON   the Python to make .venv from (default: python3.11, else python3)
+#   SAKER_TORCH         a torch version other than that of requirements.txt; it goes into .venv-VERSION
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -44,14 +45,21 @@ if ! "$base" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
   echo "setup: Python 3.11 or newer is needed, and $base is $("$base" --version)" >&2
   exit 1
 fi
+venv=.venv
 wanted=$(cat requirements.txt)
-if [ "$(cat .venv/.saker-installed 2>/dev/null || true)" != "$wanted" ]; then
-  echo "setup: installing Python packages into .venv"
-  [ -x .venv/bin/python ] || "$base" -m venv .venv
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+if [ -n "${SAKER_TORCH:-}" ]; then
+  venv=.venv-$SAKER_TORCH
+  wanted=$(sed "s/^torch==.*/torch==$SAKER_TORCH/" requirements.txt)
+fi
+if [ "$(cat "$venv/.saker-installed" 2>/dev/null || true)" != "$wanted" ]; then
+  echo "setup: installing Python packages into $venv"
+  [ -x "$venv/bin/python" ] || "$base" -m venv "$venv"
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r <(echo "$wanted")
   # transformers comes after torch, so that it takes the torch that is there.
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check transformers==5.22.2
-  site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
-  echo "$PWD/python" >"$site/saker.pth"
-  echo "$wanted" >.venv/.saker-installed
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check transformers==5.22.2
+  if [ "$venv" = .venv ]; then
+    site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+    echo "$PWD/python" >"$site/saker.pth"
+  fi
+  echo "$wanted" >"$venv/.saker-installed"
 fi

@@ -8,6 +8,7 @@
 
 import torch  # noqa: F401  (its libraries must be loaded before the extension)
 
+from saker import _torch_version  # isort: skip  (refuses a torch that the extension was not built against)
 from saker import _C  # noqa: F401  isort: skip
 from saker import _higher_order, ops
 from saker._aot import aot_function, aot_module, aot_module_simplified
@@ -34,6 +35,7 @@ from saker.errors import (
 
 from_environment()
 _higher_order.install()
+_torch_version.install()
 
 __version__ = "0.1.0"
 

@@ -19,6 +19,7 @@ from torch.utils import checkpoint as module
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from saker import _C
+from saker._torch_version import CHECKPOINT_GENERATOR, checkpoint_context, checkpoint_options
 
 _state = threading.local()
 _numbers = itertools.count(1)
@@ -38,19 +39,13 @@ class _Choices(TorchDispatchMode):
         result = func(*args, **kwargs)
         if func in module.SAC_IGNORED_OPS:
             return result
-        context = module.SelectiveCheckpointContext(is_recompute=False, **_given(op_output=result))
+        context = checkpoint_context(result)
         choice = self.policy(context, func, *args, **kwargs)
         if isinstance(choice, bool):
             choice = module._policy_from_bool(choice)
         if choice in (module.CheckpointPolicy.MUST_SAVE, module.CheckpointPolicy.PREFER_SAVE):
             _C.checkpoint_mark(before, self.region, "save")
         return result
-
-
-def _given(**output: Any) -> dict[str, Any]:
-    """Newer versions of PyTorch show policies the result."""
-    names = module.SelectiveCheckpointContext.__init__.__code__.co_varnames
-    return {name: value for name, value in output.items() if name in names}
 
 
 @contextlib.contextmanager
@@ -80,15 +75,15 @@ class _Reentrant(module.CheckpointFunction):
             return function(*args)
 
 
-_generator = module._checkpoint_without_reentrant_generator
+_generator = getattr(module, CHECKPOINT_GENERATOR)
 
 
-def _without_reentrant(fn: Callable, preserve_rng_state: bool, context_fn: Callable, *args: Any, **kwargs: Any) -> Any:
+def _without_reentrant(*args: Any, **kwargs: Any) -> Iterator[None]:
     """Stands for PyTorch's generator, which is advanced before and after the function."""
     if not getattr(_state, "depth", 0):
-        yield from _generator(fn, preserve_rng_state, context_fn, *args, **kwargs)
+        yield from _generator(*args, **kwargs)
         return
-    with _region(preserve_rng_state, context_fn):
+    with _region(*checkpoint_options(args, kwargs)):
         yield
 
 
@@ -104,7 +99,7 @@ class _Checkpoints:
         with self._lock:
             self._open += 1
             module.CheckpointFunction = _Reentrant
-            module._checkpoint_without_reentrant_generator = _without_reentrant
+            setattr(module, CHECKPOINT_GENERATOR, _without_reentrant)
 
     def __exit__(self, *_: object) -> None:
         _state.depth -= 1
@@ -112,7 +107,7 @@ class _Checkpoints:
             self._open -= 1
             if self._open == 0:
                 module.CheckpointFunction = _Reentrant.original
-                module._checkpoint_without_reentrant_generator = _generator
+                setattr(module, CHECKPOINT_GENERATOR, _generator)
 
 
 checkpoints = _Checkpoints()

@@ -110,6 +110,7 @@ _STATE = (
     "_set_sdp_use_mem_efficient",
     "_set_sdp_use_math",
     "_set_sdp_use_cudnn",
+    "_set_sdp_use_fa4",
     "_set_nnpack_enabled",
 )
 # Seeding by chance, which a graph cannot repeat.
@@ -309,12 +310,12 @@ applied = threading.local()
 
 
 def _apply() -> classmethod:
-    original = vars(torch.autograd.Function)["apply"].__func__
+    original = vars(torch.autograd.Function)["apply"]  # of Python or, from torch 2.14 on, of C
 
-    @functools.wraps(original)
+    @functools.wraps(torch.autograd.Function.apply)
     def call(cls, *args, **kwargs):
         applied.any = True
-        return original(cls, *args, **kwargs)
+        return original.__get__(None, cls)(*args, **kwargs)
 
     return classmethod(call)
 

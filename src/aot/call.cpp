@@ -18,8 +18,8 @@
 #include "aot/backward.h"
 #include "aot/check.h"
 #include "aot/sharing.h"
-#include "aten/autograd_node.h"
 #include "aten/on_copies.h"
+#include "aten/torch_version/autograd_node.h"
 #include "aten/trace_key.h"
 #include "runtime/geometry.h"
 

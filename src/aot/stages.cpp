@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "aot/joint.h"
-#include "aten/autograd_node.h"
+#include "aten/torch_version/autograd_node.h"
 
 namespace saker::aot {
 

@@ -13,8 +13,8 @@
 
 #include "aot/saved_sizes.h"
 #include "aot/sharing.h"
-#include "aten/autograd_node.h"
 #include "aten/enums.h"
+#include "aten/torch_version/autograd_node.h"
 #include "runtime/geometry.h"
 
 namespace saker::aot {

@@ -3,7 +3,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include "aten/autograd_node.h"
+#include "aten/torch_version/autograd_node.h"
 
 namespace saker::aot {
 

@@ -79,7 +79,7 @@ c10::IValue constantArgument(const Arg& arg, CallEnvironment& environment) {
     case Arg::Kind::String:
       return std::string(arg.toString());
     case Arg::Kind::DType:
-      return static_cast<int64_t>(arg.toDType());
+      return static_cast<int64_t>(fromDType(arg.toDType()));
     case Arg::Kind::Device:
       return fromDevice(arg.toDevice());
     case Arg::Kind::Layout:

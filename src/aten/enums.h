@@ -6,7 +6,7 @@
 #include <c10/core/MemoryFormat.h>
 #include <c10/core/ScalarType.h>
 
-#include "aten/torch_version.h"
+#include "aten/torch_version/dtypes.h"
 #include "ir/dtype.h"
 
 namespace saker::aten {
@@ -21,7 +21,10 @@ inline ir::Device toDevice(c10::Device device) {
   return {type, numbered ? device.index() : int8_t{-1}};
 }
 
-inline c10::ScalarType fromDType(ir::DType type) { return static_cast<c10::ScalarType>(type); }
+inline c10::ScalarType fromDType(ir::DType type) {
+  requireDType(type);
+  return static_cast<c10::ScalarType>(type);
+}
 inline c10::Layout fromLayout(ir::Layout layout) { return static_cast<c10::Layout>(layout); }
 inline c10::Device fromDevice(ir::Device device) { return {static_cast<c10::DeviceType>(device.type), device.index}; }
 
@@ -63,7 +66,6 @@ SAKER_SAME_DTYPE(Int1, Int1);
 SAKER_SAME_DTYPE(Int7, Int7);
 SAKER_SAME_DTYPE(Float8E8M0FNU, Float8_e8m0fnu);
 SAKER_SAME_DTYPE(Float4E2M1FNX2, Float4_e2m1fn_x2);
-static_assert(ir::kDTypes == static_cast<int>(c10::ScalarType::Undefined), "torch has another number of dtypes");
 #undef SAKER_SAME_DTYPE
 
 #define SAKER_SAME_DEVICE(ours, theirs) SAKER_SAME(ir::DeviceType::ours, c10::DeviceType::theirs)

@@ -6,6 +6,8 @@
 #include "aten/call_text.h"
 #include "aten/enums.h"
 #include "aten/meta_fallback.h"
+#include "aten/torch_version/schemas.h"
+#include "aten/torch_version/version.h"
 
 namespace saker::aten {
 
@@ -30,6 +32,8 @@ bool findPlaces(const ir::Schema& ours, const c10::FunctionSchema& theirs, std::
   size_t found = 0;
   for (size_t i = 0; i < ours.arguments.size(); ++i) {
     std::optional<int> place = theirs.argumentIndexWithName(ours.arguments[i].name);
+    std::string_view former = formerName(theirs.name(), ours.arguments[i].name);
+    if (!place && !former.empty()) place = theirs.argumentIndexWithName(former);
     places.push_back(place.value_or(-1));
     found += place.has_value();
     same = same && place == static_cast<int>(i);
@@ -71,6 +75,7 @@ std::span<const ir::Arg> Inference::arguments(Converter& converter, Arena& arena
 void Inference::observe(ir::Context& context) const {
   static const bool bfloat16 = cpuSupports("mkldnn::_is_mkldnn_bf16_supported");
   static const bool half = cpuSupports("mkldnn::_is_mkldnn_fp16_supported");
+  context.ambient().torch = &kTorchFacts;
   context.ambient().defaultDType = toDType(c10::get_default_dtype_as_scalartype());
   context.ambient().cpuConvolvesBFloat16 = bfloat16;
   context.ambient().cpuConvolvesHalf = half;

@@ -1,8 +1,9 @@
 // The one place that knows which dispatch key trace tensors carry and how a fallback gets there.
 //
 // DispatchKey::Fake lies below autograd, autocast and functorch and above every backend, so what arrives there is what
-// a backend would be asked to do. PyTorch leaves the key without a kernel up to 2.13; from 2.14 on it puts one there
-// itself, and then kernels for each operator on the key, which win over a fallback, are the way on.
+// a backend would be asked to do. PyTorch leaves the key without a kernel up to 2.15. From 2.14 on its own FakeTensors
+// in C++ carry it (torch_version/fake_tensors.h); once a fallback for them lies there, kernels for each operator on the
+// key, which win over a fallback, are the way on.
 #pragma once
 
 #include <c10/core/DispatchKeySet.h>

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "aten/autograd_node.h"
 #include "aten/memory.h"
+#include "aten/torch_version/autograd_node.h"
 #include "aten/version_counter.h"
 #include "capture/undo.h"
 #include "capture/user_code.h"

@@ -3,7 +3,8 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/library.h>
 
-#include "aten/torch_version.h"
+#include "aten/torch_version/fake_tensors.h"
+#include "aten/torch_version/version.h"
 #include "capture/record_call.h"
 #include "capture/run_now.h"
 #include "capture/tape.h"
@@ -40,9 +41,18 @@ void runOrdinary(const Call& call) {
   call.op.callBoxed(call.stack);
 }
 
-// Before 2.13, what modes and subclasses call is kept from the trace, so it must find data.
-void settleForPython([[maybe_unused]] const Call& call) {
-#if !SAKER_TORCH_AT_LEAST(2, 13)
+// PyTorch's own FakeTensors have the key too. What it does with them is not ours: it has no kernel there, and says so.
+void refusePyTorchsFakes(const Call& call, bool recording) {
+  bool fake = !recording && aten::inPyTorchsFakeMode();
+  eachTensor(call.values,
+             [&](const at::Tensor& tensor) { fake |= aten::isPyTorchsFake(*tensor.unsafeGetTensorImpl()); });
+  TORCH_CHECK_NOT_IMPLEMENTED(!fake, toString(call.op.operator_name()),
+                              " has no kernel for C++ FakeTensors (dispatch key Fake) in torch ", TORCH_VERSION);
+}
+
+// Where what modes and subclasses call is kept from the trace, it must find data.
+void settleForPython(const Call& call) {
+  if constexpr (aten::kPythonIsRecorded) return;
   Trace* trace = current();
   if (!trace) return;
   if (trace->mode() == Mode::Capture) {
@@ -52,7 +62,6 @@ void settleForPython([[maybe_unused]] const Call& call) {
                  toString(call.op.operator_name()));
   }
   trace->flush();
-#endif
 }
 
 bool isPythons(const Call& call) {
@@ -91,6 +100,7 @@ void recordCall(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::
     if (Tape* tape = currentTape(); tape && tape->callWrapped(call)) return;
     return op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Python), stack);
   }
+  refusePyTorchsFakes(call, currentTape() || current());
   if (Tape* tape = currentTape()) {
     if (tape->call(call)) return;
     return op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);

@@ -7,7 +7,7 @@
 
 #include <typeinfo>
 
-#include "aten/storage_access.h"
+#include "aten/torch_version/storage_access.h"
 #include "capture/trace.h"
 
 namespace saker::tracing {

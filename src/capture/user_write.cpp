@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "aten/on_copies.h"
-#include "aten/torch_version.h"
+#include "aten/torch_version/version.h"
 #include "capture/trace.h"
 #include "ops/shape.h"
 
@@ -22,11 +22,10 @@ bool isKind(const c10::Argument& argument, c10::TypeKind kind) { return argument
 // Has a kernel above moved the version counters of what is written?
 bool isCounted(const Call& call) {
   if (!call.op.hasKernelForDispatchKey(c10::DispatchKey::ADInplaceOrView)) return false;
-#if SAKER_TORCH_AT_LEAST(2, 13)
-  return !call.surroundings.excluded_.has(c10::DispatchKey::ADInplaceOrView);
-#else
-  return !c10::InferenceMode::is_enabled();  // it keeps itself from what it calls
-#endif
+  if constexpr (aten::kInferenceModeExcludes) {
+    return !call.surroundings.excluded_.has(c10::DispatchKey::ADInplaceOrView);
+  }
+  return !c10::InferenceMode::is_enabled();
 }
 
 }  // namespace

@@ -133,7 +133,8 @@ bool isOperator(PyObject* object) {
   std::string_view name = Py_TYPE(object)->tp_name;
   return name == "numpy.ufunc" || name == "numpy._ArrayFunctionDispatcher" || name == "OpOverload" ||
          name == "OpOverloadPacket" || name == "_OpNamespace" || name == "_Ops" ||
-         name == "builtin_function_or_method" || name == "torch._C.Generator" || name == "re.Pattern";
+         name == "builtin_function_or_method" || name == "torch._C._PyObjectDispatchFunc" ||
+         name == "torch._C.Generator" || name == "re.Pattern";
 }
 
 }  // namespace

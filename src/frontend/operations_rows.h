@@ -170,6 +170,7 @@ inline const Row rows[] = {
      "unwrap_if_dead maybe_get_level peek_interpreter_stack is_functorch_wrapped_tensor is_batchedtensor "
      "is_gradtrackingtensor "
      "get_unwrapped maybe_get_bdim"},
+    {Shallow, "saker._C", "is_torch_fake"},  // in the place of torch._C._is_fake_tensor
     {Ambient, "torch._C._functorch", "_vmap_increment_nesting _vmap_decrement_nesting"},
     {Tensor, "torch._C._functorch", "_add_batch_dim _remove_batch_dim"},
     {Ambient, "torch._C",
@@ -178,6 +179,7 @@ inline const Row rows[] = {
      "set_autocast_cpu_dtype"},
     {Ambient, "torch._C",
      "_set_sdp_use_flash _set_sdp_use_math _set_sdp_use_mem_efficient _set_sdp_use_cudnn _set_sdp_use_overrideable "
+     "_set_sdp_use_fa4 "
      "_set_sdp_priority_order"},
     {Ambient, "torch._C", "_push_on_torch_function_stack _pop_torch_function_stack _get_function_stack_at"},
     {Ambient, "torch._C._autograd",
@@ -225,7 +227,8 @@ inline constexpr std::string_view kNotOperators =
     "_to_functional_tensor _from_functional_tensor _freeze_functional_tensor _is_functional_tensor "
     "set_num_threads get_num_threads manual_seed initial_seed seed __torch_function__ __torch_dispatch__ __new__ "
     "__init__ "
-    "_dimI _dimV register_post_accumulate_grad_hook _register_post_accumulate_grad_hook __setstate__ ";
+    "_dimI _dimV _has_grad_dtype_override register_post_accumulate_grad_hook _register_post_accumulate_grad_hook "
+    "__setstate__ ";
 
 // Attributes of tensors that C code computes: known from what is guarded, or from operators.
 inline constexpr const char* kTensorAttributes[] = {"shape",

@@ -17,6 +17,11 @@ namespace saker::frontend {
 
 namespace {
 
+// What calls an operator that is written in Python, from torch 2.14 on.
+bool isDispatchFunction(PyObject* callable) {
+  return std::string_view(Py_TYPE(callable)->tp_name) == "torch._C._PyObjectDispatchFunc";
+}
+
 // PyTorch's Python wrappers of single operators call a function that is made for each of them.
 bool inOperatorWrapper() {
   watch::Place place = watch::place();
@@ -343,6 +348,9 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
     return behaves(behaviour, callable, args, arguments.names);
   }
   if (PyType_Check(callable)) return callsType(reinterpret_cast<PyTypeObject*>(callable), args, arguments.names);
+  if (isDispatchFunction(callable) && inOperatorWrapper()) {
+    return behaves(Behaviour::Tensor, callable, args, arguments.names);
+  }
   if (PyCFunction_Check(callable)) {
     // Sizes that are symbols compute with nodes of C++, which note what they are asked.
     if (!args.empty() && std::string_view(Py_TYPE(args[0])->tp_name).ends_with("_SymNode")) return true;

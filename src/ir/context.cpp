@@ -1,6 +1,10 @@
 #include "ir/context.h"
 
+#include "ir/torch_facts.h"
+
 namespace saker::ir {
+
+const TorchFacts kNewestTorch;
 
 const OpDef* Context::op(std::string_view qualified) {
   if (auto found = ops_.find(qualified); found != ops_.end()) return found->second;

@@ -43,7 +43,11 @@ struct Location {
 
 // State of the program around an operator that decides what its results look like. It is read when an operator is
 // recorded; whoever owns the context keeps it true.
+struct TorchFacts;  // torch_facts.h
+extern const TorchFacts kNewestTorch;
+
 struct Ambient {
+  const TorchFacts* torch = &kNewestTorch;
   DType defaultDType = DType::Float32;
   Device defaultDevice;
   // oneDNN convolves these on CPUs with instructions for them.

@@ -52,6 +52,8 @@ DType toReal(DType dtype) {
       return DType::Float32;
     case DType::Complex128:
       return DType::Float64;
+    case DType::BComplex32:
+      return DType::BFloat16;
     default:
       return dtype;
   }
@@ -62,6 +64,7 @@ DType toComplex(DType dtype) {
     case DType::Float16:
       return DType::Complex32;
     case DType::BFloat16:
+      return DType::BComplex32;
     case DType::Float32:
       return DType::Complex64;
     case DType::Float64:

@@ -56,14 +56,15 @@ namespace saker::ir {
   X(Int6, "i6", 1, 'x')                   \
   X(Int7, "i7", 1, 'x')                   \
   X(Float8E8M0FNU, "f8e8m0fnu", 1, 'f')   \
-  X(Float4E2M1FNX2, "f4e2m1fnx2", 1, 'x')
+  X(Float4E2M1FNX2, "f4e2m1fnx2", 1, 'x') \
+  X(BComplex32, "bc32", 4, 'c')
 
 enum class DType : uint8_t {
 #define X(enumerator, name, bytes, category) enumerator,
   SAKER_DTYPES(X)
 #undef X
 };
-inline constexpr int kDTypes = static_cast<int>(DType::Float4E2M1FNX2) + 1;
+inline constexpr int kDTypes = static_cast<int>(DType::BComplex32) + 1;
 
 std::string_view name(DType dtype);
 std::optional<DType> dtypeFromName(std::string_view name);
@@ -75,7 +76,7 @@ inline bool isComplex(DType t) { return category(t) == 'c'; }
 // As c10::isIntegralType.
 inline bool isIntegral(DType t, bool includeBool) { return category(t) == 'i' || (includeBool && t == DType::Bool); }
 DType toReal(DType dtype);     // of a complex type its parts'; of others itself
-DType toComplex(DType dtype);  // f16, f32 and f64 (bf16 becomes c64)
+DType toComplex(DType dtype);  // of a float its complex type, where it has one; of others itself
 
 #define SAKER_DEVICES(X) \
   X(CPU, "cpu")          \

@@ -34,6 +34,7 @@ Limits limitsOf(DType dtype) {
     case DType::Complex32:
       return {-65504, 65504};
     case DType::BFloat16:
+    case DType::BComplex32:
       return {-0x1.fep127, 0x1.fep127};
     case DType::Float32:
     case DType::Complex64:

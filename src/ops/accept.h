@@ -7,7 +7,7 @@
 
 namespace saker::ops {
 
-enum Accept : uint8_t {
+enum Accept : uint16_t {
   kBool = 1,
   kInts = 2,          // u8, i8, i16, i32, i64
   kFull = 4,          // f32, f64
@@ -16,16 +16,17 @@ enum Accept : uint8_t {
   kHalfComplex = 32,  // c32
   kWideInts = 64,     // u16, u32, u64
   kFloat8 = 128,
+  kBComplex = 256,  // bc32
   kFloats = kFull | kHalf,
   kReal = kInts | kFloats,
   kNumbers = kInts | kFloats | kComplex,
   kAll = kBool | kNumbers,
   kFloating = kFloats | kComplex,
   kDiscrete = kBool | kInts,
-  kEvery = 255,
+  kEvery = 511,
 };
 
-inline bool accepts(uint8_t set, DType dtype) {
+inline bool accepts(uint16_t set, DType dtype) {
   switch (ir::category(dtype)) {
     case 'b':
       return set & kBool;
@@ -34,14 +35,20 @@ inline bool accepts(uint8_t set, DType dtype) {
     case 'f':
       return set & (ir::byteSize(dtype) > 2 ? kFull : ir::byteSize(dtype) == 2 ? kHalf : kFloat8);
     case 'c':
+      if (dtype == DType::BComplex32) return set & kBComplex;
       return set & (dtype == DType::Complex32 ? kHalfComplex : kComplex);
     default:
       return false;
   }
 }
 
-inline void require(const Infer& in, uint8_t set, DType dtype) {
+inline void require(const Infer& in, uint16_t set, DType dtype) {
   if (!accepts(set, dtype)) refuse(in.op().qualified + " is not implemented for " + std::string(ir::name(dtype)));
+}
+
+// Kernels that fill memory with a number know every dtype but one.
+inline void requireFillable(const Infer& in, DType dtype) {
+  if (dtype == DType::BComplex32) require(in, kEvery & ~kBComplex, dtype);
 }
 
 // Refuses a number (argument `i`) that an element of `dtype` cannot hold: too large, or not real.

@@ -9,7 +9,7 @@ namespace saker::ops {
 namespace {
 
 // `first` and `second` in the order in which their strides count.
-template <uint8_t accepted, size_t first = 0, size_t second = 1>
+template <uint16_t accepted, size_t first = 0, size_t second = 1>
 void backwardWithNumbers(Infer& in) {
   const TensorType* both[] = {&in.tensor(first), &in.tensor(second)};
   requireNumbersFit(in, resultType(in.context(), both));

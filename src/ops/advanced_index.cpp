@@ -217,7 +217,7 @@ void checkPut(const Infer& in, const TensorType& self, size_t indicesAt, const T
   for (const TensorType* index : given.indices) none &= !index;
   if (none) requireNothingThere(self);
   if (self.dtype == DType::Float8E8M0FNU) refuse("index_put is not implemented for f8e8m0fnu");
-  require(in, kAll | kHalfComplex | kFloat8, self.dtype);
+  require(in, kAll | kHalfComplex | kFloat8 | (accumulate ? 0 : kBComplex), self.dtype);
   if (given.masked) return;  // whether the values fit depends on data
   Shape shape;
   shapeOf(self, given.indices, shape);

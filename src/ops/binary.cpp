@@ -121,7 +121,7 @@ void heaviside(Infer& in) {
 }
 
 // A complex number from two real ones.
-template <uint8_t accepted>
+template <uint16_t accepted>
 void complexFromParts(Infer& in) {
   const TensorType &a = in.tensor(0), &b = in.tensor(1);
   if (a.dtype != b.dtype || a.dtype == DType::BFloat16) refuse("the parts of a complex number must be of one dtype");

@@ -62,8 +62,14 @@ void copy(Infer& in) {
   in.result(spec);
 }
 
+// A single element is written without a kernel.
+void requireFilled(const Infer& in, const TensorType& self) {
+  if (self.dtype == DType::BComplex32 && numel(self) != Int(1)) requireFillable(in, self.dtype);
+}
+
 void fillByNumber(Infer& in) {
   const TensorType& self = in.tensor(0);
+  requireFilled(in, self);
   requireFits(in, 1, self.dtype);
   likeResult(in, self, self.dtype);
 }
@@ -71,6 +77,7 @@ void fillByNumber(Infer& in) {
 // All elements get the same value, so they may share an address.
 void fillByNumberInplace(Infer& in) {
   const TensorType& self = in.tensor(0);
+  requireFilled(in, self);
   requireFits(in, 1, self.dtype);
   in.result(self);
 }

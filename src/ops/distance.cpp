@@ -89,15 +89,16 @@ void addDistances(Rows& rows) {
   add("_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor", cdist);
   add("_cdist_forward.out(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor(a!) out) -> Tensor(a!)", cdist,
       kExactOut);
-  add("_cdist_backward(Tensor grad, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor", cdistBackward);
-  add("_cdist_backward.out(Tensor grad, Tensor x1, Tensor x2, float p, Tensor cdist, *, Tensor(a!) out) -> Tensor(a!)",
+  add("_cdist_backward(Tensor grad_output, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor", cdistBackward);
+  add("_cdist_backward.out(Tensor grad_output, Tensor x1, Tensor x2, float p, Tensor cdist, *, Tensor(a!) out) -> "
+      "Tensor(a!)",
       cdistBackward, kExactOut);
   add("_euclidean_dist(Tensor x1, Tensor x2) -> Tensor", euclidean);
   add("_euclidean_dist.out(Tensor x1, Tensor x2, *, Tensor(a!) out) -> Tensor(a!)", euclidean, kExactOut);
   add("_pdist_forward(Tensor self, float p=2.) -> Tensor", pdist);
   add("_pdist_forward.out(Tensor self, float p=2., *, Tensor(a!) out) -> Tensor(a!)", pdist, kExactOut);
-  add("_pdist_backward(Tensor grad, Tensor self, float p, Tensor pdist) -> Tensor", pdistBackward);
-  add("_pdist_backward.out(Tensor grad, Tensor self, float p, Tensor pdist, *, Tensor(a!) out) -> Tensor(a!)",
+  add("_pdist_backward(Tensor grad_output, Tensor self, float p, Tensor pdist) -> Tensor", pdistBackward);
+  add("_pdist_backward.out(Tensor grad_output, Tensor self, float p, Tensor pdist, *, Tensor(a!) out) -> Tensor(a!)",
       pdistBackward, kExactOut);
 }
 

@@ -1,6 +1,8 @@
 // Tensors made from nothing, and what is shaped like another tensor.
 #include "ops/factory.h"
 
+#include <algorithm>
+
 #include "ops/accept.h"
 #include "ops/rows.h"
 
@@ -53,8 +55,23 @@ void emptyPermuted(Infer& in) {
 
 void filled(Infer& in) { fresh(in, in.ints(0), readOptions(in, 1)); }
 
+// A single element is written without a kernel.
+void requireFilled(const Infer& in, DType dtype) {
+  if (dtype != DType::BComplex32) return;
+  Dims sizes = in.ints(0);
+  bool single = std::all_of(sizes.begin(), sizes.end(), [](Int size) { return static_cast<bool>(size == Int(1)); });
+  if (!single) requireFillable(in, dtype);
+}
+
+void ones(Infer& in) {
+  Options options = readOptions(in, 1);
+  requireFilled(in, options.dtype);
+  fresh(in, in.ints(0), options);
+}
+
 void full(Infer& in) {
   Options options = readOptions(in, 2, dtypeOf(in, in.scalar(1).kind), in.context().ambient().defaultDevice);
+  requireFilled(in, options.dtype);
   requireFits(in, 1, options.dtype);
   fresh(in, in.ints(0), options);
 }
@@ -111,7 +128,7 @@ void addFactories(Rows& rows) {
   add("aten::empty_strided(SymInt[] size, SymInt[] stride, *, " SAKER_OPTIONS ") -> Tensor", emptyStrided);
   add("aten::empty_permuted(SymInt[] size, int[] physical_layout, *, " SAKER_OPTIONS ") -> Tensor", emptyPermuted);
   add("aten::zeros(SymInt[] size, *, " SAKER_OPTIONS ") -> Tensor", filled);
-  add("aten::ones(SymInt[] size, *, " SAKER_OPTIONS ") -> Tensor", filled);
+  add("aten::ones(SymInt[] size, *, " SAKER_OPTIONS ") -> Tensor", ones);
   add("aten::full(SymInt[] size, Scalar fill_value, *, " SAKER_OPTIONS ") -> Tensor", full);
   add("aten::scalar_tensor(Scalar s, *, " SAKER_OPTIONS ") -> Tensor", scalarTensor);
   add("aten::eye(SymInt n, *, " SAKER_OPTIONS ") -> Tensor", eye);

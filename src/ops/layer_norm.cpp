@@ -1,4 +1,6 @@
 // Normalisation over trailing dimensions, over groups of channels, and of weights.
+#include "ir/torch_facts.h"
+#include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/normalization.h"
 #include "ops/reduce.h"
@@ -118,8 +120,20 @@ MemoryFormat groupNormFormat(const TensorType& input) {
   return input.device.type == DeviceType::CPU ? suggestMemoryFormat(input) : MemoryFormat::Contiguous;
 }
 
+bool makesDense(const Infer& in, const TensorType& input) {
+  return in.context().ambient().torch->groupNormMakesDense && input.device.type == DeviceType::CPU;
+}
+
 void inputLike(Infer& in, const TensorType& input) {
   in.strided(input.sizes(), stridesIn(input.sizes(), groupNormFormat(input)), input.dtype, input.device);
+}
+
+void requireDense(const Infer& in, const TensorType& input, const Groups& g) {
+  if (!makesDense(in, input)) {
+    if (!isContiguous(input, groupNormFormat(input))) refuse("group norm: the input must be dense");
+  } else if (g.channels == Int(0) || g.area == Int(0)) {
+    refuse("group norm: no channels, or channels without elements");
+  }
 }
 
 // (input, weight, bias, N, C, HxW, group, eps)
@@ -130,11 +144,31 @@ void groupNorm(Infer& in) {
   requireChannels(weight, g);
   requireChannels(bias, g);
   if (numel(input) != g.n * g.channels * g.area) refuse("group norm: the input does not have N * C * HxW elements");
-  if (!isContiguous(input, groupNormFormat(input))) refuse("group norm: the input must be dense");
+  requireDense(in, input, g);
   DType statistics = statisticsDType(input, {weight, bias});
   inputLike(in, input);
   in.contiguous(Dims{g.n, Int(g.groups)}, statistics, input.device);
   in.contiguous(Dims{g.n, Int(g.groups)}, statistics, input.device);
+}
+
+// The gradients of the dense input and, whether they are there or not, of the parameters.
+void denseGroupNormGradients(Infer& in, const TensorType& input, const Groups& g) {
+  const TensorType *mean = &in.tensor(2), *weight = in.optionalTensor(4);
+  if (!wanted(in, 9, 0)) {
+    undefinedResult(in);
+  } else if (isContiguous(input, groupNormFormat(input))) {
+    likeResult(in, input, input.dtype);
+  } else {
+    inputLike(in, input);
+  }
+  for (size_t i : {1, 2}) {
+    if (!wanted(in, 9, i)) {
+      undefinedResult(in);
+      continue;
+    }
+    if (!weight && mean->dtype != input.dtype) refuse("group norm: statistics of another dtype, and no parameter");
+    in.contiguous(Dims{g.channels}, weight ? weight->dtype : input.dtype, input.device);
+  }
 }
 
 // (grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask)
@@ -150,6 +184,7 @@ void groupNormBackward(Infer& in) {
   if (numel(*mean) != statistics || numel(*rstd) != statistics) refuse("group norm: statistics of another size");
   if (weight && numel(*weight) != g.channels) refuse("group norm: a parameter is no vector of channels");
   statisticsDType(input, {mean, rstd, weight});
+  if (makesDense(in, input)) return denseGroupNormGradients(in, input, g);
   if (wanted(in, 9, 0)) {
     inputLike(in, input);
   } else {

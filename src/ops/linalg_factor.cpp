@@ -220,6 +220,29 @@ void matrixExp(Infer& in) {
   in.contiguous(a.sizes(), a);
 }
 
+void requireCpu(const TensorType& a) {
+  if (a.device.type != DeviceType::CPU) unsupported("strides of cuSOLVER's results");
+}
+
+// The root of a Hermitian matrix.
+void matrixRoot(Infer& in) {
+  const TensorType& a = in.tensor(0);
+  requireLapackSquare(in, a);
+  requireCpu(a);
+  in.contiguous(a.sizes(), a);
+}
+
+// A matrix with orthonormal columns and a Hermitian one.
+void polarFactors(Infer& in) {
+  const TensorType& a = in.tensor(0);
+  requireMatrices(in, a);
+  requireLapack(in, a.dtype);
+  requireCpu(a);
+  if (rowsOf(a) < columnsOf(a)) refuse("linalg_polar: more columns than rows");
+  in.contiguous(a.sizes(), a);
+  in.contiguous(withBatch(batchOf(a), {columnsOf(a), columnsOf(a)}), a);
+}
+
 // (self, *, atol, rtol, hermitian)
 void pinv(Infer& in) {
   const TensorType& a = in.tensor(0);
@@ -323,6 +346,11 @@ void addFactorizations(Rows& rows) {
       slogdet, kExactOut);
   add("geqrf(Tensor self) -> (Tensor a, Tensor tau)", geqrf, kNone);
   add("linalg_matrix_exp(Tensor self) -> Tensor", matrixExp, kNone);
+  add("linalg_matrix_sqrth(Tensor self) -> Tensor", matrixRoot);
+  add("linalg_matrix_sqrth.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", matrixRoot, kFailsOnData | kExactOut);
+  add("linalg_polar(Tensor A) -> (Tensor U, Tensor H)", polarFactors);
+  add("linalg_polar.out(Tensor A, *, Tensor(a!) U, Tensor(b!) H) -> (Tensor(a!) U, Tensor(b!) H)", polarFactors,
+      kFailsOnData | kExactOut);
   add("linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False)"
       " -> Tensor",
       pinv);

@@ -129,7 +129,7 @@ void softMarginBackward(Infer& in) {
 }
 
 // Row-major like the input, from tensors that broadcast to it.
-void lossBackward(Infer& in, uint8_t accepted, bool promotes) {
+void lossBackward(Infer& in, uint16_t accepted, bool promotes) {
   const TensorType* all[] = {&in.tensor(1), &in.tensor(2), &in.tensor(0)};
   const TensorType& x = *all[0];
   DType computed = resultType(in.context(), all);

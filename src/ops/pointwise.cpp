@@ -11,13 +11,13 @@ const TensorType& operand(const Infer& in, size_t i) {
   return scalar ? in.wrapped(i) : in.tensor(i);
 }
 
-void unaryResult(Infer& in, const TensorType& x, uint8_t accepted, Gives gives) {
+void unaryResult(Infer& in, const TensorType& x, uint16_t accepted, Gives gives) {
   DType computed = gives == Gives::Float ? toFloating(in.context(), x.dtype) : x.dtype;
   require(in, accepted, computed);
   elementwiseResult(in, {&x}, gives == Gives::Bool ? DType::Bool : computed, computed);
 }
 
-void binaryResult(Infer& in, const TensorType& a, const TensorType& b, uint8_t accepted, Gives gives) {
+void binaryResult(Infer& in, const TensorType& a, const TensorType& b, uint16_t accepted, Gives gives) {
   const TensorType* both[] = {&a, &b};
   DType computed = resultType(in.context(), both);
   if (gives == Gives::Float) computed = toFloating(in.context(), computed);

@@ -21,15 +21,15 @@ enum class Gives : uint8_t {
 const TensorType& operand(const Infer& in, size_t i);
 
 // Adds the result for one operand or two; `accepted` are the dtypes that can be computed in (accept.h).
-void unaryResult(Infer& in, const TensorType& x, uint8_t accepted, Gives gives = Gives::Common);
-void binaryResult(Infer& in, const TensorType& a, const TensorType& b, uint8_t accepted, Gives gives = Gives::Common);
+void unaryResult(Infer& in, const TensorType& x, uint16_t accepted, Gives gives = Gives::Common);
+void binaryResult(Infer& in, const TensorType& a, const TensorType& b, uint16_t accepted, Gives gives = Gives::Common);
 
-template <uint8_t accepted, Gives gives = Gives::Common, size_t at = 0>
+template <uint16_t accepted, Gives gives = Gives::Common, size_t at = 0>
 void unary(Infer& in) {
   unaryResult(in, in.tensor(at), accepted, gives);
 }
 
-template <uint8_t accepted, Gives gives = Gives::Common, size_t first = 0, size_t second = 1>
+template <uint16_t accepted, Gives gives = Gives::Common, size_t first = 0, size_t second = 1>
 void binary(Infer& in) {
   binaryResult(in, operand(in, first), operand(in, second), accepted, gives);
 }
@@ -37,7 +37,7 @@ void binary(Infer& in) {
 // Refuses numbers that do not fit, for operators that compute half precision in f32.
 void requireNumbersFit(const Infer& in, DType dtype);
 
-template <uint8_t accepted>
+template <uint16_t accepted>
 void unaryWithNumbers(Infer& in) {
   requireNumbersFit(in, in.tensor(0).dtype);
   unaryResult(in, in.tensor(0), accepted);

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "ir/torch_facts.h"
 #include "ops/infer.h"
 
 namespace saker::ops {
@@ -31,15 +32,9 @@ DType promoteFloats(DType a, DType b) {
   return ir::byteSize(a) > ir::byteSize(b) ? a : b;
 }
 
-DType complexOfParts(DType part) {
-  switch (part) {
-    case DType::Float16:
-      return DType::Complex32;
-    case DType::Float64:
-      return DType::Complex128;
-    default:
-      return DType::Complex64;
-  }
+DType complexOfParts(const ir::Context& context, DType part) {
+  if (part == DType::BFloat16 && !context.ambient().torch->complexOfBFloat16) return DType::Complex64;
+  return ir::toComplex(part);
 }
 
 std::optional<DType> promoteOptional(std::optional<DType> a, std::optional<DType> b) {
@@ -49,12 +44,12 @@ std::optional<DType> promoteOptional(std::optional<DType> a, std::optional<DType
 }
 
 // `higher` carries more weight: `lower` only adds its kind of number.
-std::optional<DType> combine(std::optional<DType> higher, std::optional<DType> lower) {
+std::optional<DType> combine(const ir::Context& context, std::optional<DType> higher, std::optional<DType> lower) {
   if (!higher) return lower;
   if (!lower || ir::isComplex(*higher)) return higher;
   if (ir::isComplex(*lower)) {
     if (isNarrowFloat(*higher)) noPromotion(*higher, *lower);
-    return ir::isFloat(*higher) ? complexOfParts(*higher) : *lower;
+    return ir::isFloat(*higher) ? complexOfParts(context, *higher) : *lower;
   }
   if (ir::isFloat(*higher)) return higher;
   if (*higher == DType::Bool || ir::isFloat(*lower)) return promoteTypes(*higher, *lower);
@@ -80,12 +75,12 @@ DType promoteTypes(DType a, DType b) {
   if (category(a) == 'c' || category(b) == 'c') {
     if (category(a) == 'i') return b;
     if (category(b) == 'i') return a;
-    return complexOfParts(promoteTypes(ir::toReal(a), ir::toReal(b)));
+    return ir::toComplex(promoteTypes(ir::toReal(a), ir::toReal(b)));
   }
   return category(a) == 'f' ? a : b;
 }
 
-DType defaultComplex(const ir::Context& context) { return complexOfParts(context.ambient().defaultDType); }
+DType defaultComplex(const ir::Context& context) { return complexOfParts(context, context.ambient().defaultDType); }
 
 DType toFloating(const ir::Context& context, DType dtype) {
   return ir::isIntegral(dtype, true) ? context.ambient().defaultDType : dtype;
@@ -108,7 +103,7 @@ DType resultType(const ir::Context& context, std::span<const ir::TensorType* con
       wrapped = promoteOptional(wrapped, dtype);
     }
   }
-  std::optional<DType> result = combine(shaped, combine(zeroDim, wrapped));
+  std::optional<DType> result = combine(context, shaped, combine(context, zeroDim, wrapped));
   if (!result) refuse("no tensor to take a dtype from");
   return *result;
 }

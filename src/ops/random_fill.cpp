@@ -11,7 +11,7 @@ namespace {
 using Check = void (*)(const Infer&);
 
 // In place, and as a copy of the tensor that is overwritten.
-template <uint8_t accepted, Check check>
+template <uint16_t accepted, Check check>
 void draw(Infer& in) {
   const TensorType& self = in.tensor(0);
   require(in, accepted, self.dtype);
@@ -92,14 +92,14 @@ void bernoulliOf(Infer& in) {
   in.contiguous(self.sizes(), self);
 }
 
-template <uint8_t accepted>
+template <uint16_t accepted>
 void drawForEach(Infer& in) {
   const TensorType& x = in.tensor(0);
   require(in, accepted, x.dtype);
   in.contiguous(x.sizes(), x);
 }
 
-template <uint8_t accepted>
+template <uint16_t accepted>
 void drawForPairs(Infer& in) {
   const TensorType &count = in.tensor(0), &p = in.tensor(1);
   if (count.dtype != p.dtype) refuse(in.op().qualified + " of tensors of different dtypes");
@@ -108,7 +108,7 @@ void drawForPairs(Infer& in) {
   in.contiguous(count.sizes(), count);
 }
 
-template <uint8_t accepted>
+template <uint16_t accepted>
 void gradient(Infer& in) {
   const TensorType& x = in.tensor(0);
   require(in, accepted, x.dtype);

@@ -26,7 +26,7 @@ void extremeAll(Infer& in) {
 }
 
 // A value and its index for each position: (self, dim, keepdim) with the dimension at `dimArgument`.
-template <uint8_t accepted, size_t dimArgument>
+template <uint16_t accepted, size_t dimArgument>
 void pick(Infer& in) {
   const TensorType& self = in.tensor(0);
   require(in, accepted, self.dtype);

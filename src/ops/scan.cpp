@@ -27,7 +27,7 @@ void accumulate(Infer& in) {
   in.contiguous(self.sizes(), dtype, self.device);
 }
 
-template <uint8_t accepted>
+template <uint16_t accepted>
 void accumulateSame(Infer& in) {
   const TensorType& self = in.tensor(0);
   wrapDim(in.fixed(1), self.rank);

@@ -82,7 +82,7 @@ void addProduct(Infer& in) {
 }
 
 void requireMask(Infer& in, const TensorType& self, const TensorType& mask) {
-  require(in, kAll | kHalfComplex, self.dtype);
+  require(in, kAll | kHalfComplex | kBComplex, self.dtype);
   if (mask.dtype != DType::Bool) refuse("masked_fill needs a bool mask");
   if (mask.device != self.device) refuse("masked_fill needs the mask on the device of the tensor");
   if (in.op().parsed.arguments[2].type.base == ir::SchemaType::Base::Scalar) {

@@ -8,6 +8,7 @@
 
 #include <typeinfo>
 
+#include "aten/torch_version/fake_tensors.h"
 #include "aten/trace_key.h"
 #include "capture/capture.h"
 #include "capture/deferred.h"
@@ -214,6 +215,10 @@ void bindTrace(py::module_& module) {
                a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl();
       },
       py::arg("a"), py::arg("b"));
+  // A FakeTensor of PyTorch's own, as C++ makes it: not a tensor of a trace, which has the same key.
+  module.def(
+      "is_torch_fake", [](const at::Tensor& tensor) { return aten::isPyTorchsFake(*tensor.unsafeGetTensorImpl()); },
+      py::arg("tensor"));
   module.def("open_door", &open, py::arg("tensor"), py::arg("door"), py::arg("exposes") = false);
   module.def("open_storage", &openStorage, py::arg("storage"), py::arg("exposes") = false);
   // Calls a function of PyTorch's that works on memory, so that the operators it uses run at once.

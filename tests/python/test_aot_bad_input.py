@@ -11,6 +11,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import saker
+from torch_versions import captures_see_python
 
 
 def scaled(x: torch.Tensor, by: int = 2) -> torch.Tensor:
@@ -225,7 +226,7 @@ def test_a_module_with_fake_parameters() -> None:
             call(module)
 
 
-@pytest.mark.skipif(torch.__version__ < "2.13", reason="captures go through subclasses from torch 2.13 on")
+@captures_see_python
 def test_a_fake_tensor_that_is_no_argument() -> None:
     with FakeTensorMode():
         fake = torch.ones(2)

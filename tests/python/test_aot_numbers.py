@@ -11,6 +11,7 @@ from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils import _pytree as pytree
 
 import saker
+from torch_versions import captures_see_python
 
 
 def sizes(a: torch.Tensor, b: torch.Tensor) -> Any:
@@ -88,7 +89,7 @@ def test_a_size_stays_a_size() -> None:
         assert shape == torch.Size([rows, 2])
 
 
-@pytest.mark.skipif(torch.__version__ < "2.13", reason="captures go through subclasses from torch 2.13 on")
+@captures_see_python
 def test_numbers_of_the_tensors_inside_of_a_subclass() -> None:
     def program(x: torch.Tensor) -> Any:
         return x.sin(), x.a.size(0) * 2, x.size(0)

@@ -13,6 +13,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 from aot_opinfo import Outcome, name_of, read_known, run_entry
 from conftest import AOT_SWEEP
+from torch_versions import KNOWN_FAILURES_ARE_CURRENT
 
 FULL = os.environ.get("SAKER_SWEEP") == "full"
 KNOWN = read_known()
@@ -35,7 +36,9 @@ def test_compiled_equals_eager(total: Outcome, op) -> None:
     new = [f"{sample}: {why}" for sample, why in outcome.failed.items() if sample not in KNOWN]
     assert not new, f"{len(new)} samples fail:\n" + "\n".join(new[:20])
     fixed = [str(sample) for sample in outcome.ran if sample in KNOWN and sample not in outcome.failed]
-    assert not fixed or torch.__version__ < "2.13", "these pass, and are listed as failing: " + ", ".join(fixed[:20])
+    assert not fixed or not KNOWN_FAILURES_ARE_CURRENT, "these pass, and are listed as failing: " + ", ".join(
+        fixed[:20]
+    )
 
 
 def test_known_failures_are_few() -> None:

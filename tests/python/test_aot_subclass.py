@@ -11,9 +11,9 @@ from torch import nn
 from torch.testing._internal.two_tensor import TwoTensor
 
 import saker
+from torch_versions import captures_see_python
 
 PARTITIONS = ["min_cut", "default"]
-OLD = pytest.mark.skipif(torch.__version__ < "2.13", reason="captures go through subclasses from torch 2.13 on")
 
 
 def two(seed: int = 0, requires_grad: bool = True) -> TwoTensor:
@@ -76,7 +76,7 @@ PROGRAMS: dict[str, tuple[Callable, tuple[Callable, ...]]] = {
 }
 
 
-@OLD
+@captures_see_python
 @pytest.mark.parametrize("partition", PARTITIONS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_subclass(name: str, partition: str) -> None:
@@ -87,7 +87,7 @@ def test_subclass(name: str, partition: str) -> None:
         compare(outcome(compiled, make), expected)
 
 
-@OLD
+@captures_see_python
 def test_graphs_are_of_plain_tensors() -> None:
     graphs = []
 
@@ -101,7 +101,7 @@ def test_graphs_are_of_plain_tensors() -> None:
     assert sum(node.target is torch.ops.aten.sin.default for node in graphs[0].graph.nodes) == 2
 
 
-@OLD
+@captures_see_python
 def test_parameters() -> None:
     def trained(compile: bool) -> list[Any]:
         module = nn.Linear(4, 3)
@@ -115,7 +115,7 @@ def test_parameters() -> None:
     compare(trained(True), trained(False))
 
 
-@OLD
+@captures_see_python
 def test_gradients_that_the_graphs_cannot_give() -> None:
     """Where autograd is to follow, or a plain result is given a gradient of a class, the function is called again."""
 
@@ -139,7 +139,7 @@ def test_gradients_that_the_graphs_cannot_give() -> None:
         compare(mixed(compiled), mixed(program))
 
 
-@OLD
+@captures_see_python
 def test_each_class_has_its_own_graph() -> None:
     compiled = saker.aot_function(lambda x: x.sin())
     for value in (two(), plain(), nested(), two(4)):
@@ -278,7 +278,7 @@ def test_operators_of_the_user_are_differentiated_twice() -> None:
         torch.testing.assert_close(second, torch.autograd.grad(plain.sum(), x)[0])
 
 
-@OLD
+@captures_see_python
 def test_sizes_of_a_subclass_that_change() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         x.transpose_(0, 1)
@@ -313,7 +313,7 @@ def test_a_formula_that_writes_in_the_backward() -> None:
         assert torch.equal(x.grad, torch.full((3,), 2.0))
 
 
-@OLD
+@captures_see_python
 def test_a_subclass_given_twice() -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x * y

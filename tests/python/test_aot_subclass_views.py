@@ -12,8 +12,9 @@ from torch.utils import _pytree as pytree
 
 import saker
 from differential import later_writes
+from torch_versions import captures_see_python
 
-pytestmark = pytest.mark.skipif(torch.__version__ < "2.13", reason="captures go through subclasses from torch 2.13 on")
+pytestmark = captures_see_python
 
 
 def same_view(a, b):

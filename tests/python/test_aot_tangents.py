@@ -10,6 +10,7 @@ import torch
 from torch.testing._internal.two_tensor import TwoTensor
 
 import saker
+from torch_versions import captures_see_python
 
 
 def channels_last() -> torch.Tensor:
@@ -59,7 +60,7 @@ def test_a_backward_is_given_what_it_was_made_for(tangent: str) -> None:
     assert seen.strides == [channels_last().stride()] * 2
 
 
-@pytest.mark.skipif(torch.__version__ < "2.13", reason="captures go through subclasses from torch 2.13 on")
+@captures_see_python
 @pytest.mark.parametrize("tangent", TANGENTS)
 def test_gradients_inside_of_subclasses(tangent: str) -> None:
     def program(x: torch.Tensor) -> torch.Tensor:

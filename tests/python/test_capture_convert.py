@@ -12,7 +12,8 @@ from torch import nn
 
 import saker
 from test_zoo import KNOWN, READS_DATA, case_of, forward, seeded, with_gradients
-from zoo import MODELS, symbolic_matmul
+from torch_versions import symbolic_matmul
+from zoo import MODELS
 
 WORKING = [name for name in MODELS if (name, "capture") not in KNOWN and (name, False) not in READS_DATA]
 

@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from differential import check
+from torch_versions import CAPTURES_SEE_PYTHON
 
 
 def inputs() -> tuple[torch.Tensor, torch.Tensor]:
@@ -337,7 +338,7 @@ def index_writes(x, w):
 KNOWN: dict[str, str] = {
     "versions_of_selecting_gradients": "version counters of gradients of sort and max",
 }
-if torch.__version__ < "2.13":
+if not CAPTURES_SEE_PYTHON:
     KNOWN["modes_see_detach"] = "what a mode calls is kept from the trace: it sees detaches of ordinary tensors"
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from judge import Judge
+from torch_versions import BCOMPLEX32, MISSING_KERNELS
 
 DTYPES = [
     torch.bool,
@@ -25,6 +26,7 @@ DTYPES = [
     torch.complex128,
 ]
 RARE_DTYPES = [torch.uint16, torch.uint32, torch.uint64, torch.complex32, torch.float8_e4m3fn, torch.float8_e5m2]
+RARE_DTYPES += BCOMPLEX32
 NUMBERS = [True, 2, 2.5, 1 + 2j]
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "add": torch.add,
@@ -87,10 +89,6 @@ def operands() -> Iterator[tuple[Any, Any]]:
     for first, second in itertools.product(RARE_DTYPES, [*RARE_DTYPES, torch.float32, torch.int64, torch.bool]):
         yield dimensioned(first), dimensioned(second)
         yield dimensioned(second), single(first)
-
-
-# Older versions of PyTorch have no kernels here.
-MISSING_KERNELS = {"where": '"where_cpu" not implemented for \'UInt'} if torch.__version__ < "2.13" else {}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

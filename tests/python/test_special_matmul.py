@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from judge import assert_like_eager
+from torch_versions import SCALES_ROWS
 
 aten = torch.ops.aten
 FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
-SCALES_ROWS = torch.__version__ >= "2.13"  # on the CPU
 
 
 def ones(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

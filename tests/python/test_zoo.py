@@ -12,7 +12,8 @@ import pytest
 import torch
 
 import saker
-from zoo import MODELS, Case, symbolic_matmul
+from torch_versions import symbolic_matmul
+from zoo import MODELS, Case
 
 torch.set_num_threads(1)
 

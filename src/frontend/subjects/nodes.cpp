@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "aten/autograd_node.h"
+#include "aten/torch_version/autograd_node.h"
 #include "frontend/kinds.h"
 #include "frontend/saved.h"
 #include "frontend/subjects/subjects.h"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -360,8 +359,3 @@ MODELS: dict[str, Callable[[], Case]] = {
     "cells": cells,
     "transformer": transformer,
 }
-
-# Before 2.13, PyTorch's C++ code of matmul asks for sizes in numbers, which makes them static.
-symbolic_matmul = pytest.mark.skipif(
-    torch.__version__ < "2.13", reason="matmul of this torch makes dynamic sizes static"
-)

@@ -3,7 +3,7 @@
 
 #include <c10/core/StorageImpl.h>
 
-#include "aten/torch_version.h"
+#include "aten/torch_version/version.h"
 
 namespace saker::aten {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "aten/torch_version.h"
+#include "aten/torch_version/version.h"
 
 namespace saker::aten {
 

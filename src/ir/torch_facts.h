@@ -1,0 +1,14 @@
+// What PyTorch does in some of its versions and not in others, where rules of operators depend on it. Contexts point to
+// the facts of the torch that is there (src/aten/torch_version); without one, to the newest one's, the defaults here.
+#pragma once
+
+namespace saker::ir {
+
+struct TorchFacts {
+  bool complexOfBFloat16 = true;    // 2.14: bf16 with a complex number is bc32, before c64
+  bool groupNormMakesDense = true;  // 2.14: group norm on the CPU takes any strides, but no channels without elements
+};
+
+extern const TorchFacts kNewestTorch;
+
+}  // namespace saker::ir

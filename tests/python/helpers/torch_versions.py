@@ -1,0 +1,61 @@
+"""What differs between PyTorch versions as far as tests see it. Only this file asks for the version."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+
+def at_least(major: int, minor: int) -> bool:
+    return torch.__version__ >= f"{major}.{minor}"
+
+
+# --- 2.13 ---
+
+# What modes and subclasses call comes back to a capture.
+CAPTURES_SEE_PYTHON = at_least(2, 13)
+captures_see_python = pytest.mark.skipif(
+    not CAPTURES_SEE_PYTHON, reason="captures go through subclasses and dispatch modes from torch 2.13 on"
+)
+# Before, PyTorch's C++ code of matmul asks for sizes in numbers, which makes them static.
+symbolic_matmul = pytest.mark.skipif(not at_least(2, 13), reason="matmul of this torch makes dynamic sizes static")
+# Products of 8-bit floats scale each row, on the CPU.
+SCALES_ROWS = at_least(2, 13)
+# Kernels that older versions have not, by what they say.
+MISSING_KERNELS = {} if at_least(2, 13) else {"where": '"where_cpu" not implemented for \'UInt'}
+# The lists of known failures are those of this version and later ones: before, more samples pass or are not there.
+KNOWN_FAILURES_ARE_CURRENT = at_least(2, 13)
+
+# Before, not every operator of the table is there.
+HAS_ALL_OPERATORS = at_least(2, 13)
+
+# --- 2.14 ---
+
+# Arguments that got another name: by operator, the name it has now and the one it had.
+RENAMED_ARGUMENTS = {
+    f"aten::{base}{overload}": ("grad_output", "grad")
+    for base in ("_cdist_backward", "_pdist_backward")
+    for overload in ("", ".out")
+    if not at_least(2, 14)
+}
+# Operators that are gone, and new ones.
+REMOVED_OPERATORS = {"aten::cholesky", "aten::cholesky.out"} if at_least(2, 14) else set()
+NEW_OPERATORS = {
+    f"aten::linalg_{base}{overload}"
+    for base in ("polar", "matrix_sqrth")
+    for overload in ("", ".out")
+    if not at_least(2, 14)
+}
+ABSENT_OPERATORS = REMOVED_OPERATORS | NEW_OPERATORS
+# Complex numbers of bfloat16.
+BCOMPLEX32 = [torch.bcomplex32] if at_least(2, 14) else []
+# Programs of the corpus that this torch.compile captures and Saker does not, beside those of behind.txt.
+BEHIND_HERE = {"classes.user_keys_in_dicts", "random_numbers.a_float_as_another_argument"} if at_least(2, 14) else set()
+# A checkpoint without a function gives a decorator.
+checkpoint_decorates = pytest.mark.skipif(not at_least(2, 14), reason="checkpoint() takes a function before torch 2.14")
+# Statistics of group norm have gradients: eager mode's second gradient of the bias is zeros, and not None.
+KNOWN_AOT_FAILURES = [
+    f"native_group_norm {dtype} 0: the bias has no second gradient, where eager mode has zeros"
+    for dtype in ("float32", "float64")
+    if at_least(2, 14)
+]
