@@ -7,7 +7,7 @@
 #include <torch/csrc/autograd/variable.h>
 #include <torch/library.h>
 
-#include "aten/autograd_node.h"
+#include "aten/torch_version/autograd_node.h"
 #include "control/derivative.h"
 
 namespace saker::control {

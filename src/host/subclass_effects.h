@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "aten/autograd_node.h"
+#include "aten/torch_version/autograd_node.h"
 
 namespace saker {
 

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "aten/autograd_node.h"
+#include "aten/torch_version/autograd_node.h"
 #include "capture/trace.h"
 #include "capture/user_code.h"
 #include "host/errors.h"
