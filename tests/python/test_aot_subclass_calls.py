@@ -14,8 +14,9 @@ import torch
 from torch.testing._internal.two_tensor import TwoTensor
 
 import saker
+from torch_versions import captures_see_python
 
-pytestmark = pytest.mark.skipif(torch.__version__ < "2.13", reason="captures go through subclasses from torch 2.13 on")
+pytestmark = captures_see_python
 
 
 def two(requires_grad: bool = False, rows: int = 2) -> TwoTensor:

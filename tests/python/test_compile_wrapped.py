@@ -12,7 +12,8 @@ from torch.testing._internal.two_tensor import TwoTensor
 
 import saker
 from differential import Halved as Same
-from test_aot_subclass import OLD, compare
+from test_aot_subclass import compare
+from torch_versions import captures_see_python
 
 BACKENDS = ["native", "eager"]
 
@@ -121,7 +122,7 @@ PROGRAMS: dict[str, tuple[Callable, tuple[Callable, ...]]] = {
 }
 
 
-@OLD
+@captures_see_python
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_subclass(name: str, backend: str) -> None:
@@ -174,7 +175,7 @@ def test_parameters() -> None:
     compare(trained(True), trained(False))
 
 
-@OLD
+@captures_see_python
 def test_gradient_of_another_class() -> None:
     """The first call is eager mode's; a compiled backward says what it was made for."""
     compiled = saker.compile(lambda x: x.clone())

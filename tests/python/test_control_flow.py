@@ -10,7 +10,10 @@ import torch
 from torch import nn
 
 import saker
-from helpers.control_flow import operators, reference
+from control_flow import operators, reference
+from torch_versions import control_flow_in_one_place
+
+pytestmark = control_flow_in_one_place
 
 W = torch.randn(3, 3, generator=torch.Generator().manual_seed(3))
 BIAS = torch.randn(3, generator=torch.Generator().manual_seed(4))

@@ -14,10 +14,10 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
 import saker
-from test_aot_subclass import OLD
+from torch_versions import captures_see_python
 
 COMPILERS = {"compile": saker.compile, "aot": saker.aot_function}
-OF_SUBCLASSES = ["compile", pytest.param("aot", marks=OLD)]
+OF_SUBCLASSES = ["compile", pytest.param("aot", marks=captures_see_python)]
 
 
 def nested(layout: torch.layout) -> torch.Tensor:
@@ -111,7 +111,7 @@ def test_distributed_tensors(mesh: Any, placement: Any, compiler: str) -> None:
         assert torch.equal(other.to_local(), gradient.to_local())
 
 
-@OLD
+@captures_see_python
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_distributed_tensors_of_other_placements_are_compiled_again(mesh: Any, compiler: str) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:

@@ -18,7 +18,12 @@ captures_see_python = pytest.mark.skipif(
     not CAPTURES_SEE_PYTHON, reason="captures go through subclasses and dispatch modes from torch 2.13 on"
 )
 # Before, PyTorch's C++ code of matmul asks for sizes in numbers, which makes them static.
-symbolic_matmul = pytest.mark.skipif(not at_least(2, 13), reason="matmul of this torch makes dynamic sizes static")
+SYMBOLIC_MATMUL = at_least(2, 13)
+symbolic_matmul = pytest.mark.skipif(not SYMBOLIC_MATMUL, reason="matmul of this torch makes dynamic sizes static")
+# Before, control flow operators call torch.compile themselves, in each of their files.
+control_flow_in_one_place = pytest.mark.skipif(
+    not at_least(2, 13), reason="control flow operators of this torch start its compiler in too many places"
+)
 # Products of 8-bit floats scale each row, on the CPU.
 SCALES_ROWS = at_least(2, 13)
 # Kernels that older versions have not, by what they say.
