@@ -363,7 +363,7 @@ void Tape::perform(const Call& call, const Entry* entry, void (*run)(Tape& tape,
   }
   if (!entry) refuseEffects(call, around);
   if (!spoiled_) note(converted, call, origin);
-  for (Memory* memory : written) memory->written = recorded_;
+  for (Memory* memory : written) memory->written = recorded_, ++memory->writes;
   if (spoiled_ || !body()->last()) return;
   uint32_t node = body()->last()->id();
   if (around) {
@@ -473,7 +473,10 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
     program->sources.push_back({runtime::Source::Kind::Argument, program->arguments, {}, false});
     program->sameAs.push_back(program->arguments++);
     int64_t now = input.tensor.is_inference() ? 0 : input.tensor._version();
-    program->argumentWrites.push_back(static_cast<uint32_t>(now - input.version));
+    auto moved = static_cast<uint32_t>(now - input.version);
+    auto memory = storages_.find(input.tensor.storage().unsafeGetStorageImpl());
+    bool bounded = othersWrote_ && !userWrote_ && memory != storages_.end();
+    program->argumentWrites.push_back(bounded ? std::min(moved, memory->second.writes) : moved);
     // What is written gets a history, whether it is returned or not.
     program->differentiable |= now != input.version && input.tensor.requires_grad();
   }

@@ -121,6 +121,9 @@ class Tape final : public Recording {
   void expect(const at::Scalar& number, const at::Tensor& source);
   bool took();
 
+  // Another thread may have written to the same tensors meanwhile: how far version counters moved is not all its own.
+  void noteOthersWrote() { othersWrote_ = true; }
+
   // Ends the tape: a program whose arguments are the inputs, in order, and whose results are these tensors. An output
   // that no operator has touched becomes an input.
   std::unique_ptr<runtime::Program> finish(std::span<const at::Tensor> outputs);
@@ -139,6 +142,7 @@ class Tape final : public Recording {
     c10::weak_intrusive_ptr<c10::StorageImpl> impl;
     // Has an operator put something there? If none has, and it is read, a kernel has written it by itself.
     bool filled = true;
+    uint32_t writes = 0;  // of operators
   };
 
   Restore checkpoint() override;
@@ -183,7 +187,7 @@ class Tape final : public Recording {
   std::function<Around(bool any)> around_;
   bool gradients_ = false;
   const void* node_;  // of autograd, that runs while the call is made: its backward is what is compiled
-  bool userWrote_ = false;
+  bool userWrote_ = false, othersWrote_ = false;
   std::optional<Stop> spoiled_;
   const ir::Location* spoiledAt_ = nullptr;
   size_t recorded_ = 0;

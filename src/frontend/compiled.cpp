@@ -289,28 +289,6 @@ PyObject* Compiled::replay(Replay& replay, const CallArguments& call, Locked* lo
   return result;
 }
 
-// With fullgraph=True it raises.
-bool Compiled::warnLimit() {
-  size_t limit = options_.limit ? options_.limit : recompileLimit();
-  std::string name = Operations::name(function_.get()),
-              times = std::to_string(limit) + (limit == 1 ? " time" : " times");
-  std::string text = name + " was recorded " + times;
-  std::string hint = "what kept changing: " + lastFailure_ + "; recompile_limit=" + std::to_string(limit) +
-                     " of saker.compile, or saker.set_recompile_limit(), sets the limit";
-  if (options_.fullgraph) {
-    setCaptureError("Unsupported", text + ", and fullgraph=True lets no other call run eagerly; " + hint);
-    return false;
-  }
-  if (warned_) return true;
-  warned_ = true;
-  Report report;
-  report.outcome = "eager";
-  report.why = Stop(Why::RecompileLimit, times, lastFailure_);
-  note(report, Segment());
-  text = "saker: " + text + " and runs eagerly for other arguments from now on; " + hint;
-  return PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) == 0;
-}
-
 PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t nargsf, PyObject* names) {
   if (!known_.empty()) ++counts().recompiles;
   Report report;
@@ -340,6 +318,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     Turns::Among running(turns_);
     tracing::TapeScope scope(&tape);
     result = watch::run(recorder, function_.get(), args, nargsf, names);
+    if (running.overlapped()) tape.noteOthersWrote();
   }
   wrappers.leave();
   counts().frames += recorder.frames();

@@ -6,6 +6,7 @@
 
 #include "frontend/compiled.h"
 #include "frontend/log.h"
+#include "host/errors.h"
 #include "host/kept_error.h"
 #include "ir/print.h"
 
@@ -94,6 +95,28 @@ void Compiled::noteEager(const Segment& segment, Why why) {
   }
   ++counts().breaks;
   note(report, segment);
+}
+
+// With fullgraph=True it raises.
+bool Compiled::warnLimit() {
+  size_t limit = options_.limit ? options_.limit : recompileLimit();
+  std::string name = Operations::name(function_.get()),
+              times = std::to_string(limit) + (limit == 1 ? " time" : " times");
+  std::string text = name + " was recorded " + times;
+  std::string hint = "what kept changing: " + lastFailure_ + "; recompile_limit=" + std::to_string(limit) +
+                     " of saker.compile, or saker.set_recompile_limit(), sets the limit";
+  if (options_.fullgraph) {
+    setCaptureError("Unsupported", text + ", and fullgraph=True lets no other call run eagerly; " + hint);
+    return false;
+  }
+  if (warned_) return true;
+  warned_ = true;
+  Report report;
+  report.outcome = "eager";
+  report.why = Stop(Why::RecompileLimit, times, lastFailure_);
+  note(report, Segment());
+  text = "saker: " + text + " and runs eagerly for other arguments from now on; " + hint;
+  return PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) == 0;
 }
 
 }  // namespace saker::frontend
