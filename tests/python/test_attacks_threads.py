@@ -84,7 +84,7 @@ assert LIMIT < 8 or saker.stats()["replays"] > 0
 
 @pytest.mark.xfail(
     strict=False,
-    reason="calls that overlap run the program itself, which may lose writes as eager mode's own threads do, and what is "
+    reason="calls that overlap run the program itself, which may lose writes as threads of eager mode do, and what is "
     "recorded meanwhile may count writes of others as its own",
 )
 @pytest.mark.parametrize("hook", [False, True])
