@@ -20,12 +20,6 @@ namespace {
 
 using Kind = ClosedBodies::Kind;
 
-const ops::Operator* operatorOf(Kind kind) {
-  static const ops::Operator* const rows[] = {ops::find("saker::if"), ops::find("saker::while"),
-                                              ops::find("saker::scan")};
-  return rows[static_cast<size_t>(kind)];
-}
-
 // One more dimension in front, and nothing between the elements.
 const ir::TensorType* stacked(ir::Context& context, const ir::TensorType& row, sym::Int rows) {
   ir::TensorSpec spec(row);
@@ -46,6 +40,12 @@ void addAll(std::vector<ir::Value*>& to, const ir::Arg& list) {
 }
 
 }  // namespace
+
+const ir::OpDef* ClosedBodies::operatorOf(Kind kind) {
+  static const ops::Operator* const rows[] = {ops::find("saker::if"), ops::find("saker::while"),
+                                              ops::find("saker::scan")};
+  return rows[static_cast<size_t>(kind)];
+}
 
 void makeRowMajor(ir::TensorSpec& spec) {
   spec.strides = ir::contiguousStrides(spec.sizes);

@@ -36,6 +36,9 @@ class ClosedBodies final : public torch::CustomClassHolder {
   static c10::intrusive_ptr<ClosedBodies> ofNode(const ir::Node& node, const std::vector<c10::IValue>& objects,
                                                  std::vector<ir::Value*>& operands);
 
+  // The operator of a node with such bodies.
+  static const ir::OpDef* operatorOf(Kind kind);
+
   Kind kind() const { return kind_; }
   size_t carried() const { return carried_; }
   size_t sliced() const { return sliced_; }

@@ -1,14 +1,12 @@
 #include "control/derivative.h"
 
 #include <ATen/ops/add.h>
-#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "control/interpret.h"
 #include "control/sketch.h"

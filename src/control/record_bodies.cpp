@@ -13,11 +13,6 @@ namespace saker::control {
 
 namespace {
 
-const ops::Operator* operatorOf(ClosedBodies::Kind kind) {
-  static constexpr const char* kNames[] = {"saker::if", "saker::while", "saker::scan"};
-  return ops::find(kNames[static_cast<size_t>(kind)]);
-}
-
 const ir::TensorType* sliceOf(ir::Context& context, const ir::TensorType& type) {
   ir::TensorSpec spec(type);
   spec.sizes = ir::Dims(std::span(type.sizes()).subspan(1));
@@ -51,7 +46,7 @@ void giveOneLayout(const std::vector<std::unique_ptr<ir::Graph>>& bodies) {
 
 BodyRecorder::BodyRecorder(tracing::Host host, ClosedBodies::Kind kind, size_t bodies) : kind_(kind) {
   if (!tracing::currentTape() && !tracing::current()) scratch_ = std::make_unique<tracing::Tape>(host);
-  node_.emplace(outer(), operatorOf(kind), bodies);
+  node_.emplace(outer(), ClosedBodies::operatorOf(kind), bodies);
 }
 
 BodyRecorder::~BodyRecorder() { cancel(); }
