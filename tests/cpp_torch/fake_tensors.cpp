@@ -20,7 +20,7 @@ namespace {
 // False where PyTorch has no such tensors.
 template <typename Impl>
 bool makeFake(Impl& impl) {
-  if constexpr (requires { impl.set_fake_device(c10::Device(c10::kCPU)); }) {
+  if constexpr (aten::kTorchHasFakeTensors && requires { impl.set_fake_device(c10::Device(c10::kCPU)); }) {
     impl.set_fake_device(c10::Device(c10::kCPU));
     return true;
   }

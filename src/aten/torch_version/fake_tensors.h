@@ -18,6 +18,8 @@ namespace saker::aten {
 
 #if SAKER_TORCH_AT_LEAST(2, 14)
 
+inline constexpr bool kTorchHasFakeTensors = true;
+
 // What makes a tensor fake is protected; a class without members of its own may still reach it.
 struct ExtraMetaAccess : c10::TensorImpl {
   static bool hasFakeDevice(const c10::TensorImpl& tensor) {
@@ -34,6 +36,8 @@ inline bool inPyTorchsFakeMode() { return c10::impl::FakeTensorModeTLS::get_stat
 
 #else
 
+// 2.13 has the device that such a tensor says it is on, but neither the key nor the mode.
+inline constexpr bool kTorchHasFakeTensors = false;
 inline bool isPyTorchsFake(const c10::TensorImpl&) { return false; }
 inline bool inPyTorchsFakeMode() { return false; }
 
