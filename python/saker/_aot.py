@@ -33,7 +33,7 @@ class _SeesOperators(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def _leniently(run: Callable[[], None]) -> None:
+def run_leniently(run: Callable[[], None]) -> None:
     """Under a mode that sees every operator, PyTorch's derivative formulas avoid asking tensors for their data."""
     with _SeesOperators():
         run()
@@ -141,7 +141,7 @@ class _Compiled:
                     options.min_cut,
                     options.memory_budget,
                     sizes,
-                    _leniently,
+                    run_leniently,
                     self.recorded.again,
                     # The graphs that compilers and partitioners are given are one forward and one backward.
                     in_stages=options.forward is None and options.backward is None and options.partition_fn is None,

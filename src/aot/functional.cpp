@@ -98,7 +98,12 @@ class Functional {
       if (aten::isOnCopies(node->op()->qualified) && node->attributes().isCheckpointed()) {
         throw NotAheadOfTime(Why::CheckpointWrites);
       }
-      joint_.random |= node->id() < joint_.forwardNodes && ops::of(node) && ops::of(node)->isRandom();
+      bool random = ops::of(node) && ops::of(node)->isRandom();
+      // Values that leave the checkpoint are those of the forward for others, and other ones for its own backward.
+      if (random && node->attributes().checkpoint == ir::Attributes::Checkpoint::Redraw) {
+        throw NotAheadOfTime(Why::CheckpointRedraws);
+      }
+      joint_.random |= node->id() < joint_.forwardNodes && random;
     }
   }
 

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "aten/sym_node.h"
+
 namespace saker::aten {
 
 Bytes bytesOf(const at::Tensor& tensor) {
@@ -140,6 +142,21 @@ bool sameElements(const at::Tensor& a, const at::Tensor& b) {
          a.itemsize() == b.itemsize();
 }
 
+// The same expressions; asks no question about them.
+bool identical(const c10::SymInt& a, const c10::SymInt& b) {
+  const SymNode *left = ourNode(a), *right = ourNode(b);
+  if (left || right) return left && right && left->node() == right->node();
+  return !a.is_heap_allocated() && !b.is_heap_allocated() && a.as_int_unchecked() == b.as_int_unchecked();
+}
+
+bool sameSymbolicElements(const at::Tensor& a, const at::Tensor& b) {
+  auto all = [](c10::SymIntArrayRef left, c10::SymIntArrayRef right) {
+    return std::equal(left.begin(), left.end(), right.begin(), right.end(), identical);
+  };
+  return a.itemsize() == b.itemsize() && identical(a.sym_storage_offset(), b.sym_storage_offset()) &&
+         all(a.sym_sizes(), b.sym_sizes()) && all(a.sym_strides(), b.sym_strides());
+}
+
 }  // namespace
 
 bool overlap(const at::Tensor& a, const at::Tensor& b) {
@@ -162,7 +179,10 @@ bool overlapInPart(const at::Tensor& a, const at::Tensor& b) {
 }
 
 bool mayOverlapShifted(const at::Tensor& a, const at::Tensor& b) {
-  if (a.is_same(b) || !hasNumbers(a) || !hasNumbers(b) || !sameStorage(a, b)) return false;
+  if (a.is_same(b) || !a.has_storage() || !b.has_storage() || !sameStorage(a, b)) return false;
+  auto symbolic = [](const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides(); };
+  if (symbolic(a) || symbolic(b)) return !sameSymbolicElements(a, b);
+  if (!hasNumbers(a) || !hasNumbers(b)) return false;
   if (sameElements(a, b) || liesApart(a, b)) return false;
   // Columns that lie between each other: rows as far apart, and a place in them that is another one.
   if (a.sizes() == b.sizes() && a.strides() == b.strides() && a.itemsize() == b.itemsize() && a.dim() > 0) {

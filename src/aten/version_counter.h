@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
+#include <cstdint>
 #include <cstring>
 
 namespace saker::aten {
@@ -21,6 +23,24 @@ inline const void* counterOf(const at::Tensor& tensor) {
 inline bool sharesVersion(const at::Tensor& a, const at::Tensor& b) {
   const void* counter = counterOf(a);
   return counter && counter == counterOf(b);
+}
+
+namespace detail {
+
+// The counter itself is private, and can only be set from outside; names in an explicit instantiation may be private.
+auto& counterIn(const c10::VariableVersion& version);
+template <auto Member>
+struct CounterAccess {
+  friend auto& counterIn(const c10::VariableVersion& version) { return (*(version.*Member)).version_; }
+};
+template struct CounterAccess<&c10::VariableVersion::version_counter_>;
+
+}  // namespace detail
+
+// Takes `count` writes back, whatever other threads count meanwhile.
+inline void takeBackWrites(const at::Tensor& tensor, uint32_t count) {
+  const c10::VariableVersion& version = tensor.unsafeGetTensorImpl()->version_counter();
+  if (version.enabled()) detail::counterIn(version).fetch_sub(count);
 }
 
 }  // namespace saker::aten

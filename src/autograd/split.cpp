@@ -4,6 +4,7 @@
 
 #include "autograd/checkpoint.h"
 #include "autograd/symbols.h"
+#include "ir/copy_arg.h"
 #include "ops/infer.h"
 #include "ops/view_inverse.h"
 
@@ -57,14 +58,7 @@ class Half {
   }
 
   // Of an argument of the joint graph; lists live until the next node is copied.
-  Arg copyArg(const Arg& from) {
-    if (from.isValue()) return Arg::value(values_[from.toValue()->id()]);
-    if (!from.isList()) return from;
-    std::span<const Arg> items = from.toList();
-    Arg* copied = scratch_.makeArray<Arg>(items.size());
-    for (size_t i = 0; i < items.size(); ++i) copied[i] = copyArg(items[i]);
-    return Arg::list({copied, items.size()});
-  }
+  Arg copyArg(const Arg& from) { return ir::copyArg(from, values_, scratch_); }
 
  private:
   void setState(Value* state) {

@@ -63,6 +63,16 @@ void eachWritten(const ops::Operator& op, const Call& call, Visit visit) {
   }
 }
 
+// With each tensor whose version counter the call moves, by one: those that the schema says it writes.
+template <typename Visit>
+void eachCounted(const Call& call, Visit visit) {
+  const std::vector<c10::Argument>& formals = call.op.schema().arguments();
+  for (size_t i = 0; i < formals.size(); ++i) {
+    const c10::AliasInfo* alias = formals[i].alias_info();
+    if (alias && alias->isWrite()) eachTensor(call.values.subspan(i, 1), visit);
+  }
+}
+
 // "aten::add.Tensor"
 std::string nameOf(const c10::OperatorHandle& op);
 // Are its results tensors and lists of tensors, at least one?

@@ -34,6 +34,8 @@ struct Host {
   void (*wait)(void (*function)(void*), void* argument) = nullptr;
   // Is the tensor made of other tensors, by a class of that language that answers operators itself?
   bool (*isWrapper)(const at::Tensor& tensor) = nullptr;
+  // May another thread run the program, or write to its tensors?
+  bool (*othersRun)() = [] { return false; };
   // Runs a function whose doings in that language nobody watches.
   void (*unwatched)(void (*function)(void*), void* argument) = nullptr;
 };

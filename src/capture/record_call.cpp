@@ -10,8 +10,10 @@
 #include "aten/enums.h"
 #include "capture/casts.h"
 #include "capture/closed_bodies.h"
+#include "capture/counted_writes.h"
 #include "capture/overlap.h"
 #include "capture/run_now.h"
+#include "capture/undo.h"
 #include "ops/operator.h"
 
 namespace saker::tracing {
@@ -240,13 +242,25 @@ void CallRecorder::append(const ir::OpDef* def, std::span<const ir::Arg> args, s
   ir::Node* node = insert(def, args, types);
   if (trace_.readObserver()) eachTensor(call_.values, trace_.readObserver());
   const ops::Operator* op = ops::of(def);
+  std::vector<at::Tensor> expected;  // that autograd counts the write, behind this
   if (op) {
+    CountedWrites::Counters counted = CountedWrites::of(call_);
     eachWritten(*op, call_, [&](const at::Tensor& written) {
-      trace_.noteWrite(written);
-      if (call_.bumpsInside && written.is_cpu()) torch::autograd::impl::bump_version(written);
+      bool counts = std::find(counted.begin(), counted.end(), aten::counterOf(written)) != counted.end();
+      trace_.noteWrite(written, {0, counts ? 1U : 0U});
+      if (call_.bumpsInside && written.is_cpu()) {
+        torch::autograd::impl::bump_version(written);
+      } else if (counts) {
+        expected.push_back(written);
+      }
     });
   }
-  pushResults(*node, op);
+  try {
+    pushResults(*node, op);
+  } catch (...) {
+    for (const at::Tensor& written : expected) trace_.undo().neverCounted(written);
+    throw;
+  }
 }
 
 void CallRecorder::pushResults(const ir::Node& node, const ops::Operator* op) {

@@ -4,6 +4,7 @@
 
 #include "aten/on_copies.h"
 #include "capture/record_call.h"
+#include "capture/undo.h"
 #include "ops/operator.h"
 
 namespace saker::tracing {
@@ -65,7 +66,7 @@ void CallRecorder::copyBack(const UserWrite& write, size_t target, ir::Value* co
   ir::Attributes modes = node->attributes();
   modes.noGrad = true;
   trace_.graph().setAttributes(node, modes);
-  trace_.noteWrite(tensor, write.counted);
+  trace_.noteWrite(tensor, {write.counted, 0});
 }
 
 void CallRecorder::pushBesideTargets(const ir::Node& node, size_t fresh) {

@@ -128,7 +128,7 @@ ir::Value* Tape::valueOf(const at::Tensor& tensor) {
     spoil(Why::SharesMemory);
   }
   ir::Value* value = graph().addParameter(graph().top(), typeOf(tensor));
-  inputs_.push_back({value, tensor, tensor.is_inference() ? 0 : tensor._version(), false});
+  inputs_.push_back({value, tensor, tensor.is_inference() ? 0 : tensor._version(), counted_.to(tensor), false});
   know(tensor, value);
   return value;
 }
@@ -350,6 +350,7 @@ void Tape::perform(const Call& call, const Entry* entry, void (*run)(Tape& tape,
   noteFilled(call, entry);
   std::optional<Around> around = noteRisk(call, entry);
   c10::SmallVector<Memory*, 2> written = memoriesWritten(call, entry);  // the run takes the arguments off the stack
+  CountedWrites::Counters counters = CountedWrites::of(call);
   bool outside = changesOutside(call, entry, written);
   userWrote_ |= !entry && isUserWrite(call);
   try {
@@ -363,7 +364,8 @@ void Tape::perform(const Call& call, const Entry* entry, void (*run)(Tape& tape,
   }
   if (!entry) refuseEffects(call, around);
   if (!spoiled_) note(converted, call, origin);
-  for (Memory* memory : written) memory->written = recorded_, ++memory->writes;
+  counted_.add(counters);
+  for (Memory* memory : written) memory->written = recorded_;
   if (spoiled_ || !body()->last()) return;
   uint32_t node = body()->last()->id();
   if (around) {
@@ -400,7 +402,7 @@ ir::Value* Tape::addLiteral(const at::Tensor& constant) {
   aten::RunForReal real;
   ir::Value* value = graph().addParameter(graph().top(), typeOf(constant));
   // The program may write to what it gets.
-  inputs_.push_back({value, constant.clone(), 0, true});
+  inputs_.push_back({value, constant.clone(), 0, 0, true});
   shared_->literals.emplace_back(value, inputs_.back().tensor);
   return value;
 }
@@ -465,6 +467,7 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
   // Behind an operator that fails, version counters are to stand where eager mode leaves them.
   program->userWrote = userWrote_ || !risk_.before.empty();
   program->closedWrites.resize(inputs_.size());
+  bool others = host().othersRun() && !userWrote_;
   for (const Input& input : inputs_) {
     if (input.literal) {
       program->sources.push_back({runtime::Source::Kind::Closed, 0, input.tensor, true});
@@ -472,13 +475,15 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
     }
     program->sources.push_back({runtime::Source::Kind::Argument, program->arguments, {}, false});
     program->sameAs.push_back(program->arguments++);
-    int64_t now = input.tensor.is_inference() ? 0 : input.tensor._version();
-    auto moved = static_cast<uint32_t>(now - input.version);
-    auto memory = storages_.find(input.tensor.storage().unsafeGetStorageImpl());
-    bool bounded = othersWrote_ && !userWrote_ && memory != storages_.end();
-    program->argumentWrites.push_back(bounded ? std::min(moved, memory->second.writes) : moved);
+    uint32_t moved = 0;
+    if (others && !input.tensor.is_inference()) {
+      moved = counted_.to(input.tensor) - input.writes;
+    } else if (!input.tensor.is_inference()) {
+      moved = static_cast<uint32_t>(input.tensor._version() - input.version);
+    }
+    program->argumentWrites.push_back(moved);
     // What is written gets a history, whether it is returned or not.
-    program->differentiable |= now != input.version && input.tensor.requires_grad();
+    program->differentiable |= moved != 0 && input.tensor.requires_grad();
   }
   graph().appendReturn(graph().top(), returned);
   program->objects = kept();

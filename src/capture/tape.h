@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "capture/counted_writes.h"
 #include "capture/reasons.h"
 #include "capture/recording.h"
 #include "capture/whole.h"
@@ -34,6 +35,7 @@ class Tape final : public Recording {
     ir::Value* value;
     at::Tensor tensor;
     int64_t version;  // when it was met
+    uint32_t writes;  // of operators until then
     bool literal;     // written in the program: a copy of its data
   };
 
@@ -121,9 +123,6 @@ class Tape final : public Recording {
   void expect(const at::Scalar& number, const at::Tensor& source);
   bool took();
 
-  // Another thread may have written to the same tensors meanwhile: how far version counters moved is not all its own.
-  void noteOthersWrote() { othersWrote_ = true; }
-
   // Ends the tape: a program whose arguments are the inputs, in order, and whose results are these tensors. An output
   // that no operator has touched becomes an input.
   std::unique_ptr<runtime::Program> finish(std::span<const at::Tensor> outputs);
@@ -142,7 +141,6 @@ class Tape final : public Recording {
     c10::weak_intrusive_ptr<c10::StorageImpl> impl;
     // Has an operator put something there? If none has, and it is read, a kernel has written it by itself.
     bool filled = true;
-    uint32_t writes = 0;  // of operators
   };
 
   Restore checkpoint() override;
@@ -187,7 +185,8 @@ class Tape final : public Recording {
   std::function<Around(bool any)> around_;
   bool gradients_ = false;
   const void* node_;  // of autograd, that runs while the call is made: its backward is what is compiled
-  bool userWrote_ = false, othersWrote_ = false;
+  bool userWrote_ = false;
+  CountedWrites counted_;
   std::optional<Stop> spoiled_;
   const ir::Location* spoiledAt_ = nullptr;
   size_t recorded_ = 0;

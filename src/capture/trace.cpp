@@ -98,7 +98,9 @@ TraceScope::~TraceScope() {
 }
 
 Trace::Trace(Mode mode, Host host, std::shared_ptr<ir::Context> context)
-    : Recording(host, std::move(context)), mode_(mode), undo_(std::make_unique<Undo>()) {}
+    : Recording(host, std::move(context)), mode_(mode), undo_(std::make_unique<Undo>()) {
+  if (mode == Mode::Capture && host.othersRun()) undo_->countByOperators();
+}
 
 Trace::~Trace() = default;
 
@@ -243,15 +245,15 @@ ir::Value* Trace::addLiteral(const at::Tensor& constant) {
   return value;
 }
 
-void Trace::noteWrite(const at::Tensor& tensor, uint32_t counted) {
+void Trace::noteWrite(const at::Tensor& tensor, VersionMoves moves) {
   if (!tensor.has_storage()) return;
   if (TraceStorage* storage = pendingStorage(*tensor.unsafeGetTensorImpl())) {
-    if (storage->trace().get() != this) noteWriteAround(tensor, *storage, counted);
+    if (storage->trace().get() != this) noteWriteAround(tensor, *storage, moves);
     return storage->noteWrite();
   }
   written_[tensor.storage().unsafeGetStorageImpl()] = true;
   writtenMemory_.add(*tensor.storage().unsafeGetStorageImpl());
-  if (mode_ == Mode::Capture) undo_->noteWrite(tensor, counted);
+  if (mode_ == Mode::Capture) undo_->noteWrite(tensor, moves);
 }
 
 void Trace::settleTensors(bool dropKeys) {

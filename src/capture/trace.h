@@ -49,6 +49,7 @@ struct TraceStats {
 };
 
 class Undo;
+struct VersionMoves;
 
 class Trace final : public Recording, public std::enable_shared_from_this<Trace> {
  public:
@@ -76,8 +77,7 @@ class Trace final : public Recording, public std::enable_shared_from_this<Trace>
   // Sets the sizes, strides and offset that an operator has given to a tensor (t_, out=).
   void setGeometry(const at::Tensor& tensor, ir::Value* value, const ir::TensorType& type);
 
-  // `counted`: how far its version counter has been moved already.
-  void noteWrite(const at::Tensor& tensor, uint32_t counted = 0);
+  void noteWrite(const at::Tensor& tensor, VersionMoves moves);
   // Calls of operators of the user's that write, in their order.
   void noteUserWrite(UserWrite write) { userWrites_.push_back(std::move(write)); }
   const std::vector<UserWrite>& userWrites() const { return userWrites_; }
@@ -146,7 +146,7 @@ class Trace final : public Recording, public std::enable_shared_from_this<Trace>
   void forgetValues(uint32_t first);
   ir::Value* inputFor(const at::Tensor& tensor);
   ir::Value* valueAround(const at::Tensor& tensor);
-  void noteWriteAround(const at::Tensor& tensor, TraceStorage& storage, uint32_t counted);
+  void noteWriteAround(const at::Tensor& tensor, TraceStorage& storage, VersionMoves moves);
   // What `tensor` is, over the memory of `value`: a detach of it.
   ir::Value* detached(ir::Value* value, bool ownVersion);
   ir::Value* viewOfStorage(const at::Tensor& tensor, ir::Value* root);

@@ -13,7 +13,11 @@ Trace::Trace(Recording& outer, ir::Region* body)
       mode_(Mode::Capture),
       around_(dynamic_cast<Trace*>(&outer)),
       undo_(std::make_unique<Undo>()) {
-  if (!around_) return;
+  if (!around_) {
+    if (host().othersRun()) undo_->countByOperators();
+    return;
+  }
+  undo_->countLike(*around_->undo_);
   lastLocation_ = around_->lastLocation_;
   mayBeEager_ = around_->mayBeEager_;
   readObserver_ = around_->readObserver_;
@@ -49,8 +53,8 @@ ir::Value* Trace::valueAround(const at::Tensor& tensor) {
 }
 
 // Tensors of the recordings around outlive a body that fails.
-void Trace::noteWriteAround(const at::Tensor& tensor, TraceStorage& storage, uint32_t counted) {
-  undo_->noteWrite(tensor, counted);
+void Trace::noteWriteAround(const at::Tensor& tensor, TraceStorage& storage, VersionMoves moves) {
+  undo_->noteWrite(tensor, moves);
   if (storage.written()) return;
   writtenAround_.emplace_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(&storage));
 }

@@ -11,10 +11,22 @@
 
 namespace saker::tracing {
 
+// How far one write moves a version counter: before it is noted, and afterwards.
+struct VersionMoves {
+  uint32_t before = 0, after = 1;
+};
+
 class Undo {
  public:
-  // Before a real tensor is written for the first time; its version counter has been moved by `counted` already.
-  void noteWrite(const at::Tensor& tensor, uint32_t counted = 0);
+  // Other threads may move the version counters as well: only what operators do to them counts.
+  void countByOperators() { byOperators_ = true; }
+  // And may look at them: each write is taken back when it is noted, before autograd counts it. Whatever is saved for a
+  // backward seems not to be written then.
+  void takeBackAtOnce() { atOnce_ = byOperators_; }
+  void countLike(const Undo& other) { byOperators_ = other.byOperators_, atOnce_ = other.atOnce_; }
+  void noteWrite(const at::Tensor& tensor, VersionMoves moves);
+  // The operator failed: one write that was noted does not move the counter.
+  void neverCounted(const at::Tensor& tensor);
   // When a leaf is met that a backward may give a gradient, or whose .grad the program asks for.
   void noteLeaf(const at::Tensor& tensor);
   // Before the program sets .grad of a tensor itself.
@@ -31,7 +43,7 @@ class Undo {
     bool saidCleared = false;  // by the caller
   };
   const std::vector<Leaf>& leaves() const { return leaves_; }
-  // How often a real tensor was written since it was met, counted once for tensors that share a version counter.
+  // How often a real tensor was written here since it was met, counted once for tensors that share a version counter.
   uint32_t writesTo(const at::Tensor& tensor) const;
   void restore();
   // Takes over what a body has noted, but for writes to tensors that are gone with the recording around it.
@@ -43,16 +55,23 @@ class Undo {
   struct Written {
     at::Tensor tensor;
     int64_t version;
+    uint32_t writes;                                           // of operators
     decltype(torch::autograd::AutogradMeta::grad_fn_) gradFn;  // its kind of pointer differs between versions
     uint32_t outputNumber;
     bool requiresGrad;
   };
+  bool byOperators_ = false, atOnce_ = false;
   std::vector<Written> written_;
   std::vector<Leaf> leaves_;
   Leaf& leafOf(const at::Tensor& tensor);
+  void reset();
 
-  std::unordered_map<const c10::TensorImpl*, bool> seenWritten_;
-  std::unordered_map<const c10::TensorImpl*, size_t> seenLeaf_;  // where it is among the leaves
+  static bool isReal(const at::Tensor& tensor);
+  // Of a counter, by what is written here.
+  uint32_t movesOf(const void* counter, const at::Tensor& tensor) const;
+
+  std::unordered_map<const c10::TensorImpl*, size_t> seenWritten_;  // where it is among the written
+  std::unordered_map<const c10::TensorImpl*, size_t> seenLeaf_;     // where it is among the leaves
 };
 
 }  // namespace saker::tracing

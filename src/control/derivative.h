@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <vector>
 
 #include "capture/closed_bodies.h"
@@ -12,6 +13,11 @@ namespace saker::control {
 
 using tracing::ClosedBodies;
 using Bodies = c10::intrusive_ptr<ClosedBodies>;
+
+// Runs something so that PyTorch's formulas ask no tensor for its data, where they have another way. A host may know
+// how.
+using Leniently = void (*)(const std::function<void()>& run);
+void setLeniently(Leniently leniently);
 
 // Which operands and results autograd can follow, by their dtype.
 bool isDifferentiable(const at::Tensor& tensor);

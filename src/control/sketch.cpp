@@ -7,6 +7,7 @@
 #include "capture/closed_bodies.h"
 #include "ops/effects.h"
 #include "ops/operator.h"
+#include "passes/memory.h"
 #include "passes/stages.h"
 #include "runtime/shown.h"
 
@@ -71,10 +72,22 @@ bool writesAnything(const ir::Graph& body) {
   return anyNode(*body.top(), [](const ir::Node& node) { return ops::writes(node); });
 }
 
-// Of some of its operators, and not of all.
-bool hidesFromAutograd(const ir::Graph& body) {
+// Does it keep from autograd that something is written, or read what is written past autograd, and not do so always?
+bool hidesWrites(const ir::Graph& body) {
   auto hidden = [](const ir::Node& node) { return node.attributes().noGrad || node.op()->qualified == "aten::detach"; };
-  return anyNode(*body.top(), hidden) && anyNode(*body.top(), [&](const ir::Node& node) { return !hidden(node); });
+  if (!anyNode(*body.top(), [&](const ir::Node& node) { return !hidden(node); })) return false;
+  passes::Memory memory(body);
+  return anyNode(*body.top(), [&](const ir::Node& node) {
+    if (!hidden(node)) return false;
+    if (memory.writes(&node)) return true;
+    for (const ir::Arg& arg : node.args()) {
+      if (!arg.isValue() || !memory.isWritten(arg.toValue())) continue;
+      for (size_t i = 0; i < node.resultCount(); ++i) {
+        if (memory.classOf(node.result(i)) == memory.classOf(arg.toValue())) return true;
+      }
+    }
+    return false;
+  });
 }
 
 }  // namespace
@@ -90,8 +103,8 @@ void makeFunctional(ir::Graph& body) {
   std::string refused;
   // Autograd is to find what the program did: it is made functional only where it must be.
   if (writesAnything(body)) {
-    if (hidesFromAutograd(body)) {
-      throw std::runtime_error("a body writes in place and keeps something from autograd; write to no tensor in it");
+    if (hidesWrites(body)) {
+      throw std::runtime_error("a body keeps from autograd what it writes in place; write to no tensor in it");
     }
     refused = stages.run(passes::Stage::Functional, "body", body, passes::kFunctional);
   }

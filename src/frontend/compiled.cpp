@@ -318,7 +318,6 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     Turns::Among running(turns_);
     tracing::TapeScope scope(&tape);
     result = watch::run(recorder, function_.get(), args, nargsf, names);
-    if (running.overlapped()) tape.noteOthersWrote();
   }
   wrappers.leave();
   counts().frames += recorder.frames();

@@ -8,9 +8,11 @@
 #include "aten/sym_node.h"
 #include "capture/capture.h"
 #include "capture/trace_tensor.h"
+#include "capture/undo.h"
 #include "frontend/subjects/subjects.h"
 #include "frontend/surroundings.h"
 #include "host/errors.h"
+#include "host/gil.h"
 #include "host/kept_error.h"
 #include "host/objects.h"
 #include "host/symbol_watch.h"
@@ -76,12 +78,6 @@ class Planted {
  private:
   std::vector<ChangedNumber> before_;
 };
-
-// Other threads would see what is planted.
-bool onlyThread() {
-  PyThreadState* first = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
-  return first && !PyThreadState_Next(first);
-}
 
 StandIn numberStandIn(size_t index, Path path, PyObject* number) {
   return {index, std::move(path), tensorAt(number), {0}, /*number=*/true, {}};
@@ -182,6 +178,7 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
     std::vector<size_t> memories(apart ? tensors.size() : 0);
     std::iota(memories.begin(), memories.end(), size_t{0});
     tracing::Capture capture(host, tensors, sizes, memories);
+    capture.trace().undo().takeBackAtOnce();
     auto fixSeen = [&] {
       std::vector<at::Tensor> given;
       for (size_t number : numbers) given.push_back(capture.arguments()[number]);
@@ -281,7 +278,7 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
 std::unique_ptr<Segment> captureDynamic(PyObject* function, const Ambient& before, const CallArguments& call,
                                         std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& counters,
                                         std::vector<at::Tensor>& examples, std::optional<Stop>& why) {
-  for (size_t i = 0; i < counters.size() && onlyThread(); ++i) {
+  for (size_t i = 0; i < counters.size() && onlyPythonThread(); ++i) {  // others would see them
     arguments.push_back(numberStandIn(kPlanted + i, {}, counters[i].value.get()));
   }
   while (!arguments.empty()) {

@@ -98,6 +98,7 @@ Made makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::v
   // Without gradients there is nothing to do ahead of time: the recording is what would run.
   bool wanted = options.ahead && program->differentiable;
   made.instead = wanted ? options.instead : std::nullopt;
+  if (wanted && !made.instead && !program->gradAround) made.instead = Why::TurnsGradOn;
   if (options.ahead && !options.instead && (options.wraps || std::any_of(inputs.begin(), inputs.end(), isWrapper))) {
     if (options.undone && options.wraps) return {};
     if (wanted) made.instead = Why::WrapsTensors;

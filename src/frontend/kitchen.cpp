@@ -18,6 +18,16 @@ namespace saker::frontend {
 
 namespace {
 
+// A result becomes one of the class; what the class does to make one was recorded. Where objects of the class lie
+// otherwise in memory, it is a view.
+PyObject* asClass(Ref tensor, PyObject* type) {
+  if (Py_TYPE(tensor.get()) == tensorClass() && PyObject_SetAttrString(tensor.get(), "__class__", type) == 0) {
+    return tensor.release();
+  }
+  PyErr_Clear();
+  return PyObject_CallMethod(tensor.get(), "as_subclass", "O", type);
+}
+
 // Frames that ran nothing, at the lines of those that did.
 PyObject* makeTraceback(PyObject* entries) {
   Ref next = Ref::borrow(Py_None);
@@ -73,8 +83,7 @@ PyObject* Kitchen::make(uint32_t number) {
     case Kind::Output:
       made = wrapTensor(outputs_[recipe.index]);
       if (made && recipe.object) {
-        Ref plain = Ref::steal(made);
-        made = PyObject_CallMethod(plain.get(), "as_subclass", "O", recipe.object.get());
+        made = asClass(Ref::steal(made), recipe.object.get());
       }
       return keep();
     case Kind::Int:

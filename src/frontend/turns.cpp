@@ -53,15 +53,6 @@ bool Turns::State::take() {
   return true;
 }
 
-void Turns::State::begin() {
-  Run own{std::this_thread::get_id()};
-  for (Run& each : running) {
-    if (each.thread == own.thread) continue;
-    each.overlapped = own.overlapped = true;
-  }
-  running.push_back(own);
-}
-
 Turns::State& Turns::state() {
   unsigned now = forksSoFar();
   if (state_ && forks_ == now) return *state_;
@@ -126,7 +117,7 @@ Turns::Among::Among(std::shared_ptr<Turns> turns) : turns_(std::move(turns)) {
     {
       std::lock_guard<std::mutex> held(state.mutex);
       if (!state.othersReplay()) {
-        state.begin();
+        state.running.push_back({std::this_thread::get_id()});
         return;
       }
     }
@@ -136,14 +127,6 @@ Turns::Among::Among(std::shared_ptr<Turns> turns) : turns_(std::move(turns)) {
     state.changed.wait(held, [&] { return !state.othersReplay(); });
     --state.waiting;
   }
-}
-
-bool Turns::Among::overlapped() const {
-  State& state = turns_->state();
-  std::lock_guard<std::mutex> held(state.mutex);
-  return std::any_of(state.running.begin(), state.running.end(), [me = std::this_thread::get_id()](const Run& each) {
-    return each.thread == me && each.overlapped;
-  });
 }
 
 Turns::Among::~Among() {

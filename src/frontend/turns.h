@@ -44,8 +44,6 @@ class Turns {
    public:
     explicit Among(std::shared_ptr<Turns> turns);
     ~Among();
-    // Has another thread run the program meanwhile? Then its writes cannot be told from those of this one.
-    bool overlapped() const;
     Among(const Among&) = delete;
     Among& operator=(const Among&) = delete;
 
@@ -58,7 +56,6 @@ class Turns {
   struct Run {
     Thread thread;
     bool waitedFor = false;  // in vain
-    bool overlapped = false;
   };
   struct State {
     std::mutex mutex;
@@ -72,7 +69,6 @@ class Turns {
     bool othersRun() const;
     bool thisRuns() const;
     bool take();
-    void begin();
   };
 
   // A child of fork() gets a state of its own: threads that it does not have may hold the one of its parent.

@@ -27,4 +27,10 @@ class ReleaseInterpreter {
   PyThreadState* state_;
 };
 
+// Has no other thread run Python so far? The lock is held.
+inline bool onlyPythonThread() {
+  PyThreadState* first = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+  return first && !PyThreadState_Next(first);
+}
+
 }  // namespace saker

@@ -22,6 +22,18 @@ bool isTorchConstant(PyTypeObject* type) {
 
 bool isDtype(PyObject* object) { return Py_IS_TYPE(object, &THPDtypeType); }
 
+bool answersCalls(PyTypeObject* type) {
+  if (type == tensorClass()) return false;
+  static PyObject* const name = PyUnicode_InternFromString("__torch_function__");
+  static PyObject* const turnedOff = [] {
+    Ref module = Ref::steal(PyImport_ImportModule("torch._C"));
+    Ref found = Ref::steal(module ? PyObject_GetAttrString(module.get(), "_disabled_torch_function_impl") : nullptr);
+    if (!found) PyErr_Clear();
+    return found.release();
+  }();
+  return _PyType_Lookup(type, name) != turnedOff;
+}
+
 bool isTensor(PyObject* object) {
   return Py_TYPE(object) == tensorClass() || PyType_IsSubtype(Py_TYPE(object), tensorClass());
 }

@@ -16,6 +16,9 @@ PyTypeObject* sizeClass();      // torch.Size
 bool isTorchConstant(PyTypeObject* type);
 bool isDtype(PyObject* object);  // an instance of torch.dtype
 
+// Is a class of tensors one whose __torch_function__ is asked, and not turned off as that of nn.Parameter?
+bool answersCalls(PyTypeObject* type);
+
 bool isTensor(PyObject* object);  // by its class alone: asking PyTorch runs code
 const at::Tensor& tensorOf(PyObject* tensor);
 // A new reference; nullptr with an error set where it fails.

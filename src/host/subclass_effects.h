@@ -32,6 +32,7 @@ class ArgumentEffects {
   std::vector<View> views;
   std::vector<size_t> contents;  // arguments that get other contents and another history
 
+  bool writeArguments() const { return !writes_.empty() || !contents.empty(); }
   // How many tensors of a call are needed to do it again: bases, then contents.
   size_t needed() const { return bases_ + contents.size(); }
   // Writes to the arguments, and gives views by their places. `versions` are those that arguments had before the call.

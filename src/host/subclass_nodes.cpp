@@ -117,41 +117,45 @@ std::vector<at::Tensor> tied(std::vector<at::Tensor> outputs, const std::vector<
   return outputs;
 }
 
-std::vector<at::Tensor> detached(const std::vector<at::Tensor>& tensors) {
-  c10::AutoGradMode off(false);
-  std::vector<at::Tensor> out;
-  for (const at::Tensor& tensor : tensors) out.push_back(tensor.detach());
-  return out;
-}
-
 class ToInner final : public InsideNode {
  public:
-  explicit ToInner(FormPtr form) : form_(std::move(form)) {}
+  ToInner(FormPtr form, GradientForm gradient) : form_(std::move(form)), gradient_(std::move(gradient)) {}
   std::string name() const override { return "SakerToInnerBackward"; }
 
  protected:
   variable_list backward(variable_list gradients) override {
     for (at::Tensor& gradient : gradients) gradient = asGuessed(std::move(gradient), nullptr).tensor;
-    return {toOuter(form_, gradients)};
+    return {toOuter(gradient_ && *gradient_ ? *gradient_ : form_, gradients)};
   }
 
  private:
   FormPtr form_;
+  GradientForm gradient_;
 };
+
+bool isFixed(const Form& form) {
+  auto fixed = [](const c10::SymInt& number) { return !number.is_heap_allocated(); };
+  return std::all_of(form.size.begin(), form.size.end(), fixed) &&
+         std::all_of(form.stride.begin(), form.stride.end(), fixed) &&
+         std::all_of(form.parts.begin(), form.parts.end(),
+                     [](const Form::Part& part) { return !part.form || isFixed(*part.form); });
+}
 
 class ToOuter : public InsideNode {
  public:
-  explicit ToOuter(FormPtr form) : form_(std::move(form)) {}
+  explicit ToOuter(FormPtr form, GradientForm found = nullptr) : form_(std::move(form)), found_(std::move(found)) {}
   std::string name() const override { return "SakerToOuterBackward"; }
 
  protected:
   variable_list backward(variable_list gradients) override {
     Gradient gradient = asGuessed(std::move(gradients[0]), form_.get());
+    if (found_ && tracing::current() && isFixed(*gradient.form)) *found_ = gradient.form;
     return toInner(gradient.form, gradient.tensor, std::move(gradient.inner));
   }
 
  private:
   FormPtr form_;
+  GradientForm found_;
 };
 
 class Result final : public ToOuter {
@@ -235,6 +239,13 @@ class Note final : public InsideNode {
 
 }  // namespace
 
+std::vector<at::Tensor> detached(const std::vector<at::Tensor>& tensors) {
+  c10::AutoGradMode off(false);
+  std::vector<at::Tensor> out;
+  for (const at::Tensor& tensor : tensors) out.push_back(tensor.detach());
+  return out;
+}
+
 void JoinedTasks::add(int task) {
   tasks_.push_back(task);
   if (tasks_.size() > kLimit) tasks_.pop_front();
@@ -242,17 +253,23 @@ void JoinedTasks::add(int task) {
 
 bool JoinedTasks::contains(int task) const { return std::find(tasks_.begin(), tasks_.end(), task) != tasks_.end(); }
 
-std::vector<at::Tensor> toInner(FormPtr form, const at::Tensor& outer, std::vector<at::Tensor> inner) {
-  return tied<ToInner>(detached(inner), {outer}, std::move(form));
+std::vector<at::Tensor> toInner(FormPtr form, const at::Tensor& outer, std::vector<at::Tensor> inner,
+                                GradientForm gradient) {
+  return tied<ToInner>(detached(inner), {outer}, std::move(form), std::move(gradient));
 }
 
-at::Tensor toOuter(FormPtr form, const std::vector<at::Tensor>& inner) {
+void countWith(const at::Tensor& inner, const at::Tensor& outer) {
+  if (inner.is_inference() || outer.is_inference()) return;
+  inner.unsafeGetTensorImpl()->set_version_counter(outer.unsafeGetTensorImpl()->version_counter());
+}
+
+at::Tensor toOuter(FormPtr form, const std::vector<at::Tensor>& inner, GradientForm found) {
   at::Tensor made;
   {
     c10::AutoGradMode off(false);
     made = build(*form, detached(inner));
   }
-  return tied<ToOuter>({made}, inner, std::move(form))[0];
+  return tied<ToOuter>({made}, inner, std::move(form), std::move(found))[0];
 }
 
 at::Tensor toResult(FormPtr form, std::shared_ptr<GivenTasks> given, const std::vector<at::Tensor>& inner) {

@@ -9,6 +9,7 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <set>
 #include <vector>
 
@@ -29,11 +30,20 @@ class JoinedTasks {
   std::deque<int> tasks_;
 };
 
-// The tensors inside of `outer`, detached, with its history.
-std::vector<at::Tensor> toInner(FormPtr form, const at::Tensor& outer, std::vector<at::Tensor> inner);
+// Of what form the gradient of a tensor is, which may lie otherwise in memory than the tensor: a capture finds out.
+using GradientForm = std::shared_ptr<FormPtr>;
 
-// A tensor of this form, with the history of the tensors inside.
-at::Tensor toOuter(FormPtr form, const std::vector<at::Tensor>& inner);
+std::vector<at::Tensor> detached(const std::vector<at::Tensor>& tensors);
+// From here on `inner`, of a subclass, counts writes with `outer`. Of a subclass, eager mode looks at that counter
+// alone to see whether what a backward reads has been written.
+void countWith(const at::Tensor& inner, const at::Tensor& outer);
+
+// The tensors inside of `outer`, detached, with its history.
+std::vector<at::Tensor> toInner(FormPtr form, const at::Tensor& outer, std::vector<at::Tensor> inner,
+                                GradientForm gradient = nullptr);
+
+// A tensor of this form, with the history of the tensors inside. `found` gets the form of its gradient.
+at::Tensor toOuter(FormPtr form, const std::vector<at::Tensor>& inner, GradientForm found = nullptr);
 // The same as a result of a call.
 at::Tensor toResult(FormPtr form, std::shared_ptr<GivenTasks> given, const std::vector<at::Tensor>& inner);
 

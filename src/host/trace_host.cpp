@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "capture/symbolic_number.h"
+#include "host/gil.h"
 #include "host/symbol_watch.h"
 #include "watch/once.h"
 
@@ -150,6 +151,11 @@ std::string errorText(const std::exception& error) {
   return error.what();
 }
 
+bool othersRun() {
+  HoldInterpreter gil;
+  return !onlyPythonThread();
+}
+
 tracing::Host pythonHost() {
   tracing::Host host;
   host.hooks = {&errorText, &unwrapPythonNode};
@@ -159,6 +165,7 @@ tracing::Host pythonHost() {
   host.rethrow = &rethrow;
   tracing::setSymbolicNumber(&symbolicNumber);
   host.wait = &wait;
+  host.othersRun = &othersRun;
   return host;
 }
 

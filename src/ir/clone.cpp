@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "ir/copy_arg.h"
+
 namespace saker::ir {
 
 namespace {
@@ -41,14 +43,7 @@ class Cloner {
     }
   }
 
-  Arg copyArg(const Arg& from) {
-    if (from.isValue()) return Arg::value(values_[from.toValue()->id()]);
-    if (!from.isList()) return from;
-    std::span<const Arg> items = from.toList();
-    Arg* copied = scratch_.makeArray<Arg>(items.size());
-    for (size_t i = 0; i < items.size(); ++i) copied[i] = copyArg(items[i]);
-    return Arg::list({copied, items.size()});
-  }
+  Arg copyArg(const Arg& from) { return ir::copyArg(from, values_, scratch_); }
 
   Graph* to_;
   std::vector<Value*> values_;  // by number of the original

@@ -1,24 +1,12 @@
 // Attention as one library call: the flash kernels of CPU and CUDA, and what surrounds them.
 #include "ops/accept.h"
+#include "ops/attention_layout.h"
 #include "ops/families.h"
 #include "ops/windows.h"
 
 namespace saker::ops {
 
 namespace {
-
-// A fresh tensor of sizes (B, H, S, ...) that lies in memory as (B, S, H, ...).
-void headsInside(Infer& in, IntSpan sizes, DType dtype, Device device) {
-  Dims swapped(sizes);
-  std::swap(swapped[1], swapped[2]);
-  TensorSpec spec;
-  spec.dtype = dtype;
-  spec.device = device;
-  spec.sizes = Dims(sizes);
-  spec.strides = ir::contiguousStrides(swapped);
-  std::swap(spec.strides[1], spec.strides[2]);
-  in.result(spec);
-}
 
 void denseLike(Infer& in, const TensorType& like) {
   TensorSpec spec = in.viewOf(like);
@@ -58,14 +46,14 @@ void flashCpu(Infer& in) {
   if (h.query.size(3) != h.key.size(3) || h.query.size(3) != h.value.size(3)) refuse("the head sizes differ");
   requireMask(in.optionalTensor(5), h.query);
   denseLike(in, h.query);
-  headsInside(in, h.query.sizes().first(3), accumulation(h.query.dtype), h.query.device);
+  in.result(headsInside(h.query.sizes().first(3), accumulation(h.query.dtype), h.query.device));
 }
 
 // grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask, scale
 void flashCpuBackward(Infer& in) {
   Heads h = heads(in, 1);
   requireMask(in.optionalTensor(8), h.query);
-  for (const TensorType* t : {&h.query, &h.key, &h.value}) headsInside(in, t->sizes(), t->dtype, t->device);
+  for (const TensorType* t : {&h.query, &h.key, &h.value}) in.result(headsInside(t->sizes(), t->dtype, t->device));
 }
 
 // qkv, qkv_bias, num_heads: three tensors of sizes (B, heads, S, D / heads) in one storage

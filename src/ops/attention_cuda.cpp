@@ -1,25 +1,13 @@
 // The attention kernels of CUDA: what they return beside the result (logsumexp, the state of the random generator), in
 // the sizes and strides that the kernels allocate. Checked against recordings of an H200 with torch 2.11.
 #include "ops/accept.h"
+#include "ops/attention_layout.h"
 #include "ops/families.h"
 #include "ops/windows.h"
 
 namespace saker::ops {
 
 namespace {
-
-// A fresh tensor of sizes (B, H, S, ...) that lies in memory as (B, S, H, ...).
-TensorSpec headsInside(IntSpan sizes, DType dtype, Device device) {
-  Dims swapped(sizes);
-  std::swap(swapped[1], swapped[2]);
-  TensorSpec spec;
-  spec.dtype = dtype;
-  spec.device = device;
-  spec.sizes = Dims(sizes);
-  spec.strides = ir::contiguousStrides(swapped);
-  std::swap(spec.strides[1], spec.strides[2]);
-  return spec;
-}
 
 // What empty_like gives for the (B, S, H, D) view of `like`, seen as (B, H, S, D) again.
 void likeTransposed(Infer& in, const TensorType& like) {

@@ -27,6 +27,7 @@ class Apart {
     if (aot::belongToEager(plain)) return std::nullopt;
     Variant found = variant(compile, plain);  // what runs may come back here, and compile more
     if (!found.native) return std::nullopt;
+    if (!found.results->effects.writeArguments()) taken_->countTogether(tensors, plain);
     std::optional<std::vector<at::Tensor>> returned;
     std::vector<c10::IValue> numbers;
     {
@@ -123,6 +124,12 @@ bool Aparts::takes(const CallArguments& call) {
 }
 
 std::optional<Ref> Aparts::run(PyObject* compile, PyObject* function, const CallArguments& call) {
+  // Outside of autograd, the tensors inside know nothing of a history.
+  if (!c10::GradMode::is_enabled() && std::any_of(call.tensors.begin(), call.tensors.end(), [](const at::Tensor& each) {
+        return each.requires_grad() && !each.is_leaf() && isWrapper(each);
+      })) {
+    return std::nullopt;
+  }
   std::vector<TakenTensor> tensors;
   std::vector<uint64_t> state = stateOf(call.tensors);
   uint64_t hash = hashOf(state) ^ call.structure.tree.hash();

@@ -47,6 +47,7 @@ py::object taken(Ref object) { return py::reinterpret_steal<py::object>(object.r
 
 py::object run(AotCallable& self, CallArguments call) {
   if (aot::threadBelongsToEager()) return runEagerly(self, call, tracing::current() == nullptr);
+  if (call.answersItself) return runEagerly(self, call, true);
   if (Aparts::takes(call)) {
     std::optional<Ref> results = self.aparts->run(self.compile, self.function, call);
     return results ? taken(std::move(*results)) : runEagerly(self, call, true);
@@ -66,7 +67,7 @@ py::object run(AotCallable& self, CallArguments call) {
 }
 
 void prepare(AotCallable& self, const CallArguments& call) {
-  if (aot::threadBelongsToEager() || aot::belongToEager(call.tensors)) return;
+  if (aot::threadBelongsToEager() || call.answersItself || aot::belongToEager(call.tensors)) return;
   self.variants->get(self.compile, self.function, call);
 }
 

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "host/objects.h"
+#include "host/subclass_form.h"
+
 namespace saker::python {
 
 bool Structure::operator==(const Structure& other) const {
@@ -22,9 +25,14 @@ int Structure::traverse(const Visitor& visit) const {
 CallArguments::CallArguments(PyObject* const* args, size_t count, PyObject* names, const ModuleTensors* module)
     : args(args), count(count), names(names), module(module) {
   if (module) {
-    for (const Ref& tensor : module->tensors) tensors.push_back(THPVariable_Unpack(tensor.get()));
+    for (const Ref& tensor : module->tensors) add(tensor.get());
   }
   if (!takeTensors()) flatten();
+}
+
+void CallArguments::add(PyObject* tensor) {
+  tensors.push_back(THPVariable_Unpack(tensor));
+  answersItself = answersItself || (answersCalls(Py_TYPE(tensor)) && !isWrapperClass(Py_TYPE(tensor)));
 }
 
 bool CallArguments::takeTensors() {
@@ -36,7 +44,7 @@ bool CallArguments::takeTensors() {
       tensors.resize(before);
       return false;
     }
-    tensors.push_back(THPVariable_Unpack(args[i]));
+    add(args[i]);
   }
   return true;
 }
@@ -50,7 +58,7 @@ void CallArguments::flatten() {
   structure.tree.add(named().ptr(), leaves);
   for (Ref& leaf : leaves) {
     bool tensor = THPVariable_Check(leaf.get());
-    if (tensor) tensors.push_back(THPVariable_Unpack(leaf.get()));
+    if (tensor) add(leaf.get());
     structure.constants.push_back(tensor ? Ref() : std::move(leaf));
   }
 }

@@ -47,8 +47,11 @@ class CallArguments {
   const ModuleTensors* const module;
   std::vector<at::Tensor> tensors;
   Structure structure;
+  // Does the class of a tensor answer calls itself (__torch_function__), and has no tensors inside?
+  bool answersItself = false;
 
  private:
+  void add(PyObject* tensor);
   bool takeTensors();
   void flatten();
 };

@@ -2,6 +2,7 @@
 
 #include "capture/tape.h"
 #include "capture/trace.h"
+#include "control/derivative.h"
 #include "control/record_bodies.h"
 #include "frontend/compiled.h"
 #include "host/trace_host.h"
@@ -42,9 +43,19 @@ class PyBodyRecorder {
   control::BodyRecorder recorder_;
 };
 
+void runLeniently(const std::function<void()>& run) {
+  py::gil_scoped_acquire gil;
+  PyErr_Clear();  // the engine leaves the error of the first try
+  py::module_::import("saker._aot").attr("run_leniently")(py::cpp_function([&] {
+    py::gil_scoped_release released;
+    run();
+  }));
+}
+
 }  // namespace
 
 void bindControl(py::module_& module) {
+  control::setLeniently(&runLeniently);
   py::class_<PyBodies>(module, "Bodies").def_property_readonly("is_random", [](const PyBodies& self) {
     return self.bodies->isRandom();
   });

@@ -1,11 +1,13 @@
 #include "python/taken_apart.h"
 
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 #include <span>
 #include <unordered_map>
 
+#include "aten/version_counter.h"
 #include "capture/trace.h"
 #include "host/objects.h"
 #include "host/owned.h"
@@ -22,6 +24,8 @@ bool isCapturing() {
 bool anyRequiresGrad(const std::vector<at::Tensor>& tensors) {
   return std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& tensor) { return tensor.requires_grad(); });
 }
+
+bool isGradLeaf(const at::Tensor& tensor) { return tensor.requires_grad() && tensor.is_leaf(); }
 
 // Hands out plain tensors, so many at a time.
 class Parts {
@@ -65,9 +69,10 @@ struct Geometry {
   }
 };
 
-std::vector<at::Tensor> insideOf(const TakenTensor& taken) {
+std::vector<at::Tensor> insideOf(const TakenTensor& taken, GradientForm gradient = nullptr, bool saved = false) {
   if (!taken.form) return {taken.tensor};
-  return taken.tensor.requires_grad() ? toInner(taken.form, taken.tensor, taken.inner) : taken.inner;
+  if (!taken.tensor.requires_grad()) return saved ? detached(taken.inner) : taken.inner;
+  return toInner(taken.form, taken.tensor, taken.inner, std::move(gradient));
 }
 
 TakenTensor takeApart(const at::Tensor& tensor) {
@@ -101,15 +106,46 @@ std::vector<size_t> firstOfEach(const std::vector<at::Tensor>& tensors) {
   return first;
 }
 
+// What a backward has saved of a result is what the graph returned. Parts that the caller finds count by themselves.
+static void countResult(const at::Tensor& result, const std::vector<at::Tensor>& inner) {
+  if (!result.requires_grad()) return;
+  std::vector<at::Tensor> parts;
+  formOf(result, &parts);
+  for (const at::Tensor& part : parts) {
+    if (!part.is_inference()) part.unsafeGetTensorImpl()->set_version_counter(c10::VariableVersion(0));
+  }
+  for (size_t i = 1; i < inner.size(); ++i) {
+    if (aten::sharesVersion(inner[i], inner[0])) return;
+  }
+  countWith(result, inner[0]);
+}
+
+void TakenApart::countTogether(const std::vector<TakenTensor>& tensors, const std::vector<at::Tensor>& plain) const {
+  Parts parts(plain);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    auto gradient = gradients_.find(i);
+    size_t others = gradient == gradients_.end() ? 1 : gradient->second->plain;
+    std::vector<at::Tensor> inner = parts.take(tensors[i].form ? tensors[i].form->plain : others);
+    for (size_t k = 0; tensors[i].form && k < inner.size(); ++k) {
+      if (!inner[k].is_same(tensors[i].inner[k])) countWith(inner[k], tensors[i].tensor);
+    }
+  }
+}
+
 std::vector<at::Tensor> ApartResults::wrap(std::vector<at::Tensor> plain,
                                            const std::shared_ptr<GivenTasks>& given) const {
   Parts parts(plain);
   MadeOf made;
   std::vector<at::Tensor> out;
-  for (const FormPtr& form : forms) {
+  for (size_t i = 0; i < forms.size(); ++i) {
+    const FormPtr& form = forms[i];
     std::vector<at::Tensor> inner = parts.take(form ? form->plain : 1);
     out.push_back(!form ? inner[0] : made.get(inner, [&] {
-      return anyRequiresGrad(inner) ? toResult(form, given, inner) : build(*form, inner);
+      at::Tensor result = anyRequiresGrad(inner) ? toResult(form, given, inner) : build(*form, inner);
+      int64_t inside = inner.empty() ? -1 : versionOf(inner[0]);
+      if (inside == versions[i] && !effects.writeArguments()) countResult(result, inner);
+      while (versionOf(result) < versions[i]) torch::autograd::impl::bump_version(result);
+      return result;
     }));
   }
   return out;
@@ -125,7 +161,9 @@ TakenApart::TakenApart(py::object function, const CallArguments& call, const std
   }
   for (const TakenTensor& taken : tensors) {
     forms_.push_back(taken.form);
-    bool leaf = taken.tensor.requires_grad() && taken.tensor.is_leaf();
+    gradientForms_.push_back(std::make_shared<FormPtr>());
+    bool leaf = isGradLeaf(taken.tensor);
+    gradLeaf_.push_back(leaf);
     unwritable_.push_back(leaf || taken.tensor.is_view());
     onlyNotes_ = onlyNotes_ || (!taken.form && taken.tensor.requires_grad());
   }
@@ -142,6 +180,10 @@ std::shared_ptr<TakenApart> TakenApart::withGradients() const {
 
 std::vector<at::Tensor> TakenApart::unwrap(const std::vector<TakenTensor>& tensors,
                                            const std::shared_ptr<GivenTasks>& given) const {
+  // A backward may read those that require no grad themselves.
+  bool saved = c10::GradMode::is_enabled() && std::any_of(tensors.begin(), tensors.end(), [](const TakenTensor& each) {
+                 return each.tensor.requires_grad();
+               });
   std::vector<std::vector<at::Tensor>> parts(tensors.size());
   std::vector<at::Tensor> plain;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -149,7 +191,7 @@ std::vector<at::Tensor> TakenApart::unwrap(const std::vector<TakenTensor>& tenso
     if (gradient != gradients_.end()) {
       parts[i] = split(gradient->second, given, joined_, tensors[i].tensor);
     } else {
-      parts[i] = first_[i] == i ? insideOf(tensors[i]) : parts[first_[i]];
+      parts[i] = first_[i] == i ? insideOf(tensors[i], gradientForms_[i], saved) : parts[first_[i]];
     }
     plain.insert(plain.end(), parts[i].begin(), parts[i].end());
   }
@@ -174,7 +216,10 @@ std::vector<at::Tensor> TakenApart::wrap(const std::vector<at::Tensor>& plain) c
     size_t others = gradient == gradients_.end() ? 1 : gradient->second->plain;
     std::vector<at::Tensor> inner = parts.take(form ? form->plain : others);
     out.push_back(!form ? wrapPlain(i, inner) : made.get(inner, [&] {
-      return anyRequiresGrad(inner) ? toOuter(form, inner) : build(*form, inner);
+      if (anyRequiresGrad(inner)) return toOuter(form, inner, gradientForms_[i]);
+      at::Tensor outer = build(*form, inner);
+      if (gradLeaf_[i]) outer.set_requires_grad(true);  // in no_grad, those inside know nothing of it
+      return outer;
     }));
   }
   return out;
@@ -236,8 +281,12 @@ py::list TakenApart::record(const std::vector<at::Tensor>& plain) {
   py::list out;
   for (const Ref& number : results.tree.numbers()) out.append(py::handle(number.get()));
   std::vector<at::Tensor> found;
-  for (const Ref& tensor : results.tree.tensors()) found.push_back(THPVariable_Unpack(tensor.get()));
+  for (const Ref& tensor : results.tree.tensors()) {
+    found.push_back(THPVariable_Unpack(tensor.get()));
+    if (isGradLeaf(found.back()) && isWrapper(found.back())) refuseTakingApart("a result is a leaf that requires grad");
+  }
   found.insert(found.end(), called.needed.begin(), called.needed.end());
+  for (const at::Tensor& tensor : found) results.versions.push_back(versionOf(tensor));
   for (const at::Tensor& tensor : takeAllApart(found, &results.forms)) out.append(py::cast(tensor));
   results.tree.forget();
   recorded_ = std::move(called.results);

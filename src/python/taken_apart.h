@@ -27,7 +27,8 @@ struct ApartResults {
 
   ResultTree tree;
   ArgumentEffects effects;
-  std::vector<FormPtr> forms;  // of the results that are tensors, then of what the effects need
+  std::vector<FormPtr> forms;     // of the results that are tensors, then of what the effects need
+  std::vector<int64_t> versions;  // of the same
   std::vector<at::Tensor> wrap(std::vector<at::Tensor> plain, const std::shared_ptr<GivenTasks>& given) const;
 };
 
@@ -43,6 +44,10 @@ class TakenApart {
   // The plain tensors of such arguments, tied to them.
   std::vector<at::Tensor> unwrap(const std::vector<TakenTensor>& tensors,
                                  const std::shared_ptr<GivenTasks>& given) const;
+
+  // Where the function writes to no argument, a write to a subclass after the call is noticed by a backward that reads
+  // what is inside.
+  void countTogether(const std::vector<TakenTensor>& tensors, const std::vector<at::Tensor>& plain) const;
 
   // Called by a capture with stand-ins of the plain tensors: gives numbers that may change, then plain tensors.
   py::list record(const std::vector<at::Tensor>& plain);
@@ -69,12 +74,14 @@ class TakenApart {
   void checkGradients(const std::vector<at::Tensor>& results) const;
 
   py::object function_;
-  Tree tree_;                     // of all arguments
-  std::vector<Ref> leaves_;       // nullptr for tensors
-  std::vector<size_t> places_;    // of tensors among the leaves
-  std::vector<FormPtr> forms_;    // by tensor
-  std::vector<size_t> first_;     // by tensor: the first one that it is
-  std::vector<bool> unwritable_;  // by tensor: autograd may refuse a write
+  Tree tree_;                                // of all arguments
+  std::vector<Ref> leaves_;                  // nullptr for tensors
+  std::vector<size_t> places_;               // of tensors among the leaves
+  std::vector<FormPtr> forms_;               // by tensor
+  std::vector<size_t> first_;                // by tensor: the first one that it is
+  std::vector<GradientForm> gradientForms_;  // by tensor
+  std::vector<bool> unwritable_;             // by tensor: autograd may refuse a write
+  std::vector<bool> gradLeaf_;               // by tensor: a leaf that requires grad
   bool onlyNotes_ = false;
   Gradients gradients_;
   std::shared_ptr<Gradients> noted_ = std::make_shared<Gradients>();

@@ -244,10 +244,10 @@ static bool hasTangents(const std::vector<at::Tensor>& inputs) {
 // Is every operator to be called as eager mode calls it?
 static bool followsGradients(const Program& program, const std::vector<at::Tensor>& inputs) {
   if ((program.asRecorded && mayAskPython(program, inputs)) || hasTangents(inputs)) return true;
-  bool enabled = c10::GradMode::is_enabled();
+  // Where autograd was off around the call as well, the program has turned it on.
+  bool enabled = c10::GradMode::is_enabled() || !program.gradAround;
   // What a result is a view of may require grad although the result does not.
-  bool bases = program.showsGradients && (enabled || !program.gradAround);
-  if (!(program.differentiable && enabled) && !bases) return false;
+  if (!enabled || !(program.differentiable || program.showsGradients)) return false;
   return std::any_of(inputs.begin(), inputs.end(),
                      [](const at::Tensor& t) { return t.defined() && t.requires_grad(); });
 }

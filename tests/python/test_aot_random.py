@@ -95,6 +95,14 @@ def plain_block(x: torch.Tensor) -> torch.Tensor:
     return (x @ W).tanh().exp() @ W
 
 
+def backward_of(call: Callable, seed: int) -> tuple[Any, ...]:
+    torch.manual_seed(seed)
+    x = fresh()
+    y = call(x)
+    y.square().sum().backward()  # torch.autograd.grad refuses checkpoints that are reentrant
+    return y.detach(), x.grad, torch.get_rng_state()
+
+
 @pytest.mark.parametrize("partition", PARTITIONS)
 @pytest.mark.parametrize("reentrant", [False, True])
 @pytest.mark.parametrize("body", [block, plain_block])
@@ -104,23 +112,35 @@ def test_checkpoint(body: Callable, reentrant: bool, partition: str) -> None:
         z = checkpoint(body, y.sin(), use_reentrant=reentrant)
         return F.dropout(z, 0.1)
 
-    def backward(call: Callable, seed: int) -> tuple[Any, ...]:
-        torch.manual_seed(seed)
-        x = fresh()
-        y = call(x)
-        y.square().sum().backward()  # torch.autograd.grad refuses checkpoints that are reentrant
-        return y.detach(), x.grad, torch.get_rng_state()
+    compiled = saker.aot_function(fn, partition_fn=partition)
+    for seed in (1, 2):
+        torch.testing.assert_close(backward_of(compiled, seed), backward_of(fn, seed))
+
+
+REDRAWN = {
+    "the last operator is linear": block,
+    "the result is needed": lambda x: F.dropout(x @ W, 0.4).exp(),
+    "the mask is needed": lambda x: F.dropout((x @ W).tanh(), 0.4),
+    "a result is used inside": lambda x: (lambda y: (y, (y * 2).sin()))(F.dropout(x @ W, 0.4).exp()),
+    "drawn for nothing": lambda x: (torch.rand(3), F.dropout(x.sin(), 0.4).cos())[1],
+    "nothing is drawn": plain_block,
+}
+
+
+@pytest.mark.parametrize("partition", PARTITIONS)
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("name", REDRAWN)
+@pytest.mark.parametrize("after", [torch.exp, torch.neg])
+def test_without_preserving_the_state_numbers_are_drawn_anew(
+    after: Callable, name: str, reentrant: bool, partition: str
+) -> None:
+    def fn(x):
+        y = checkpoint(REDRAWN[name], x.sin(), use_reentrant=reentrant, preserve_rng_state=False)
+        return sum(after(each) for each in y) if isinstance(y, tuple) else after(y)
 
     compiled = saker.aot_function(fn, partition_fn=partition)
     for seed in (1, 2):
-        torch.testing.assert_close(backward(compiled, seed), backward(fn, seed))
-
-
-def test_without_preserving_the_state_numbers_are_drawn_anew() -> None:
-    def fn(x):
-        return checkpoint(block, x, use_reentrant=False, preserve_rng_state=False)
-
-    check(fn, fresh())
+        torch.testing.assert_close(backward_of(compiled, seed), backward_of(fn, seed))
 
 
 def test_nothing_of_a_checkpoint_is_left() -> None:

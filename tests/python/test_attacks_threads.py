@@ -82,11 +82,6 @@ assert LIMIT < 8 or saker.stats()["replays"] > 0
 """
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="calls that overlap run the program itself, which may lose writes as threads of eager mode do, and what is "
-    "recorded meanwhile may count writes of others as its own",
-)
 @pytest.mark.parametrize("hook", [False, True])
 @pytest.mark.parametrize(
     ("warm", "size", "limit"), [(True, "10", 8), (False, "10", 8), (True, "8 + k % 5", 20), (True, "8 + k % 5", 2)]
