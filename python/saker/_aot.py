@@ -21,6 +21,7 @@ from saker._fakes import FakesAsTensors, is_fake, mode_of, without_fakes
 from saker._graph_writes import with_writes
 from saker._options import checked_budget, checked_compiler
 from saker._restore import unchanged_if_it_fails
+from saker._stand_ins import dress_of, put_on
 from saker._stats import count
 from saker._trees import flatten
 from saker.errors import BackendError, CaptureError, FakeTensorError, MutationError, Refusal
@@ -76,11 +77,13 @@ class _Recorded:
     def __init__(self, fn: Callable, leaves: list[Any], spec: pytree.TreeSpec, places: list[int]) -> None:
         self.fn, self.spec_in, self.places = fn, spec, places
         self.leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        self.dresses = [dress_of(leaves[place]) for place in places]
         self.casts = _casts()
         self.results: _C.ResultTree | None = None
 
     def _arguments(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple, dict[str, Any]]:
         given = list(self.leaves)
+        put_on(tensors, self.dresses)
         for place, tensor in zip(self.places, tensors, strict=True):
             given[place] = tensor
         return pytree.tree_unflatten(given, self.spec_in)

@@ -14,6 +14,7 @@ from saker import _C
 from saker._compiling import compiling
 from saker._doors import applied, doors
 from saker._graph import Graph, Output
+from saker._stand_ins import dress_of, put_on
 from saker.errors import CaptureError, Refusal
 
 Dims = int | Iterable[int] | Mapping[int, str]
@@ -43,6 +44,7 @@ def capture(fn: Callable, /, *args: Any, dynamic: Mapping[int | str, Dims] | Non
     generator = torch.default_generator.get_state()
     try:
         stand_ins = recording.arguments()
+        put_on(stand_ins, [dress_of(tensor) for tensor in tensors])
         for place, stand_in in zip(places, stand_ins, strict=True):
             leaves[place] = stand_in
         call_args, call_kwargs = pytree.tree_unflatten(leaves, spec)

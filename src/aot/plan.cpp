@@ -141,7 +141,7 @@ Executable Plan::interpreted(const ir::Graph& graph, Executable* freely) const {
     };
   }
   return [prepared](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
-    const runtime::Executable& executable = prepared->get(inputs);
+    const runtime::Executable& executable = prepared->get(inputs, numbers);
     return executable.run(std::move(inputs), numbers);
   };
 }

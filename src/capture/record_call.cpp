@@ -164,6 +164,11 @@ bool CallRecorder::setsMemory() const {
 bool CallRecorder::setMemory() {
   const at::Tensor target = call_.values[0].toTensor();
   const at::Tensor& source = call_.values[1].toTensor();
+  // What the target was is left without a form: where sizes may change, nobody tells the caller.
+  if (target.unsafeGetTensorImpl()->has_symbolic_sizes_strides() ||
+      source.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) {
+    trace_.raise({ops::Reason::Unsupported, "it sets the memory of a tensor whose sizes may change"});
+  }
   ir::Value* value = trace_.valueOf(source);
   target.unsafeGetTensorImpl()->set_storage_keep_dtype(source.storage());
   trace_.setGeometry(target, value, *value->tensor());

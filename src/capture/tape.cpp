@@ -270,6 +270,8 @@ bool Tape::replayable(const Call& call, const Entry* entry) {
     spoil(Why::GradientsInside, nameOf(call.op));
   } else if (onlyChecks(call, entry)) {
     return true;
+  } else if (std::any_of(call.values.begin(), call.values.end(), [](const c10::IValue& v) { return v.isStorage(); })) {
+    spoil(Why::TakesStorage, nameOf(call.op));  // which is another one in each call
   } else if (entry ? (entry->op->traits & kNeverRecorded) != 0 && !setsMemory(call) : dependsOnData(call.op)) {
     spoil(Why::DependsOnData, nameOf(call.op));
   } else if (!returnsTensors(call.op.schema()) && !setsGenerator(call.op) && !onlyWrites(call, entry)) {

@@ -29,7 +29,7 @@ c10::SymDimVector toSymInts(const aten::SharedContext& context, std::span<const 
 }
 
 void setSizes(c10::TensorImpl& impl, const aten::SharedContext& context, const ir::TensorType& type) {
-  if (type.symbolic) {
+  if (type.symbolic || impl.has_symbolic_sizes_strides()) {
     impl.set_sizes_and_strides(toSymInts(context, type.sizes()), toSymInts(context, type.strides()),
                                aten::toSymInt(context, type.offset));
     return;

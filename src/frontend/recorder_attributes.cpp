@@ -12,6 +12,7 @@
 #include "frontend/wrapped.h"
 
 #include "host/objects.h"
+#include "host/subclass_form.h"
 namespace saker::frontend {
 
 namespace {
@@ -307,6 +308,7 @@ bool Recorder::writesAttribute(PyObject* owner, PyObject* name, PyObject* value)
   if (speculative_ && subjects_->attempt.shows(doors::isSymbol(owner) ? owner : nullptr, "an attribute of it is set"))
     return false;
   PyTypeObject* type = Py_TYPE(owner);
+  if (isWrapperClass(type)) return stop({Why::ChangesWrapper, described(owner, name)});
   PyObject* own = lookUp(type, value ? setter : deleter);
   if (own && PyFunction_Check(own)) return true;
   return plainWrite(owner, name, value);

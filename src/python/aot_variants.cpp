@@ -10,7 +10,7 @@
 namespace saker::python {
 
 bool Structure::operator==(const Structure& other) const {
-  if (flat != other.flat || constants.size() != other.constants.size()) return false;
+  if (flat != other.flat || constants.size() != other.constants.size() || parameters != other.parameters) return false;
   if (flat) return true;
   if (tree != other.tree) return false;
   return std::equal(constants.begin(), constants.end(), other.constants.begin(),
@@ -31,6 +31,7 @@ CallArguments::CallArguments(PyObject* const* args, size_t count, PyObject* name
 }
 
 void CallArguments::add(PyObject* tensor) {
+  if (!module && Py_TYPE(tensor) != tensorClass()) structure.parameters.push_back(tensors.size());
   tensors.push_back(THPVariable_Unpack(tensor));
   answersItself = answersItself || (answersCalls(Py_TYPE(tensor)) && !isWrapperClass(Py_TYPE(tensor)));
 }
@@ -42,6 +43,7 @@ bool CallArguments::takeTensors() {
   for (size_t i = 0; i < count; ++i) {
     if (!THPVariable_Check(args[i])) {
       tensors.resize(before);
+      structure.parameters.clear();
       return false;
     }
     add(args[i]);

@@ -27,7 +27,8 @@ struct ModuleTensors {
 struct Structure {
   bool flat = true;  // tensors only, by position: the rest is empty
   Tree tree;
-  std::vector<Ref> constants;  // the leaves, nullptr for tensors
+  std::vector<Ref> constants;      // the leaves, nullptr for tensors
+  std::vector<size_t> parameters;  // tensors that are no plain ones for Python
 
   bool operator==(const Structure& other) const;
   int traverse(const Visitor& visit) const;

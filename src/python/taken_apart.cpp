@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "aten/version_counter.h"
 #include "capture/trace.h"
@@ -79,6 +80,12 @@ TakenTensor takeApart(const at::Tensor& tensor) {
   TakenTensor taken{tensor, nullptr, {}};
   taken.form = formOf(tensor, &taken.inner);
   return taken;
+}
+
+bool isSame(const TakenTensor& a, const TakenTensor& b) {
+  return same(a.form.get(), b.form.get()) &&
+         std::equal(a.inner.begin(), a.inner.end(), b.inner.begin(), b.inner.end(),
+                    [](const at::Tensor& left, const at::Tensor& right) { return left.is_same(right); });
 }
 
 // The plain tensors of results; what is given twice has one inside.
@@ -242,10 +249,12 @@ TakenApart::Called TakenApart::call(const std::vector<at::Tensor>& plain) const 
   std::vector<at::Tensor> tensors = wrap(plain);
   std::vector<Ref> given = leaves_;
   std::vector<Geometry> before;
+  std::vector<TakenTensor> made;
   std::vector<size_t> watched;
   for (size_t i = 0; i < tensors.size(); ++i) {
     given[places_[i]] = owned(wrapTensor(tensors[i]));
     before.emplace_back(tensors[i]);
+    made.push_back(takeApart(tensors[i]));
     if (forms_[i] || gradients_.contains(i)) watched.push_back(i);
   }
   WatchedArguments arguments(tensors, std::move(watched));
@@ -257,8 +266,12 @@ TakenApart::Called TakenApart::call(const std::vector<at::Tensor>& plain) const 
   }
   if (isCapturing()) {
     for (size_t i = 0; i < tensors.size(); ++i) {
-      if (Geometry(tensors[i]) == before[i]) continue;
-      refuseTakingApart("a tensor subclass is given other sizes or strides");
+      if (!(Geometry(tensors[i]) == before[i])) {
+        refuseTakingApart("a tensor subclass is given other sizes or strides");
+      }
+      if (forms_[i] && !isSame(takeApart(tensors[i]), made[i])) {
+        refuseTakingApart("a tensor subclass is given other tensors inside");
+      }
     }
     checkGradients(called.leaves);
   }
@@ -266,8 +279,29 @@ TakenApart::Called TakenApart::call(const std::vector<at::Tensor>& plain) const 
   return called;
 }
 
+// Hooks on one result see what another one sends, in eager mode.
+static bool dependOnEachOther(const std::vector<at::Tensor>& results) {
+  std::unordered_set<const torch::autograd::Node*> own, seen;
+  std::vector<torch::autograd::Node*> left;
+  for (const at::Tensor& result : results) {
+    if (!result.defined() || !result.grad_fn() || !own.insert(result.grad_fn().get()).second) continue;
+    left.push_back(result.grad_fn().get());
+  }
+  while (own.size() > 1 && !left.empty()) {
+    torch::autograd::Node* node = left.back();
+    left.pop_back();
+    for (const torch::autograd::Edge& edge : node->next_edges()) {
+      torch::autograd::Node* next = edge.function.get();
+      if (own.contains(next)) return true;
+      if (next && seen.insert(next).second) left.push_back(next);
+    }
+  }
+  return false;
+}
+
 py::list TakenApart::record(const std::vector<at::Tensor>& plain) {
   Called called = call(plain);
+  if (dependOnEachOther(called.leaves)) refuseTakingApart("a result depends on another one");
   ApartResults& results = *called.results;
   for (size_t argument : results.effects.contents) {
     if (unwritable_[argument]) refuseTakingApart("autograd may not let an argument be written");

@@ -51,10 +51,18 @@ bool mayRunFreely(const ir::Graph& graph) {
   return true;
 }
 
-bool Executable::mayMakeViews(std::span<const at::Tensor> inputs) const {
+void Executable::setNumbers(Sizes& sizes, std::span<const int64_t> numbers) const {
+  std::span<ir::Value* const> parameters = graph_.top()->parameters();
+  for (size_t i = 0, next = 0; numbers_ && i < parameters.size() && next < numbers.size(); ++i) {
+    if (!parameters[i]->tensor()) sizes.cell(cellOf_[parameters[i]->id()]).set(numbers[next++]);
+  }
+}
+
+bool Executable::mayMakeViews(std::span<const at::Tensor> inputs, std::span<const int64_t> numbers) const {
   if (viewed_.empty()) return true;
   Sizes sizes(sizes_);
   if (sizes_.any()) sizes.bind(inputs);
+  setNumbers(sizes, numbers);
   for (uint32_t i : viewed_) {
     if (inputs[i].defined() && !sizes.sameStrides(sizes_.told()[i], inputs[i])) return false;
   }
@@ -65,10 +73,7 @@ std::vector<at::Tensor> Executable::run(std::vector<at::Tensor> inputs, std::spa
                                         bool freely) const {
   Run run(*this, nullptr, freely);
   if (numbers_) run.sizes().bind(inputs);
-  std::span<ir::Value* const> parameters = graph_.top()->parameters();
-  for (size_t i = 0, next = 0; numbers_ && i < parameters.size() && next < numbers.size(); ++i) {
-    if (!parameters[i]->tensor()) run.set(i, numbers[next++]);
-  }
+  setNumbers(run.sizes(), numbers);
   for (size_t i = 0; i < inputs.size(); ++i) run.set(i, std::move(inputs[i]));
   inputs.clear();
   run.run();
@@ -99,10 +104,6 @@ Run::~Run() {
 void Run::set(size_t parameter, at::Tensor tensor) {
   const ir::Value* value = executable_.graph_.top()->parameters()[parameter];
   if (value->hasUses()) slots_[value->id()] = std::move(tensor);
-}
-
-void Run::set(size_t parameter, int64_t number) {
-  sizes_.cell(executable_.cellOf_[executable_.graph_.top()->parameters()[parameter]->id()]).set(number);
 }
 
 // --- what arguments are converted from ---

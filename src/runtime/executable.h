@@ -49,11 +49,12 @@ class Executable {
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, std::span<const int64_t> numbers = {},
                               bool freely = false) const;
   // May views be made as told? Inputs that they are views of must have the strides that the graph tells.
-  bool mayMakeViews(std::span<const at::Tensor> inputs) const;
+  bool mayMakeViews(std::span<const at::Tensor> inputs, std::span<const int64_t> numbers = {}) const;
   // Were operators recorded that must be called in another mode than the one around the run (ir/attributes.h)?
   bool hasModes() const { return modes_; }
 
  private:
+  void setNumbers(Sizes& sizes, std::span<const int64_t> numbers) const;
   friend class Run;
   friend class Preparation;
 
@@ -85,7 +86,6 @@ class Run final : private aten::CallEnvironment {
 
   void set(size_t parameter, at::Tensor tensor);
   void set(const ir::Value* value, at::Tensor tensor) { slots_[value->id()] = std::move(tensor); }
-  void set(size_t parameter, int64_t number);
   Sizes& sizes() { return sizes_; }
 
   // Runs everything but the terminator; no node whose number is `before` or larger.

@@ -52,7 +52,7 @@ uint32_t Prepared::numberOf(const Executable& executable, const ir::Node& node) 
   return at ? direct_.numbers[at->id()] : 0;
 }
 
-const Executable& Prepared::get(std::span<const at::Tensor> inputs) const {
+const Executable& Prepared::get(std::span<const at::Tensor> inputs, std::span<const int64_t> numbers) const {
   bool recorded = !(c10::impl::tls_local_dispatch_key_set().included_ & aten::kRecordingKeys).empty();
   for (const at::Tensor& input : inputs) {
     if (recorded) break;
@@ -65,7 +65,7 @@ const Executable& Prepared::get(std::span<const at::Tensor> inputs) const {
   }
   if (recorded) return get(Executable::Views::Called);
   const Executable& direct = get(Executable::Views::Direct);
-  return direct.mayMakeViews(inputs) ? direct : get(Executable::Views::Called);
+  return direct.mayMakeViews(inputs, numbers) ? direct : get(Executable::Views::Called);
 }
 
 }  // namespace saker::runtime

@@ -22,7 +22,7 @@ class Prepared {
     return *one.executable;
   }
   // For a run below autograd on such inputs. Where operators are recorded, views are to be recorded too.
-  const Executable& get(std::span<const at::Tensor> inputs) const;
+  const Executable& get(std::span<const at::Tensor> inputs, std::span<const int64_t> numbers = {}) const;
 
   // The node of the graph that this node of one of its executables stands for.
   uint32_t numberOf(const Executable& executable, const ir::Node& node) const;

@@ -132,3 +132,77 @@ def test_results_have_eager_mode_s_versions(compiler: Callable, grad: bool) -> N
     compiled = compiler(lambda x: ((x * 2).add_(1).mul_(2), x * 3))
     for _ in range(2):
         assert [each._version for each in compiled(two().requires_grad_(grad))] == [2, 0]
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("written", ["argument", "result", "other"])
+def test_a_late_write_is_noticed(compiler: Callable, written: str) -> None:
+    compiled = compiler(lambda x, y: (x * y).exp())
+    for _ in range(2):
+        x, y = two().requires_grad_(written == "argument"), torch.ones(3, requires_grad=True)
+        result = compiled(x, y)
+        with torch.no_grad():
+            (result if written == "result" else x).mul_(10)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            result.sum().backward()
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_late_write_inside_is_not_noticed(compiler: Callable) -> None:
+    compiled = compiler(lambda x, y: x * y)
+    for _ in range(2):
+        x, y = two().requires_grad_(), torch.ones(3, requires_grad=True)
+        result = compiled(x, y)
+        x.a.mul_(10)
+        result.sum().backward()
+        assert y.grad.a.tolist() == [10.0] * 3
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_attributes_that_are_set(compiler: Callable) -> None:
+    def marks(x):
+        y = x * 2
+        y.note = 5
+        return y
+
+    def replaces(x):
+        x.a = x.a * 2
+        return x + 1
+
+    marks, replaces = compiler(marks) if compiler is saker.compile else marks, compiler(replaces)
+    for _ in range(2):
+        assert marks(two()).note == 5
+        x = two()
+        result = replaces(x)
+        assert (result.a[0].item(), x.a[0].item()) == (3.0, 2.0)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("make", [two, lambda: torch.ones(3).as_subclass(Plain)], ids=["parts", "plain"])
+def test_hooks_on_a_result_that_another_depends_on(compiler: Callable, make: Callable) -> None:
+    def f(x):
+        h = x * 2
+        return h, h.sin()
+
+    def gradient(call: Callable) -> list[float]:
+        x = make().requires_grad_()
+        h, s = call(x)
+        h.register_hook(lambda grad: grad * 10)
+        s.sum().backward()
+        return getattr(x.grad, "a", x.grad).tolist()
+
+    compiled = compiler(f)
+    for _ in range(3):
+        assert gradient(compiled) == gradient(f)
+
+
+def test_a_view_made_without_autograd() -> None:
+    def f(x):
+        with torch.no_grad():
+            return x.view(-1)
+
+    compiled = saker.compile(f)
+    for _ in range(3):
+        x = torch.nn.Parameter(torch.ones(3)).as_subclass(Plain)
+        mine, theirs = compiled(x), f(x)
+        assert (mine.is_leaf, mine.requires_grad) == (theirs.is_leaf, theirs.requires_grad)
