@@ -1,8 +1,8 @@
 #include "aot/autocast.h"
 
-#include <ATen/autocast_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include "aten/autocast_state.h"
 #include "aten/call_node.h"
 #include "aten/enums.h"
 #include "ops/operator.h"
@@ -28,8 +28,8 @@ bool isChanged(const ir::Node& node) {
     bool lower = dtype == c10::kHalf || dtype == c10::kBFloat16;
     if (product ? dtype != c10::kFloat : !lower) continue;
     c10::DeviceType device = aten::fromDevice(type->device).type();
-    if (!at::autocast::is_autocast_available(device)) continue;
-    if (hasKernel(node, at::autocast::get_autocast_dispatch_key_from_device_type(device))) return true;
+    if (!aten::autocast::isAvailable(device)) continue;
+    if (hasKernel(node, aten::autocast::keyOf(device))) return true;
   }
   return false;
 }

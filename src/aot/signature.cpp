@@ -1,7 +1,6 @@
 #include "aot/signature.h"
 
 #include <ATen/Context.h>
-#include <ATen/autocast_mode.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -11,6 +10,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "aot/sharing.h"
+#include "aten/autocast_state.h"
 #include "capture/trace.h"
 
 namespace saker::aot {
@@ -26,7 +26,7 @@ Signature signatureOf(std::span<const at::Tensor> arguments) {
   state |= static_cast<uint64_t>(at::globalContext().deterministicAlgorithms()) << 1;
   state |= static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()) << 8;
   for (auto device : {at::kCPU, at::kCUDA}) {
-    state = state << 8 | static_cast<uint64_t>(at::autocast::get_autocast_dtype(device));
+    state = state << 8 | static_cast<uint64_t>(aten::autocast::dtypeOf(device));
   }
   out.push_back(state);
   for (const at::Tensor& argument : arguments) {

@@ -2,12 +2,11 @@
 // operators of autocast's own. A graph holds casts and runs without autocast, so it cannot call such a kernel.
 #pragma once
 
-#include <ATen/autocast_mode.h>
-
 #include <algorithm>
 #include <array>
 #include <string_view>
 
+#include "aten/autocast_state.h"
 #include "capture/call.h"
 
 namespace saker::tracing {
@@ -20,7 +19,7 @@ inline bool castsInside(const Call& call) {
   if (std::find(kKernels.begin(), kKernels.end(), call.op.operator_name().name) == kKernels.end()) return false;
   bool casts = false;
   eachTensor(call.values, [&](const at::Tensor& tensor) {
-    c10::DispatchKey key = at::autocast::get_autocast_dispatch_key_from_device_type(tensor.device().type());
+    c10::DispatchKey key = aten::autocast::keyOf(tensor.device().type());
     casts |= !call.surroundings.excluded_.has(key);
   });
   return casts;

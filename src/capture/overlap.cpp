@@ -19,20 +19,29 @@ void raiseOverlap() {
 }  // namespace
 
 bool checkOverlap(const ops::Operator& op, const Call& call) {
+  using Cost = ops::Cost;
   static const ops::Operator* copy = ops::find("aten::copy_");
   bool somehow = false;
-  if (!op.writes || op.cost == ops::Cost::View) return somehow;
-  bool elementwise = op.cost == ops::Cost::Pointwise || &op == copy || op.qualified.starts_with("aten::_foreach_");
+  if (!op.writes || op.cost == Cost::View) return somehow;
+  bool elementwise = op.cost == Cost::Pointwise || &op == copy;
+  // These read other elements than the one that they write.
+  bool moves = !elementwise && (op.cost == Cost::Indexing || op.cost == Cost::Matmul || op.cost == Cost::Convolution);
   for (size_t i = 0; i < call.values.size(); ++i) {
     if (!op.writesArgument(i)) continue;
-    bool raises = elementwise && call.values[i].isTensor();
+    bool list = !call.values[i].isTensor();
+    size_t number = 0;
     eachTensor(call.values.subspan(i, 1), [&](const at::Tensor& written) {
       for (size_t k = 0; k < call.values.size(); ++k) {
+        // Operators on lists go through them side by side, one after the other.
+        size_t beside = 0;
         eachTensor(call.values.subspan(k, 1), [&](const at::Tensor& other) {
-          if (raises && aten::overlapInPart(written, other)) raiseOverlap();
-          somehow |= aten::mayOverlapShifted(written, other) || (k != i && !elementwise && written.is_same(other));
+          if (list && !call.values[k].isTensor() && beside++ != number) return;
+          if ((elementwise || list) && aten::overlapInPart(written, other)) raiseOverlap();
+          if (list) return;
+          somehow |= aten::mayOverlapShifted(written, other) || (k != i && moves && written.is_same(other));
         });
       }
+      ++number;
     });
   }
   return somehow;

@@ -1,11 +1,11 @@
 #include "capture/user_write.h"
 
-#include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 
+#include "aten/autocast_state.h"
 #include "aten/on_copies.h"
 #include "aten/torch_version/version.h"
 #include "capture/trace.h"
@@ -84,8 +84,8 @@ std::optional<std::string> whyNotBelowAutograd(const Call& call) {
     if (!formula && c10::GradMode::is_enabled() && tensor.requires_grad()) {
       why = "autograd follows what it does inside, since it has no formula";
     }
-    if (!at::autocast::is_autocast_available(tensor.device().type())) return;
-    c10::DispatchKey cast = at::autocast::get_autocast_dispatch_key_from_device_type(tensor.device().type());
+    if (!aten::autocast::isAvailable(tensor.device().type())) return;
+    c10::DispatchKey cast = aten::autocast::keyOf(tensor.device().type());
     if (!call.surroundings.excluded_.has(cast)) why = "autocast is on while it runs";
   });
   return why;

@@ -3,7 +3,6 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/PythonTorchFunctionTLS.h>
-#include <ATen/autocast_mode.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
@@ -13,6 +12,8 @@
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/forward_grad.h>
 #include <torch/csrc/jit/frontend/tracer.h>
+
+#include "aten/autocast_state.h"
 
 namespace saker::frontend {
 
@@ -33,7 +34,7 @@ Ambient Ambient::now() {
   Ambient state{};
   state.gradMode = c10::GradMode::is_enabled();
   state.inferenceMode = c10::InferenceMode::is_enabled();
-  state.autocastCache = at::autocast::is_autocast_cache_enabled();
+  state.autocastCache = aten::autocast::keepsCasts();
   state.deterministic = context.deterministicAlgorithms();
   state.deterministicWarnOnly = context.deterministicAlgorithmsWarnOnly();
   state.mkldnn = context.userEnabledMkldnn();
@@ -41,8 +42,8 @@ Ambient Ambient::now() {
                      context.userEnabledCuDNNSDP()};
   size_t i = 0;
   for (c10::DeviceType device : {c10::kCPU, c10::kCUDA}) {
-    state.autocast[i] = at::autocast::is_autocast_enabled(device);
-    state.autocastType[i++] = at::autocast::get_autocast_dtype(device);
+    state.autocast[i] = aten::autocast::isEnabled(device);
+    state.autocastType[i++] = aten::autocast::dtypeOf(device);
   }
   state.defaultType = c10::get_default_dtype_as_scalartype();
   state.functionModes = at::impl::PythonTorchFunctionTLS::stack_len();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "aten/version_counter.h"
 #include "capture/tape.h"
 #include "capture/trace.h"
 #include "frontend/aside.h"
@@ -356,6 +357,8 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   if (!why && segment->program && !report.exactOffsets.empty()) segment->relaxOffsets(report.exactOffsets);
   note(report, *segment);
   if (!result) return nullptr;  // a later call may not raise
+  // Its code ran, and nobody saw it.
+  if (recorder.frames() == 0 && PyFunction_Check(function_.get())) return result;
   if (why && floats && recorder.metScalars() && !report.internal) {
     comparedFloats_.merge(floats_);  // they decide something: from now on they are compared
     floats_.clear();
@@ -435,7 +438,13 @@ std::optional<Stop> Compiled::finish(Segment& segment, Recorder& recorder, traci
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].is_same(written)) continue;
       isInput = true;
-      segment.unseen.emplace_back(i, segment.program->argumentWrites[i]);
+      uint32_t moves = 0;  // by what is written through others as well
+      for (size_t k = 0; k < inputs.size(); ++k) {
+        if (k == i || aten::sharesVersion(inputs[k], inputs[i])) {
+          moves = std::max(moves, segment.program->argumentWrites[k]);
+        }
+      }
+      segment.unseen.emplace_back(i, moves);
     }
     // A back end counts all writes. For an input that is put right after the run.
     if (!isInput && options_.backend) return Why::HiddenWrite;

@@ -34,6 +34,7 @@ bool isImmortal(PyObject* object) {
 // contents (versions of dicts, elements of lists)? Not so numbers, strings, tuples, methods and functions, which are
 // taken for granted while they are the same objects.
 bool isTold(PyObject* object) {
+  if (PyTuple_Check(object)) return false;
   return (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) || isImmortal(object) || isTensor(object) ||
          PyModule_Check(object) || PyDict_CheckExact(object) || PyList_CheckExact(object) || PyType_Check(object);
 }

@@ -120,6 +120,7 @@ class Recorder final : public watch::Observer {
   void importedFrom(PyObject*, PyObject*, PyObject*) override {}
   bool raises(PyObject* exceptionOrNull, PyObject* causeOrNull) override;
   bool catches(PyObject* exception, PyObject* classes) override;
+  void constant(PyObject* object) override { identified_.insert(object); }
   void unseen(watch::Unseen why) override;
   void failed(const char* what) override;
   void refused() override {

@@ -1,10 +1,10 @@
 #include "frontend/surroundings.h"
 
 #include <ATen/Context.h>
-#include <ATen/autocast_mode.h>
 
 #include <array>
 
+#include "aten/autocast_state.h"
 #include "watch/once.h"
 
 namespace saker::frontend {
@@ -14,8 +14,8 @@ namespace {
 constexpr std::array kDevices = {c10::kCPU, c10::kCUDA};
 
 int autocastNesting() {
-  at::autocast::increment_nesting();
-  return at::autocast::decrement_nesting();
+  aten::autocast::enter();
+  return aten::autocast::leave();
 }
 
 // Errors that a finalizer or the end of a generator meets are told by sys.unraisablehook. In an attempt these may be
@@ -88,11 +88,11 @@ Surroundings::~Surroundings() {
   context.setSDPPriorityOrder(order_);
   flags_.restore();
   at::ThreadLocalState::setThreadLocalState(thread_);
-  for (size_t i = 0; i < kDevices.size(); ++i) at::autocast::set_autocast_dtype(kDevices[i], before_.autocastType[i]);
-  at::autocast::set_autocast_cache_enabled(before_.autocastCache);
-  while (autocastNesting() > nesting_) at::autocast::decrement_nesting();
-  while (autocastNesting() < nesting_) at::autocast::increment_nesting();
-  at::autocast::clear_cache();  // weights that were cast in the attempt have no data
+  for (size_t i = 0; i < kDevices.size(); ++i) aten::autocast::setDtype(kDevices[i], before_.autocastType[i]);
+  aten::autocast::keepCasts(before_.autocastCache);
+  while (autocastNesting() > nesting_) aten::autocast::leave();
+  while (autocastNesting() < nesting_) aten::autocast::enter();
+  aten::autocast::forgetCasts();  // weights that were cast in the attempt have no data
   PyErr_Restore(type, value, traceback);
 }
 

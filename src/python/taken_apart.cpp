@@ -260,7 +260,7 @@ TakenApart::Called TakenApart::call(const std::vector<at::Tensor>& plain) const 
   WatchedArguments arguments(tensors, std::move(watched));
   Ref both = tree_.build(given);
   Ref result = owned(PyObject_Call(function_.ptr(), PyTuple_GET_ITEM(both.get(), 0), PyTuple_GET_ITEM(both.get(), 1)));
-  Called called{std::make_shared<ApartResults>(result.get()), {}, {}};
+  Called called{std::make_shared<ApartResults>(result.get()), {}, {}, {}};
   for (const Ref& leaf : called.results->tree.leaves()) {
     called.leaves.push_back(THPVariable_Check(leaf.get()) ? THPVariable_Unpack(leaf.get()) : at::Tensor());
   }
@@ -276,6 +276,11 @@ TakenApart::Called TakenApart::call(const std::vector<at::Tensor>& plain) const 
     checkGradients(called.leaves);
   }
   called.results->effects = arguments.ended(called.leaves, called.needed);
+  called.made = called.leaves;
+  for (const ArgumentEffects::View& view : called.results->effects.views) called.made[view.place].reset();
+  for (at::Tensor& leaf : called.made) {
+    if (std::any_of(tensors.begin(), tensors.end(), [&](const at::Tensor& t) { return t.is_same(leaf); })) leaf.reset();
+  }
   return called;
 }
 
@@ -301,7 +306,7 @@ static bool dependOnEachOther(const std::vector<at::Tensor>& results) {
 
 py::list TakenApart::record(const std::vector<at::Tensor>& plain) {
   Called called = call(plain);
-  if (dependOnEachOther(called.leaves)) refuseTakingApart("a result depends on another one");
+  if (dependOnEachOther(called.made)) refuseTakingApart("a result depends on another one");
   ApartResults& results = *called.results;
   for (size_t argument : results.effects.contents) {
     if (unwritable_[argument]) refuseTakingApart("autograd may not let an argument be written");

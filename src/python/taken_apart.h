@@ -65,6 +65,7 @@ class TakenApart {
     std::shared_ptr<ApartResults> results;
     std::vector<at::Tensor> leaves;  // of its results; undefined: one that is no tensor
     std::vector<at::Tensor> needed;  // for its effects on arguments
+    std::vector<at::Tensor> made;    // of its leaves: neither arguments nor views that are made again
   };
   using Gradients = std::map<size_t, FormPtr>;  // by plain tensor, where its gradient is a subclass
 

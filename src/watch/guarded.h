@@ -66,6 +66,7 @@ class Guarded final : public Observer {
   X(advanced, (PyObject * iterator, PyObject * value), (iterator, value))                                       \
   X(imported, (PyObject * name, PyObject * module), (name, module))                                             \
   X(importedFrom, (PyObject * module, PyObject * name, PyObject * value), (module, name, value))                \
+  X(constant, (PyObject * object), (object))                                                                    \
   X(unseen, (Unseen why), (why))                                                                                \
   X(refused, (), ())                                                                                            \
   X(failed, (const char* what), (what))

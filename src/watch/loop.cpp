@@ -62,9 +62,14 @@ Flow interpret(Machine& m, bool throwing) {
       // Nothing here can run other code, except by a destructor: on to the next instruction.
       case Op::Nop:
         continue;
-      case Op::LoadConst:
-        *sp++ = newRef(PyTuple_GET_ITEM(constants, at->arg));
+      case Op::LoadConst: {
+        PyObject* value = PyTuple_GET_ITEM(constants, at->arg);
+        if (Py_TYPE(value) == &PyTuple_Type || Py_TYPE(value) == &PyFrozenSet_Type) [[unlikely]] {
+          m.observer().constant(value);
+        }
+        *sp++ = newRef(value);
         continue;
+      }
       case Op::LoadFast: {
         PyObject* value = slots[at->arg];
         if (value == nullptr) [[unlikely]] {
@@ -251,6 +256,7 @@ Flow interpret(Machine& m, bool throwing) {
         if (m.disturbed()) return Flow::Disturbed;
         if (at->op == Op::ReturnConst) {
           m.result = newRef(PyTuple_GET_ITEM(constants, at->arg));
+          if (Py_TYPE(m.result) == &PyTuple_Type) m.observer().constant(m.result);
           return Flow::Leave;
         }
         m.result = m.pop();

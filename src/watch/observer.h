@@ -172,6 +172,9 @@ class Observer {
   virtual bool raises(PyObject* exceptionOrNull, PyObject* causeOrNull) = 0;
   virtual bool catches(PyObject* exception, PyObject* classes) = 0;
 
+  // A tuple or a frozen set that stands in the code is loaded: the same object may be found elsewhere.
+  virtual void constant(PyObject* object) { (void)object; }
+
   // The loop cannot execute an instruction and hands the frame over to CPython, or it cannot watch at all (tracing,
   // monitoring, the stack is nearly used up): what happens below is not seen.
   virtual void unseen(Unseen why) = 0;

@@ -199,3 +199,16 @@ def test_attributes_and_classes_of_arguments_are_seen() -> None:
         assert kinds(torch.nn.Parameter(torch.ones(1))).item() == 2
         assert kinds(torch.ones(1)).item() == 3
         assert kinds(torch.ones(1, requires_grad=True)).item() == 3
+
+
+def test_a_hidden_write_beside_another() -> None:
+    @saker.compile
+    def f(x, y):
+        x.mul_(2)
+        y.data.mul_(1.5)
+
+    for _ in range(3):
+        x = torch.ones(3)
+        f(x, x.view(-1))
+        assert x._version == 1
+        assert x.tolist() == [3.0] * 3

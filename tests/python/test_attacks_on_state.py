@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -400,3 +401,54 @@ def test_threads_that_write() -> None:
     for thread in threads:
         thread.join()
     assert norm.num_batches_tracked.item() == 301
+
+
+# --- constants that are found elsewhere ---
+
+
+def attribute_of(owner: Any) -> tuple[Callable, Callable, Callable]:
+    def f(x):
+        seen = [len(owner.args), owner.args]
+        owner.args = (7,)
+        return x, seen
+
+    return f, lambda value: setattr(owner, "args", value), lambda: owner.args
+
+
+def entry_of(owner: dict) -> tuple[Callable, Callable, Callable]:
+    def f(x):
+        seen = [len(owner["args"]), (7,)]
+        owner["args"] = (7,)
+        return x, seen
+
+    return f, lambda value: owner.__setitem__("args", value), lambda: owner["args"]
+
+
+def entry_beside(owner: dict) -> tuple[Callable, Callable, Callable]:
+    def f(x):
+        return x, [len(owner["args"]), (7,)]
+
+    constant = next(each for each in f.__code__.co_consts if each == (7,))
+    return f, lambda value: owner.__setitem__("args", constant if value == (7,) else value), lambda: owner["args"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: attribute_of(SimpleNamespace(args=(1, 2))),
+        lambda: attribute_of(ValueError(1, 2)),
+        lambda: entry_of({"args": (1, 2)}),
+        lambda: entry_beside({"args": (1, 2)}),
+    ],
+    ids=["object", "exception", "dict", "beside"],
+)
+def test_a_constant_is_not_what_was_found(make: Callable) -> None:
+    seen = []
+    for compiler in (lambda f: f, saker.compile):
+        f, put, found = make()
+        call, results = compiler(f), []
+        for value in ((1, 2), (7,), ("a",), ("b",)):
+            put(value)
+            results += [(call(torch.ones(1))[1], found()) for _ in range(2)]
+        seen.append(results)
+    assert seen[0] == seen[1]

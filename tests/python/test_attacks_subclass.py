@@ -10,8 +10,9 @@ import torch
 from torch.testing._internal.two_tensor import TwoTensor
 
 import saker
+from torch_versions import captures_see_python
 
-COMPILERS = [saker.compile, saker.aot_function]
+COMPILERS = [saker.compile, pytest.param(saker.aot_function, marks=captures_see_python)]
 
 
 def two(value: float = 1.0, *size: int) -> TwoTensor:

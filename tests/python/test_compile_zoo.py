@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import saker
+from torch_versions import SYMBOLIC_MATMUL
 from zoo import MODELS, Case, causal_language_model, tokens
 
 torch.set_num_threads(1)
@@ -120,5 +121,6 @@ def test_text_is_generated_with_a_cache_that_grows(name: str) -> None:
         for _ in range(2):
             assert torch.equal(model.generate(prompt, **settings), expected)
     after = saker.stats()
-    assert after["graphs"] - before["graphs"] <= 5
+    if SYMBOLIC_MATMUL:
+        assert after["graphs"] - before["graphs"] <= 5
     assert after["replays"] - before["replays"] > 20

@@ -74,4 +74,4 @@ def test_derivatives(compiler, formula, operator):
     for seed in range(2):
         x = torch.rand(3, 4, generator=torch.Generator().manual_seed(seed)) + 0.5
         expected = derivatives(lambda v: call(reference, body, v), x)
-        torch.testing.assert_close(derivatives(compiled, x), expected, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(derivatives(compiled, x), expected, rtol=1e-3, atol=1e-4)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -165,10 +167,40 @@ def defaults() -> Program:
     return lambda i: setattr(fn, "__defaults__", (text(i),)), fn, lambda i: i + 1
 
 
+class Pair(NamedTuple):
+    a: int
+    b: int = 2
+
+
+class Own(tuple):
+    __slots__ = ()
+
+
+def named_attribute() -> Program:
+    held = SimpleNamespace(a=None)
+
+    def put(i: int) -> None:
+        held.a = None
+        held.a = Pair(i + 1)
+
+    return put, lambda x: x * held.a.a, lambda i: i + 1
+
+
+def tuple_of_a_class_in_list() -> Program:
+    held: list[Any] = [None]
+
+    def put(i: int) -> None:
+        held[0] = None
+        held[0] = Own((i + 1,))
+
+    return put, lambda x: x * held[0][0], lambda i: i + 1
+
+
 PROGRAMS = [
     *(attribute, float_attribute, tuple_attribute, nested_attribute, size_attribute, method_attribute),
     *(function_attribute, object_attribute, kind_of_attribute, cell, tuple_in_cell, slot, tuple_in_slot),
     *(class_attribute, in_list, tuple_in_list, in_dict, tuple_in_dict, defaults),
+    *(named_attribute, tuple_of_a_class_in_list),
 ]
 
 
