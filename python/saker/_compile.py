@@ -27,14 +27,19 @@ def set_recompile_limit(limit: int) -> int:
 
 
 def _is_boxed(compiled: Callable) -> bool:
-    """Whether it takes its arguments as one list. What PyTorch's aot_module_simplified gives says so and does not."""
+    """Whether it takes its arguments as one list. What PyTorch's aot_module_simplified gives says so and does not: its
+    own signature tells, or that of what it wraps."""
     if not getattr(compiled, "_boxed_call", False):
         return False
+    many = inspect.Parameter.VAR_POSITIONAL
     try:
-        parameters = inspect.signature(compiled).parameters.values()
+        own = [each.kind for each in inspect.signature(compiled, follow_wrapped=False).parameters.values()]
+        if own == [many]:
+            return False
+        wrapped = [each.kind for each in inspect.signature(compiled).parameters.values()]
     except (TypeError, ValueError):
         return True
-    return all(each.kind is not inspect.Parameter.VAR_POSITIONAL for each in parameters)
+    return many not in wrapped
 
 
 def _foreign(backend: Callable, keywords: dict[str, Any]) -> Callable:

@@ -218,7 +218,9 @@ def _while_loop_as_python(
     )
 
 
-def _scan(combine_fn: Callable, init: Sequence[Any], xs: Sequence[Any], additional_inputs: Sequence[Any] = ()) -> Any:
+def _scan(
+    combine_fn: Callable, init: Sequence[Any], xs: Sequence[Any], additional_inputs: Sequence[Any] = (), **_options: Any
+) -> Any:
     rows = [tensor.contiguous() for tensor in init]
     given = _Given(rows, xs, additional_inputs)
     with _C.BodyRecorder("scan") as recorder:
@@ -229,7 +231,7 @@ def _scan(combine_fn: Callable, init: Sequence[Any], xs: Sequence[Any], addition
 
 
 def _scan_as_python(
-    combine_fn: Callable, init: Sequence[Any], xs: Sequence[Any], additional_inputs: Sequence[Any] = ()
+    combine_fn: Callable, init: Sequence[Any], xs: Sequence[Any], additional_inputs: Sequence[Any] = (), **_options: Any
 ) -> Any:
     carry, rows, spec = list(init), [], None
     for i in range(xs[0].shape[0]):
@@ -239,7 +241,7 @@ def _scan_as_python(
     return pytree.tree_unflatten([*carry, *(torch.stack(row) for row in zip(*rows, strict=True))], spec)
 
 
-def _map(function: Callable, xs: Sequence[Any], args: Sequence[Any] = ()) -> Any:
+def _map(function: Callable, xs: Sequence[Any], args: Sequence[Any] = (), **_options: Any) -> Any:
     given = _Given((), xs, args)
     with _C.BodyRecorder("scan") as recorder:
         body = _Body(recorder, ("map", "f"), function, given)
@@ -247,7 +249,7 @@ def _map(function: Callable, xs: Sequence[Any], args: Sequence[Any] = ()) -> Any
     return body.filled(_call(bodies, [*given.tensors, *closed]))
 
 
-def _map_as_python(function: Callable, xs: Sequence[Any], args: Sequence[Any] = ()) -> Any:
+def _map_as_python(function: Callable, xs: Sequence[Any], args: Sequence[Any] = (), **_options: Any) -> Any:
     flat = [pytree.tree_flatten(function(*(x.select(0, i) for x in xs), *args)) for i in range(xs[0].shape[0])]
     return pytree.tree_unflatten(
         [torch.stack(row) for row in zip(*(leaves for leaves, _ in flat), strict=False)], flat[0][1]

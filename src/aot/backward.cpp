@@ -177,9 +177,10 @@ variable_list Backward::compiled(variable_list tangents, const std::vector<bool>
         "deterministic algorithms are asked for in this backward, and were not when the function was compiled: switch "
         "them on before its first call");
   }
+  const Plan::Backward& part = plan_->backward(stage_, given, wanted);
+  if (part.unsure) return followed(tangents, given, wanted);
   std::vector<at::Tensor> inputs;
   inputs.reserve(plan_->cut.saved.size() + tangents.size());
-  const Plan::Backward& part = plan_->backward(stage_, given, wanted);
   size_t firstTangent = plan_->cut.saved.size();
   for (size_t i = 0; i < plan_->savedTensors; ++i) {
     const std::optional<size_t>& primal = plan_->cut.saved[i].primal;

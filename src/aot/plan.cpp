@@ -208,6 +208,19 @@ std::shared_ptr<const ir::Graph> Plan::stageGraph(size_t stage, const std::vecto
   return graph;
 }
 
+bool Plan::isUnsure(const ir::Graph& part, size_t stage, const std::vector<bool>& given,
+                    const std::vector<bool>& wanted) const {
+  const Joint::Stage& own = stages[stage];
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    size_t gradient = own.gradients[i];
+    bool lost = part.top()->terminator()->arg(i).isNone() && !cut.backward->top()->terminator()->arg(gradient).isNone();
+    for (size_t k = 0; lost && wanted[i] && k < given.size(); ++k) {
+      if (given[k] && joint.reaches[own.tangents[k]][gradient]) return true;
+    }
+  }
+  return false;
+}
+
 const Plan::Backward& Plan::backward(size_t stage, const std::vector<bool>& given,
                                      const std::vector<bool>& wanted) const {
   constexpr size_t kMost = 32;
@@ -224,6 +237,7 @@ const Plan::Backward& Plan::backward(size_t stage, const std::vector<bool>& give
     Backward& made = known->second;
     if (staged() || some || !all(given)) made.graph = stageGraph(stage, given, std::get<2>(known->first));
     const ir::Graph& used = made.graph ? *made.graph : *cut.backward;
+    made.unsure = !all(given) && isUnsure(used, stage, given, std::get<2>(known->first));
     try {
       made.run = maker_ ? maker_(used) : interpreted(used, &made.runFreely);
     } catch (...) {

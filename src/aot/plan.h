@@ -70,6 +70,9 @@ class Plan {
     mutable std::atomic<bool> refused = false;  // it has
     // By parameter: is its data read? If not, is it needed for its layout?
     std::vector<bool> reads, imitates;
+    // A tangent that is given leads to a gradient by autograd's graph, and only missing ones by its formulas: whether
+    // it is zeros or nothing, a formula of autograd's decides that was not seen.
+    bool unsure = false;
   };
   // Of a stage; bits are for the tangents and gradients of that stage, and so are its results.
   const Backward& backward(size_t stage, const std::vector<bool>& given, const std::vector<bool>& wanted) const;
@@ -80,6 +83,8 @@ class Plan {
                                               const std::vector<bool>& wanted) const;
   Executable interpreted(const ir::Graph& graph, Executable* freely = nullptr) const;
   void noteReads(Backward& part, const ir::Graph& graph) const;
+  bool isUnsure(const ir::Graph& part, size_t stage, const std::vector<bool>& given,
+                const std::vector<bool>& wanted) const;
 
   Maker maker_;
   mutable std::mutex lock_;

@@ -7,6 +7,7 @@ namespace saker::ir {
 struct TorchFacts {
   bool complexOfBFloat16 = true;    // 2.14: bf16 with a complex number is bc32, before c64
   bool groupNormMakesDense = true;  // 2.14: group norm on the CPU takes any strides, but no channels without elements
+  bool polarTakesHalf = true;       // 2.14: polar makes c32 of f16
 };
 
 extern const TorchFacts kNewestTorch;

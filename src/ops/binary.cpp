@@ -1,6 +1,7 @@
 // Arithmetic of two tensors, or a tensor and a number, element by element.
 #include <string>
 
+#include "ir/torch_facts.h"
 #include "ops/pointwise.h"
 #include "ops/shape.h"
 
@@ -129,6 +130,10 @@ void complexFromParts(Infer& in) {
   elementwiseResult(in, {&a, &b}, ir::toComplex(a.dtype));
 }
 
+void polar(Infer& in) {
+  in.context().ambient().torch->polarTakesHalf ? complexFromParts<kFloats>(in) : complexFromParts<kFull>(in);
+}
+
 std::string ofPair(std::string_view name) { return std::string(name) + "(Tensor self, Tensor other)"; }
 
 void addSums(Rows& rows) {
@@ -204,8 +209,7 @@ void addBinary(Rows& rows) {
   addForms(rows, "heaviside(Tensor self, Tensor values)", heaviside, {.outTraits = kExactOut});
   addForms(rows, "complex(Tensor real, Tensor imag)", complexFromParts<kFloats>,
            {.inplace = false, .outTraits = kExactOut});
-  addForms(rows, "polar(Tensor abs, Tensor angle)", complexFromParts<kFull>,
-           {.inplace = false, .outTraits = kExactOut});
+  addForms(rows, "polar(Tensor abs, Tensor angle)", polar, {.inplace = false, .outTraits = kExactOut});
 }
 
 }  // namespace saker::ops

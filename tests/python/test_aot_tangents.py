@@ -1,8 +1,10 @@
-"""The layout of gradients that a compiled backward is given: that of the results, whatever they are given in."""
+"""Gradients that a compiled backward is given: in the layout of the results, whatever they are given in, and for some
+of the results only."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import torch
 from torch.testing._internal.two_tensor import TwoTensor
 
 import saker
-from torch_versions import captures_see_python
+from torch_versions import captures_see_python, statistics_have_gradients
 
 
 def channels_last() -> torch.Tensor:
@@ -77,3 +79,40 @@ def test_gradients_inside_of_subclasses(tangent: str) -> None:
             found.append(x.grad)
         for part in ("a", "b"):
             assert torch.equal(getattr(found[0], part), getattr(found[1], part))
+
+
+def two_norms(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return torch.native_group_norm(x, w, b, 2, 4, 15, 2, 1e-5) + torch.native_layer_norm(x, (5,), None, None, 1e-5)
+
+
+SEVERAL_RESULTS: dict[str, Callable[..., tuple[torch.Tensor, ...]]] = {
+    "group norm": lambda x, w, b: torch.native_group_norm(x, w, b, 2, 4, 15, 2, 1e-5),
+    "two norms": two_norms,
+    "group norm of an intermediate": lambda x, w, b: torch.native_group_norm(x * 2, w.sin(), b + 1, 2, 4, 15, 2, 1e-5),
+    "factors": lambda x, w, b: (*torch.linalg.qr(x[0, 0] * w[0]), b * 2),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[statistics_have_gradients] if "norm" in n else []) for n in SEVERAL_RESULTS]
+)
+def test_gradients_of_some_results(name: str) -> None:
+    """None where eager mode has none, zeros where it has zeros."""
+    program = SEVERAL_RESULTS[name]
+
+    def gradients(fn: Callable, chosen: tuple[int, ...]) -> list[torch.Tensor | None]:
+        values = torch.arange(2 * 4 * 3 * 5, dtype=torch.float64).reshape(2, 4, 3, 5).sin()
+        leaves = [t.requires_grad_() for t in (values, torch.ones(4).double() * 3, torch.ones(4).double())]
+        results = [t for t in fn(*leaves) if t.requires_grad]
+        loss = sum((results[i] * (i + 2)).sin().sum() for i in chosen if i < len(results))
+        return list(torch.autograd.grad(loss, leaves, allow_unused=True)) if chosen[-1] < len(results) else []
+
+    for compile in (saker.aot_function, saker.compile):
+        compiled = compile(program)
+        for count in (1, 2, 3):
+            for chosen in combinations(range(4), count):
+                found, expected = gradients(compiled, chosen), gradients(program, chosen)
+                assert [g is None for g in found] == [g is None for g in expected]
+                for got, wanted in zip(found, expected, strict=True):
+                    if wanted is not None:
+                        torch.testing.assert_close(got, wanted)

@@ -28,7 +28,7 @@ def outcomes(test: Path, args: argparse.Namespace) -> tuple[dict[str, set[str]],
         results = Path(folder) / "results"
         results.touch()
         package = HERE.parent.parent / "python"
-        paths = [str(HERE), str(package), os.environ.get("PYTHONPATH", "")]
+        paths = [str(HERE), os.environ.get("PYTHONPATH", ""), str(package)]
         variables = {"UPSTREAM_ENGINE": args.engine, "UPSTREAM_TWICE": "1" if args.twice else "0"}
         variables |= {"UPSTREAM_RESULTS": str(results), "PYTHONPATH": os.pathsep.join(paths)}
         select = f"{NOT_HERE} and ({args.k})" if args.k else NOT_HERE

@@ -29,6 +29,7 @@ inline constexpr bool kInferenceModeExcludes = SAKER_TORCH_AT_LEAST(2, 13);
 inline constexpr ir::TorchFacts kTorchFacts = {
     .complexOfBFloat16 = SAKER_TORCH_AT_LEAST(2, 14),
     .groupNormMakesDense = SAKER_TORCH_AT_LEAST(2, 14),
+    .polarTakesHalf = SAKER_TORCH_AT_LEAST(2, 14),
 };
 
 }  // namespace saker::aten

@@ -31,7 +31,6 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 import saker
 from judge import tensors_in
-from torch_versions import KNOWN_AOT_FAILURES
 
 KNOWN_FILE = Path(__file__).with_name("aot_opinfo_known.txt")
 DTYPES = (torch.float32, torch.float64)
@@ -266,7 +265,7 @@ def known_lines(failed: dict[Sample, str]) -> list[str]:
 
 def read_known() -> dict[Sample, str]:
     known: dict[Sample, str] = {}
-    for line in [*KNOWN_FILE.read_text().splitlines(), *KNOWN_AOT_FAILURES]:
+    for line in KNOWN_FILE.read_text().splitlines():
         if not line or line.startswith("#"):
             continue
         where, reason = line.split(": ", 1)

@@ -33,6 +33,7 @@ from aot_opinfo import UNDEFINED, chosen, compare, cotangents, differentiable, s
 from judge import tensors_in
 from opinfo_sweep import ENTRIES, name_of, permuted, relaid
 from saker import _C
+from torch_versions import READ_ELSEWHERE_WHEN_PERMUTED
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.complex64, torch.int64)
 # The tensor is one that the sample closes over, not an argument: a call on other data is another call.
@@ -259,7 +260,8 @@ def cases_of(op: Any, dtype: torch.dtype, limit: int | None) -> Iterator[tuple[C
         call = samples[number]
         other = reseeded[number] if number < len(reseeded) else None
         layouts = [("given", call, other)]
-        if (relayed := relaid(call, permuted)) is not None:
+        defined = name_of(op) not in READ_ELSEWHERE_WHEN_PERMUTED
+        if defined and (relayed := relaid(call, permuted)) is not None:
             layouts.append(("permuted", relayed, other and relaid(other, permuted)))
         for layout, one, two in layouts:
             for gradients in (False, True) if backward else (False,):
