@@ -55,6 +55,22 @@ def test_what_a_class_is_asked(function: Callable) -> None:
         assert calls(compiled) == calls(function)
 
 
+@known("PyTorch's C code looks up the method by name for a class with __torch_function__, which nobody watches")
+def test_a_method_is_replaced_where_a_class_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Tagged(torch.Tensor):
+        pass
+
+    def f(x, held):
+        return x + held.sum()
+
+    compiled = saker.compile(f)
+    x, held = torch.ones(1), torch.ones(3).as_subclass(Tagged)
+    for _ in range(2):
+        compiled(x, held)
+    monkeypatch.setattr(torch.Tensor, "add", lambda a, b: torch.mul(a, 3))
+    assert compiled(x, held).item() == f(x, held).item()
+
+
 @known("a view that was made with autograd off and returned beside a view of it has a history of its own in a replay")
 def test_hooks_on_a_view_made_without_autograd() -> None:
     def f(x):
