@@ -14,7 +14,6 @@
 #include <unordered_set>
 
 #include "aot/sharing.h"
-#include "passes/memory.h"
 #include "runtime/geometry.h"
 
 namespace saker::aot {
@@ -133,26 +132,6 @@ class Rewound {
             "tensors inside of subclasses");
 }
 
-// Autograd is to take no notice of what is written through .data, and to read it: a graph has no form for that.
-void refuseHiddenWrites(const Joint& joint, const std::vector<at::Tensor>& primals) {
-  const ir::Region& top = *joint.recording->graph->top();
-  auto hides = [](const ir::Node* node) { return !node->isReturn() && node->attributes().ownVersion; };
-  const ir::Node* hiding = top.first();
-  while (hiding && !hides(hiding)) hiding = hiding->next();
-  if (!hiding) return;
-  passes::Memory memory(*joint.recording->graph, {false, passes::Memory::Assumptions::Unknown::Anything});
-  for (; hiding; hiding = hiding->next()) {
-    if (!hides(hiding) || !memory.isWritten(hiding->result())) continue;
-    for (size_t i = 0; i < primals.size(); ++i) {
-      const ir::Value* parameter = top.parameters()[joint.recordedPlace[i]];
-      if (!primals[i].requires_grad() || memory.classOf(parameter) != memory.classOf(hiding->result())) continue;
-      throw std::runtime_error(
-          "the backward of a function that writes through .data to a tensor that requires grad cannot be "
-          "differentiated (create_graph=True)");
-    }
-  }
-}
-
 bool isClosed(const Joint& joint, size_t caller) { return caller >= joint.arguments + joint.bases.size(); }
 
 // What is differentiated, by tangent: by running the recorded forward on such primals.
@@ -160,7 +139,6 @@ std::vector<at::Tensor> runRecording(const Plan& plan, const Joint::Stage& stage
                                      const std::vector<at::Tensor>& primals, Grafts& grafts) {
   c10::impl::ExcludeDispatchKeyGuard withoutAutocast(c10::autocast_dispatch_keyset);  // casts are in the recording
   const Joint& joint = plan.joint;
-  refuseHiddenWrites(joint, primals);
   Grafting grafting(grafts);
   runtime::Run run(joint.recording->prepared().get(runtime::Executable::Views::Called), &grafting);
   run.sizes().assume(runtime::bindSymbols(*joint.program->graph, primals));
