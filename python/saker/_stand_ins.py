@@ -11,9 +11,8 @@ Dress = tuple[bool, dict]
 
 def dress_of(tensor: torch.Tensor) -> Dress | None:
     """Nothing for a plain tensor without attributes."""
-    attributes = getattr(tensor, "__dict__", None) if isinstance(tensor, torch.Tensor) else None
-    parameter = type(tensor) is torch.nn.Parameter
-    return (parameter, dict(attributes or {})) if parameter or attributes else None
+    attributes, parameter = tensor.__dict__, type(tensor) is torch.nn.Parameter
+    return (parameter, dict(attributes)) if parameter or attributes else None
 
 
 def put_on(stand_ins: Sequence[torch.Tensor], dresses: Sequence[Dress | None]) -> None:

@@ -4,6 +4,8 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <cstring>
+
 #include "aot/signature.h"
 #include "capture/trace.h"
 #include "frontend/compiled.h"
@@ -24,11 +26,6 @@ struct AotCallable {
   Variants* variants;
   Aparts* aparts;
 };
-
-py::object checked(PyObject* result) {
-  if (!result) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(result);
-}
 
 // The function of a module gives its result and the buffers that it has replaced; in eager mode it replaces them
 // itself.
@@ -167,22 +164,24 @@ void prepareCompiled(PyObject* callable, const CallArguments& call) {
   prepare(*reinterpret_cast<AotCallable*>(callable), call);
 }
 
+void addCallableType(py::module_& module, const char* name, size_t size, std::vector<PyType_Slot> slots) {
+  slots.push_back({Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)});
+  slots.push_back({0, nullptr});
+  PyType_Spec spec = {name, static_cast<int>(size), 0,
+                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots.data()};
+  module.add_object(std::strrchr(name, '.') + 1, checked(PyType_FromSpec(&spec)));
+}
+
 void bindAotCall(py::module_& module) {
-  static PyType_Slot slots[] = {
-      {Py_tp_new, reinterpret_cast<void*>(&construct)},
-      {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
-      {Py_tp_traverse, reinterpret_cast<void*>(&traverse)},
-      {Py_tp_clear, reinterpret_cast<void*>(&clear)},
-      {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
-      {Py_tp_descr_get, reinterpret_cast<void*>(&bind)},
-      {Py_tp_members, members},
-      {Py_tp_methods, methods},
-      {Py_tp_getset, properties},
-      {0, nullptr},
-  };
-  static PyType_Spec spec = {"saker._C.AotCallable", sizeof(AotCallable), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
-  module.add_object("AotCallable", checked(PyType_FromSpec(&spec)));
+  addCallableType(module, "saker._C.AotCallable", sizeof(AotCallable),
+                  {{Py_tp_new, reinterpret_cast<void*>(&construct)},
+                   {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
+                   {Py_tp_traverse, reinterpret_cast<void*>(&traverse)},
+                   {Py_tp_clear, reinterpret_cast<void*>(&clear)},
+                   {Py_tp_descr_get, reinterpret_cast<void*>(&bind)},
+                   {Py_tp_members, members},
+                   {Py_tp_methods, methods},
+                   {Py_tp_getset, properties}});
 }
 
 }  // namespace saker::python

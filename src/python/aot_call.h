@@ -26,6 +26,16 @@ PyObject* withPythonErrors(const Function& function) {
   END_HANDLE_TH_ERRORS
 }
 
+// Steals it; throws Python's error where there is none.
+inline py::object checked(PyObject* result) {
+  if (!result) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(result);
+}
+
+// A type whose objects are called by vectorcall and take part in garbage collection, made of these slots and those of
+// every such type.
+void addCallableType(py::module_& module, const char* name, size_t size, std::vector<PyType_Slot> slots);
+
 void bindAotCall(py::module_& module);
 void bindAotModule(py::module_& module);
 void nameAotNodes();

@@ -27,11 +27,6 @@ struct AotModule {
   std::list<Made>* made;  // other threads add to it
 };
 
-py::object checked(PyObject* result) {
-  if (!result) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(result);
-}
-
 // Its callable for a call now, and the tensors that this takes.
 std::pair<Ref, ModuleTensors> found(AotModule& self) {
   ModuleWalk walk(self.module, self.functional);
@@ -128,19 +123,13 @@ PyMethodDef methods[] = {
 }  // namespace
 
 void bindAotModule(py::module_& module) {
-  static PyType_Slot slots[] = {
-      {Py_tp_new, reinterpret_cast<void*>(&construct)},
-      {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
-      {Py_tp_traverse, reinterpret_cast<void*>(&traverse)},
-      {Py_tp_clear, reinterpret_cast<void*>(&clear)},
-      {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
-      {Py_tp_members, members},
-      {Py_tp_methods, methods},
-      {0, nullptr},
-  };
-  static PyType_Spec spec = {"saker._C.AotModule", sizeof(AotModule), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
-  module.add_object("AotModule", checked(PyType_FromSpec(&spec)));
+  addCallableType(module, "saker._C.AotModule", sizeof(AotModule),
+                  {{Py_tp_new, reinterpret_cast<void*>(&construct)},
+                   {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
+                   {Py_tp_traverse, reinterpret_cast<void*>(&traverse)},
+                   {Py_tp_clear, reinterpret_cast<void*>(&clear)},
+                   {Py_tp_members, members},
+                   {Py_tp_methods, methods}});
 }
 
 }  // namespace saker::python

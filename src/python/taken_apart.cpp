@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <span>
 #include <unordered_map>
-#include <unordered_set>
 
+#include "aot/aliases.h"
+#include "aot/paths.h"
 #include "aten/version_counter.h"
 #include "capture/trace.h"
 #include "host/objects.h"
@@ -25,8 +26,6 @@ bool isCapturing() {
 bool anyRequiresGrad(const std::vector<at::Tensor>& tensors) {
   return std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& tensor) { return tensor.requires_grad(); });
 }
-
-bool isGradLeaf(const at::Tensor& tensor) { return tensor.requires_grad() && tensor.is_leaf(); }
 
 // Hands out plain tensors, so many at a time.
 class Parts {
@@ -127,12 +126,16 @@ static void countResult(const at::Tensor& result, const std::vector<at::Tensor>&
   countWith(result, inner[0]);
 }
 
+size_t TakenApart::plainOf(size_t place) const {
+  if (forms_[place]) return forms_[place]->plain;
+  auto gradient = gradients_.find(place);
+  return gradient == gradients_.end() ? 1 : gradient->second->plain;
+}
+
 void TakenApart::countTogether(const std::vector<TakenTensor>& tensors, const std::vector<at::Tensor>& plain) const {
   Parts parts(plain);
   for (size_t i = 0; i < tensors.size(); ++i) {
-    auto gradient = gradients_.find(i);
-    size_t others = gradient == gradients_.end() ? 1 : gradient->second->plain;
-    std::vector<at::Tensor> inner = parts.take(tensors[i].form ? tensors[i].form->plain : others);
+    std::vector<at::Tensor> inner = parts.take(plainOf(i));
     for (size_t k = 0; tensors[i].form && k < inner.size(); ++k) {
       if (!inner[k].is_same(tensors[i].inner[k])) countWith(inner[k], tensors[i].tensor);
     }
@@ -169,7 +172,7 @@ TakenApart::TakenApart(py::object function, const CallArguments& call, const std
   for (const TakenTensor& taken : tensors) {
     forms_.push_back(taken.form);
     gradientForms_.push_back(std::make_shared<FormPtr>());
-    bool leaf = isGradLeaf(taken.tensor);
+    bool leaf = aot::isLeafWithGrad(taken.tensor);
     gradLeaf_.push_back(leaf);
     unwritable_.push_back(leaf || taken.tensor.is_view());
     onlyNotes_ = onlyNotes_ || (!taken.form && taken.tensor.requires_grad());
@@ -219,9 +222,7 @@ std::vector<at::Tensor> TakenApart::wrap(const std::vector<at::Tensor>& plain) c
   std::vector<at::Tensor> out;
   for (size_t i = 0; i < forms_.size(); ++i) {
     const FormPtr& form = forms_[i];
-    auto gradient = gradients_.find(i);
-    size_t others = gradient == gradients_.end() ? 1 : gradient->second->plain;
-    std::vector<at::Tensor> inner = parts.take(form ? form->plain : others);
+    std::vector<at::Tensor> inner = parts.take(plainOf(i));
     out.push_back(!form ? wrapPlain(i, inner) : made.get(inner, [&] {
       if (anyRequiresGrad(inner)) return toOuter(form, inner, gradientForms_[i]);
       at::Tensor outer = build(*form, inner);
@@ -286,22 +287,21 @@ TakenApart::Called TakenApart::call(const std::vector<at::Tensor>& plain) const 
 
 // Hooks on one result see what another one sends, in eager mode.
 static bool dependOnEachOther(const std::vector<at::Tensor>& results) {
-  std::unordered_set<const torch::autograd::Node*> own, seen;
-  std::vector<torch::autograd::Node*> left;
+  using torch::autograd::Edge;
+  std::vector<Edge> own, next;
   for (const at::Tensor& result : results) {
-    if (!result.defined() || !result.grad_fn() || !own.insert(result.grad_fn().get()).second) continue;
-    left.push_back(result.grad_fn().get());
-  }
-  while (own.size() > 1 && !left.empty()) {
-    torch::autograd::Node* node = left.back();
-    left.pop_back();
-    for (const torch::autograd::Edge& edge : node->next_edges()) {
-      torch::autograd::Node* next = edge.function.get();
-      if (own.contains(next)) return true;
-      if (next && seen.insert(next).second) left.push_back(next);
+    if (!result.defined() || !result.grad_fn()) continue;
+    own.push_back(torch::autograd::impl::gradient_edge(result));
+    for (const Edge& edge : result.grad_fn()->next_edges()) {
+      if (edge.is_valid()) next.push_back(edge);
     }
   }
-  return false;
+  if (own.size() < 2) return false;
+  aot::Paths paths(next, own);
+  return std::any_of(own.begin(), own.end(), [&](const Edge& edge) {
+    std::vector<bool> from = paths.tangents(edge.function.get());
+    return std::find(from.begin(), from.end(), true) != from.end();
+  });
 }
 
 py::list TakenApart::record(const std::vector<at::Tensor>& plain) {
@@ -322,7 +322,8 @@ py::list TakenApart::record(const std::vector<at::Tensor>& plain) {
   std::vector<at::Tensor> found;
   for (const Ref& tensor : results.tree.tensors()) {
     found.push_back(THPVariable_Unpack(tensor.get()));
-    if (isGradLeaf(found.back()) && isWrapper(found.back())) refuseTakingApart("a result is a leaf that requires grad");
+    if (aot::isLeafWithGrad(found.back()) && isWrapper(found.back()))
+      refuseTakingApart("a result is a leaf that requires grad");
   }
   found.insert(found.end(), called.needed.begin(), called.needed.end());
   for (const at::Tensor& tensor : found) results.versions.push_back(versionOf(tensor));

@@ -69,6 +69,8 @@ class TakenApart {
   };
   using Gradients = std::map<size_t, FormPtr>;  // by plain tensor, where its gradient is a subclass
 
+  // How many plain tensors there are for an argument.
+  size_t plainOf(size_t place) const;
   Called call(const std::vector<at::Tensor>& plain) const;
   std::vector<at::Tensor> wrap(const std::vector<at::Tensor>& plain) const;
   at::Tensor wrapPlain(size_t place, const std::vector<at::Tensor>& parts) const;
