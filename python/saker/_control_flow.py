@@ -7,13 +7,14 @@ implementations, which start its compiler, are not called. Arguments arrive here
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from saker import _C
+from saker import _C, _control_transforms
 from saker.errors import BodyError
 
 
@@ -194,10 +195,7 @@ def _while_loop(
             raise body.error(f"must return a tuple of {len(rows)} tensors, as many as are carried")
         _carried(body, rows)
         bodies, closed = recorder.close(len(rows), 0, False)
-    operands = [*given.tensors, *closed]
-    if torch.is_grad_enabled() and any(operand.requires_grad for operand in operands):
-        raise _AsPython("gradients of while_loop")
-    return body.filled(_call(bodies, operands))
+    return body.filled(_call(bodies, [*given.tensors, *closed]))
 
 
 def _while_loop_as_python(
@@ -271,12 +269,24 @@ def knows(name: str) -> bool:
 def call(name: str, *args: Any, **kwargs: Any) -> Any:
     """An operator of ``torch.ops.higher_order``, recorded where something is recorded."""
     record, as_python = _OPERATORS[name]
-    if is_pythons((args, kwargs)):
-        return getattr(torch.ops.higher_order, name)(*args, **kwargs)
-    if not _is_transformed():
-        try:
-            return record(*args, **kwargs)
-        except _AsPython as why:
-            if _C.trace_mode() == "capture":
-                raise BodyError(name, f"cannot be captured here: {why}") from None
-    return as_python(*args, **kwargs)
+    args = _positional(record, args, kwargs)
+    if is_pythons(args):
+        return getattr(torch.ops.higher_order, name)(*args)
+    if _is_transformed():
+        found = _control_transforms.under_transform(call, name, args)
+        return as_python(*args) if found is None else found[0]
+    if _control_transforms.is_functional(args):
+        return _control_transforms.under_functionalization(call, name, args)
+    try:
+        return record(*args)
+    except _AsPython as why:
+        if _C.trace_mode() == "capture":
+            raise BodyError(name, f"cannot be captured here: {why}") from None
+    return as_python(*args)
+
+
+def _positional(record: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    if not kwargs:
+        return tuple(args)
+    bound = inspect.signature(record).bind(*args, **kwargs)
+    return bound.args

@@ -1,8 +1,8 @@
 #include "aot/retrace.h"
 
 #include "aot/joint.h"
+#include "capture/closed_bodies.h"
 #include "control/interpret.h"
-#include "ops/control_flow.h"
 #include "runtime/recorded_calls.h"
 
 namespace saker::aot {
@@ -16,8 +16,7 @@ std::vector<at::Tensor> retrace(const runtime::Program& recording, tracing::Trac
     given.push_back(argument ? inputs[source.argument] : source.tensor);
   }
   for (const ir::Node* node = recording.graph->top()->first(); node; node = node->next()) {
-    bool known = ops::isIf(*node) || ops::isWhile(*node) || ops::isScan(*node);
-    if (!node->regions().empty() && !known) throw NotAheadOfTime(Why::BodyOfChangingSizes, node->op()->qualified);
+    if (!node->regions().empty() && !tracing::ClosedBodies::kindOf(*node)) throw NotAheadOfTime(Why::BodyOfChangingSizes, node->op()->qualified);
   }
   runtime::RecordedCalls calls(recording, /*withAutograd=*/true);
   control::Interpretation how{recording.objects, trace};

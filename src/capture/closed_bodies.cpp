@@ -29,21 +29,24 @@ const ir::TensorType* stacked(ir::Context& context, const ir::TensorType& row, s
   return context.types().tensor(spec);
 }
 
-std::vector<ir::Value*> valuesIn(const ir::Arg& list) {
-  std::vector<ir::Value*> out;
-  for (const ir::Arg& item : list.toList()) out.push_back(item.toValue());
-  return out;
+// Of a tensor that keeps the history of a loop.
+const ir::TensorType* historyType(ir::Context& context) {
+  ir::TensorSpec spec;
+  spec.dtype = ir::DType::UInt8;
+  spec.sizes = ir::Dims{sym::Int(0)};
+  makeRowMajor(spec);
+  return context.types().tensor(spec);
 }
 
 void addAll(std::vector<ir::Value*>& to, const ir::Arg& list) {
-  for (ir::Value* value : valuesIn(list)) to.push_back(value);
+  for (const ir::Arg& item : list.toList()) to.push_back(item.toValue());
 }
 
 }  // namespace
 
 const ir::OpDef* ClosedBodies::operatorOf(Kind kind) {
   static const ops::Operator* const rows[] = {ops::find("saker::if"), ops::find("saker::while"),
-                                              ops::find("saker::scan")};
+                                              ops::find("saker::while_backward"), ops::find("saker::scan")};
   return rows[static_cast<size_t>(kind)];
 }
 
@@ -53,35 +56,65 @@ void makeRowMajor(ir::TensorSpec& spec) {
 }
 
 ClosedBodies::ClosedBodies(Kind kind, std::vector<std::unique_ptr<ir::Graph>> graphs, std::vector<c10::IValue> objects,
-                           size_t carried, size_t sliced, bool reverse)
-    : kind_(kind),
-      graphs_(std::move(graphs)),
-      objects_(std::move(objects)),
-      carried_(carried),
-      sliced_(sliced),
-      reverse_(reverse) {}
+                           Shape shape)
+    : kind_(kind), graphs_(std::move(graphs)), objects_(std::move(objects)), shape_(shape) {}
 
 c10::intrusive_ptr<ClosedBodies> ClosedBodies::ofNode(const ir::Node& node, const std::vector<c10::IValue>& objects,
                                                       std::vector<ir::Value*>& operands) {
-  Kind kind = ops::isIf(node) ? Kind::If : ops::isWhile(node) ? Kind::While : Kind::Scan;
-  SAKER_CHECK(kind != Kind::Scan || ops::isScan(node), "bodies of an operator that no program calls");
+  std::optional<Kind> kind = kindOf(node);
+  SAKER_CHECK(kind, "bodies of an operator that no program calls");
   operands.clear();
-  size_t carried = 0, sliced = 0;
-  if (kind == Kind::If) {
-    for (const ir::Arg& arg : node.args()) operands.push_back(arg.toValue());
-  } else if (kind == Kind::While) {
-    carried = node.arg(ops::kWhileCarried).toList().size();
-    for (const ir::Arg& list : node.args()) addAll(operands, list);
-  } else {
-    carried = node.arg(ops::kScanCarried).toList().size();
-    sliced = node.arg(ops::kScanSliced).toList().size();
-    for (size_t i = ops::kScanCarried; i <= ops::kScanClosed; ++i) addAll(operands, node.arg(i));
+  Shape shape;
+  auto add = [&](size_t argument) {
+    addAll(operands, node.arg(argument));
+    return node.arg(argument).toList().size();
+  };
+  switch (*kind) {
+    case Kind::If:
+      for (const ir::Arg& arg : node.args()) operands.push_back(arg.toValue());
+      break;
+    case Kind::While:
+      shape.carried = add(ops::kWhileCarried);
+      add(ops::kWhileClosed);
+      shape.history = node.resultCount() > shape.carried;
+      break;
+    case Kind::WhileBackward:
+      shape.carried = add(ops::kWhileCarried);
+      add(ops::kWhileClosed);
+      shape.flowing = add(ops::kWhileFlowing);
+      shape.history = add(ops::kWhileHistory);
+      break;
+    case Kind::Scan:
+      shape.reverse = node.arg(ops::kScanReverse).toBool();
+      shape.carried = add(ops::kScanCarried);
+      shape.sliced = add(ops::kScanSliced);
+      add(ops::kScanClosed);
+      break;
   }
   std::vector<ir::Value*> outer;
   std::vector<std::unique_ptr<ir::Graph>> graphs = passes::closed(node, *node.regions()[0]->graph(), outer);
-  operands.insert(operands.end(), outer.begin(), outer.end());
-  bool reverse = kind == Kind::Scan && node.arg(ops::kScanReverse).toBool();
-  return c10::make_intrusive<ClosedBodies>(kind, std::move(graphs), objects, carried, sliced, reverse);
+  // What bodies use from around is closed over: what comes behind that stays behind.
+  size_t behind = shape.flowing + (*kind == Kind::WhileBackward && shape.history);
+  operands.insert(operands.end() - static_cast<std::ptrdiff_t>(behind), outer.begin(), outer.end());
+  return c10::make_intrusive<ClosedBodies>(*kind, std::move(graphs), objects, shape);
+}
+
+std::optional<Kind> ClosedBodies::kindOf(const ir::Node& node) {
+  if (ops::isIf(node)) return Kind::If;
+  if (ops::isWhile(node)) return Kind::While;
+  if (ops::isWhileBackward(node)) return Kind::WhileBackward;
+  if (ops::isScan(node)) return Kind::Scan;
+  return std::nullopt;
+}
+
+size_t ClosedBodies::resultCount() const {
+  return main().top()->terminator()->args().size() + (kind_ == Kind::While && shape_.history);
+}
+
+c10::intrusive_ptr<ClosedBodies> ClosedBodies::reshaped(Shape shape) const {
+  std::vector<std::unique_ptr<ir::Graph>> graphs;
+  for (const std::unique_ptr<ir::Graph>& graph : graphs_) graphs.push_back(ir::clone(*graph));
+  return c10::make_intrusive<ClosedBodies>(kind_, std::move(graphs), objects_, shape);
 }
 
 bool ClosedBodies::isRandom() const {
@@ -98,26 +131,38 @@ std::vector<const ir::Type*> ClosedBodies::resultTypes(std::span<ir::Value* cons
   std::vector<const ir::Type*> types;
   for (const ir::Arg& arg : main().top()->terminator()->args()) {
     const ir::TensorType& type = *arg.toValue()->tensor();
-    bool row = kind_ == Kind::Scan && types.size() >= carried_;
-    types.push_back(row ? stacked(*context(), type, operands[carried_]->tensor()->size(0)) : &type);
+    bool row = kind_ == Kind::Scan && types.size() >= shape_.carried;
+    types.push_back(row ? stacked(*context(), type, operands[shape_.carried]->tensor()->size(0)) : &type);
   }
+  if (types.size() < resultCount()) types.push_back(historyType(*context()));
   return types;
+}
+
+std::vector<ir::Arg> ClosedBodies::arguments(std::span<const ir::Arg> operands) const {
+  auto take = [&](size_t count) {
+    ir::Arg list = ir::Arg::list(operands.first(count));
+    operands = operands.subspan(count);
+    return list;
+  };
+  if (kind_ == Kind::If) return {operands.begin(), operands.end()};
+  std::vector<ir::Arg> args;
+  if (kind_ == Kind::Scan) args.push_back(ir::Arg::boolean(shape_.reverse));
+  args.push_back(take(shape_.carried));
+  if (kind_ == Kind::Scan) args.push_back(take(shape_.sliced));
+  size_t behind = kind_ == Kind::WhileBackward ? shape_.flowing + shape_.history : 0;
+  args.push_back(take(operands.size() - behind));
+  if (kind_ != Kind::WhileBackward) return args;
+  args.push_back(take(shape_.flowing));
+  args.push_back(take(shape_.history));
+  return args;
 }
 
 ir::Node* ClosedBodies::append(ir::Graph& graph, ir::Region* region, std::span<ir::Value* const> operands,
                                ir::Origin origin) const {
   SAKER_CHECK(graph.sharedContext() == context(), "bodies of another context");
-  std::vector<ir::Arg> items, args;
+  std::vector<ir::Arg> items;
   for (ir::Value* operand : operands) items.push_back(ir::Arg::value(operand));
-  std::span<const ir::Arg> all(items);
-  if (kind_ == Kind::If) {
-    args = items;
-  } else if (kind_ == Kind::While) {
-    args = {ir::Arg::list(all.first(carried_)), ir::Arg::list(all.subspan(carried_))};
-  } else {
-    args = {ir::Arg::boolean(reverse_), ir::Arg::list(all.first(carried_)),
-            ir::Arg::list(all.subspan(carried_, sliced_)), ir::Arg::list(all.subspan(carried_ + sliced_))};
-  }
+  std::vector<ir::Arg> args = arguments(items);
   std::vector<const ir::Type*> types = resultTypes(operands);
   ir::Node* node = graph.create(operatorOf(kind_), args, types, graphs_.size(), origin);
   for (size_t i = 0; i < graphs_.size(); ++i) {
@@ -134,10 +179,10 @@ ir::Node* ClosedBodies::append(ir::Graph& graph, ir::Region* region, std::span<i
 }
 
 // A graph with this node alone.
-const runtime::Executable& ClosedBodies::executable(const std::vector<at::Tensor>& operands) const {
-  int64_t trips = kind_ == Kind::Scan ? operands[carried_].size(0) : 0;
+const runtime::Executable& ClosedBodies::executable(const std::vector<at::Tensor>& operands, bool conducted) const {
+  int64_t trips = kind_ == Kind::Scan ? operands[shape_.carried].size(0) : 0;
   std::lock_guard held(lock_);
-  Runnable& found = runnable_[trips];
+  Runnable& found = runnable_[{trips, conducted}];
   if (found.executable) return *found.executable;
   found.graph = std::make_unique<ir::Graph>(context(), "bodies");
   ir::Graph& graph = *found.graph;
@@ -154,7 +199,8 @@ const runtime::Executable& ClosedBodies::executable(const std::vector<at::Tensor
   for (size_t i = 0; i < node->resultCount(); ++i) returned.push_back(ir::Arg::value(node->result(i)));
   graph.appendReturn(graph.top(), returned);
   passes::Stages().run(passes::Stage::Simplify, "bodies", graph, passes::kSimplifyKeepingCopies);
-  found.executable = std::make_unique<runtime::Executable>(graph, objects_, runtime::Executable::Views::Direct);
+  using Views = runtime::Executable::Views;
+  found.executable = std::make_unique<runtime::Executable>(graph, objects_, conducted ? Views::Called : Views::Direct);
   return *found.executable;
 }
 
@@ -178,15 +224,31 @@ static at::Tensor inLayout(const at::Tensor& tensor, const ir::TensorType& type,
   return at::empty_strided(tensor.sizes(), strides, tensor.options()).copy_(tensor);
 }
 
-std::vector<at::Tensor> ClosedBodies::run(const std::vector<at::Tensor>& operands) const {
-  std::vector<at::Tensor> given = operands;
+// The layout that the bodies were recorded for, of an operand that becomes a parameter.
+const ir::TensorType* ClosedBodies::parameterType(size_t operand, size_t operands) const {
   std::span<ir::Value* const> parameters = main().top()->parameters();
-  size_t first = kind_ == Kind::If ? 1 : 0;
-  for (size_t i = first; i < given.size(); ++i) {
-    bool slices = kind_ == Kind::Scan && i >= carried_ && i < carried_ + sliced_;
-    given[i] = inLayout(given[i], *parameters[i - first]->tensor(), slices);
+  if (kind_ == Kind::If) return operand == 0 ? nullptr : parameters[operand - 1]->tensor();
+  if (kind_ != Kind::WhileBackward) return parameters[operand]->tensor();
+  size_t first = operands - shape_.flowing - shape_.history;  // of what flows
+  if (operand < first) return parameters[shape_.flowing + operand]->tensor();
+  return operand - first < shape_.flowing ? parameters[operand - first]->tensor() : nullptr;
+}
+
+std::vector<at::Tensor> ClosedBodies::run(const std::vector<at::Tensor>& operands, runtime::Conduct* conduct) const {
+  std::vector<at::Tensor> given = operands;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const ir::TensorType* type = parameterType(i, given.size());
+    bool slices = kind_ == Kind::Scan && i >= shape_.carried && i < shape_.carried + shape_.sliced;
+    if (type) given[i] = inLayout(given[i], *type, slices);
   }
-  return executable(given).run(std::move(given));
+  const runtime::Executable& ready = executable(given, conduct);
+  if (!conduct) return ready.run(std::move(given));
+  runtime::Run run(ready, conduct);
+  for (size_t i = 0; i < given.size(); ++i) run.set(i, given[i]);
+  run.run();
+  std::vector<at::Tensor> results;
+  for (size_t i = 0; i < run.returnedCount(); ++i) results.push_back(run.returned(i).toTensor());
+  return results;
 }
 
 c10::intrusive_ptr<ClosedBodies> ClosedBodies::derived(

@@ -4,7 +4,10 @@
 //
 //   kind    operands                   parameters of bodies       results
 //   If      condition, given...        given...                   what either body returns
-//   While   carried..., closed...      the same                   carried...
+//   While   carried..., closed...      the same                   carried..., and its history where that is kept
+//   WhileBackward  carried..., closed..., flowing..., history
+//                                      the same; the last body: flowing..., carried..., closed...
+//                                                                 flowing...
 //   Scan    carried..., xs..., closed...  carried..., slices..., closed...  carried..., rows put together
 #pragma once
 
@@ -26,28 +29,42 @@ namespace saker::tracing {
 
 class ClosedBodies final : public torch::CustomClassHolder {
  public:
-  enum class Kind : uint8_t { If, While, Scan };
+  enum class Kind : uint8_t { If, While, WhileBackward, Scan };
+
+  // Which operands are what, and what of a loop is chosen.
+  struct Shape {
+    size_t carried = 0, sliced = 0, flowing = 0;
+    bool reverse = false;  // a scan goes from the last slice to the first
+    bool history = false;  // a while loop keeps what it carried; its derivative is given that
+  };
 
   // `graphs`: one for each body, of one context. `objects` are what opaque arguments refer to.
   ClosedBodies(Kind kind, std::vector<std::unique_ptr<ir::Graph>> graphs, std::vector<c10::IValue> objects,
-               size_t carried = 0, size_t sliced = 0, bool reverse = false);
+               Shape shape);
+  ClosedBodies(Kind kind, std::vector<std::unique_ptr<ir::Graph>> graphs, std::vector<c10::IValue> objects)
+      : ClosedBodies(kind, std::move(graphs), std::move(objects), Shape()) {}
   // Those of a node of a graph. `operands` gets the values that the call is made with: what the node is given, and
   // then what its bodies use from outside.
   static c10::intrusive_ptr<ClosedBodies> ofNode(const ir::Node& node, const std::vector<c10::IValue>& objects,
                                                  std::vector<ir::Value*>& operands);
 
+  // Of a node that programs have made; none: it has other bodies, or none.
+  static std::optional<Kind> kindOf(const ir::Node& node);
   // The operator of a node with such bodies.
   static const ir::OpDef* operatorOf(Kind kind);
 
   Kind kind() const { return kind_; }
-  size_t carried() const { return carried_; }
-  size_t sliced() const { return sliced_; }
-  bool reverse() const { return reverse_; }
+  const Shape& shape() const { return shape_; }
+  size_t carried() const { return shape_.carried; }
+  size_t sliced() const { return shape_.sliced; }
   const std::shared_ptr<ir::Context>& context() const { return graphs_[0]->sharedContext(); }
   const std::vector<std::unique_ptr<ir::Graph>>& graphs() const { return graphs_; }
   const std::vector<c10::IValue>& objects() const { return objects_; }
   // The body that gives the results.
-  const ir::Graph& main() const { return *graphs_[kind_ == Kind::While ? 1 : 0]; }
+  const ir::Graph& main() const { return *graphs_[kind_ == Kind::While ? 1 : kind_ == Kind::WhileBackward ? 2 : 0]; }
+  size_t resultCount() const;
+  // The same graphs with another shape.
+  c10::intrusive_ptr<ClosedBodies> reshaped(Shape shape) const;
   // Does a body draw random numbers?
   bool isRandom() const;
 
@@ -56,28 +73,30 @@ class ClosedBodies final : public torch::CustomClassHolder {
   ir::Node* append(ir::Graph& graph, ir::Region* region, std::span<ir::Value* const> operands,
                    ir::Origin origin = {}) const;
 
-  // Runs them on tensors that have data.
-  std::vector<at::Tensor> run(const std::vector<at::Tensor>& operands) const;
+  // Runs them on tensors that have data. `conduct`: how operators are called, one by one.
+  std::vector<at::Tensor> run(const std::vector<at::Tensor>& operands, runtime::Conduct* conduct = nullptr) const;
 
   // What is derived from them, made once for each key.
   c10::intrusive_ptr<ClosedBodies> derived(const std::vector<int64_t>& key,
                                            const std::function<c10::intrusive_ptr<ClosedBodies>()>& make) const;
 
  private:
-  const runtime::Executable& executable(const std::vector<at::Tensor>& operands) const;
+  std::vector<ir::Arg> arguments(std::span<const ir::Arg> operands) const;
+  const ir::TensorType* parameterType(size_t operand, size_t operands) const;
+  const runtime::Executable& executable(const std::vector<at::Tensor>& operands, bool conducted) const;
 
   Kind kind_;
   std::vector<std::unique_ptr<ir::Graph>> graphs_;
   std::vector<c10::IValue> objects_;
-  size_t carried_, sliced_;
-  bool reverse_;
-  // What runs them, by the sizes of operands that bodies do not tell: how often a scan is repeated.
+  Shape shape_;
+  // What runs them, by the sizes of operands that bodies do not tell (how often a scan is repeated) and who calls
+  // operators.
   struct Runnable {
     std::unique_ptr<ir::Graph> graph;
     std::unique_ptr<runtime::Executable> executable;
   };
   mutable std::mutex lock_;
-  mutable std::map<int64_t, Runnable> runnable_;
+  mutable std::map<std::pair<int64_t, bool>, Runnable> runnable_;
   mutable std::map<std::vector<int64_t>, c10::intrusive_ptr<ClosedBodies>> derived_;
 };
 

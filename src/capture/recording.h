@@ -35,6 +35,8 @@ class Recording {
   Arena& scratch() { return scratch_; }
   // Objects that arguments refer to by number (generators), of all levels.
   const std::vector<c10::IValue>& kept() const { return shared_->kept; }
+  // Before anything is recorded: what opaque arguments of other graphs refer to keeps its numbers.
+  void keepFrom(std::vector<c10::IValue> objects) { shared_->kept = std::move(objects); }
   // The recording whose body this is; nullptr: the program itself.
   Recording* outer() const { return outer_; }
   // The insertion point: nodes are appended to this region.

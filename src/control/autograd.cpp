@@ -9,6 +9,7 @@
 
 #include "aten/torch_version/autograd_node.h"
 #include "control/derivative.h"
+#include "control/interpret.h"
 
 namespace saker::control {
 
@@ -23,7 +24,8 @@ class BodiesBackward final : public torch::autograd::Node {
       : Node(std::move(edges)), bodies_(std::move(bodies)) {}
 
   std::string name() const override {
-    static constexpr const char* kNames[] = {"CondBackward", "WhileLoopBackward", "ScanBackward"};
+    static constexpr const char* kNames[] = {"CondBackward", "WhileLoopBackward", "WhileLoopDoubleBackward",
+                                             "ScanBackward"};
     return kNames[static_cast<size_t>(bodies_->kind())];
   }
 
@@ -58,6 +60,14 @@ class BodiesBackward final : public torch::autograd::Node {
   std::vector<SavedVariable> operands_, kept_;
 };
 
+// Operators called one by one, so that autograd follows each.
+class Following final : public runtime::Conduct {
+ public:
+  void call(const runtime::Instruction& at, torch::jit::Stack& stack) override {
+    callAsRecorded(*at.node, *at.handle, stack);
+  }
+};
+
 bool followed(const std::vector<at::Tensor>& operands) {
   if (!c10::GradMode::is_enabled()) return false;
   for (const at::Tensor& operand : operands) {
@@ -73,10 +83,16 @@ void callFollowed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
     at::AutoDispatchBelowADInplaceOrView below;
     return op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
   }
-  TORCH_CHECK(bodies->kind() != ClosedBodies::Kind::While, "gradients of while_loop are not known");
+  if (bodies->kind() == ClosedBodies::Kind::WhileBackward) {
+    Following following;
+    std::vector<at::Tensor> results = bodies->run(operands, &following);
+    stack->resize(stack->size() - 2);
+    stack->emplace_back(std::move(results));
+    return;
+  }
   TORCH_CHECK(!bodies->isRandom(), "gradients of an operator whose body draws random numbers are not known");
   if (!savesItself(*bodies)) {
-    size_t asked = bodies->main().top()->terminator()->args().size();
+    size_t asked = bodies->resultCount();
     std::vector<at::Tensor> results = tracing::callBodies(operands, withSaved(bodies));
     results.resize(asked);
     stack->resize(stack->size() - 2);

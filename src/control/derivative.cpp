@@ -109,7 +109,7 @@ Bodies deriveIf(const ClosedBodies& bodies, const std::vector<bool>& given, cons
   std::vector<std::unique_ptr<ir::Graph>> graphs;
   std::vector<c10::IValue> objects;
   for (const std::unique_ptr<ir::Graph>& body : bodies.graphs()) {
-    Sketch sketch(bodies.context());
+    Sketch sketch(bodies.context(), objects);
     Tensors parameters, inputs, tangents(given.size());
     for (const ir::Value* parameter : body->top()->parameters()) {
       bool asked = wanted[parameters.size() + 1];
@@ -139,18 +139,17 @@ Tensors gradientsOfIf(const Bodies& bodies, const Tensors& operands, const Tenso
   return out;
 }
 
-// --- scans: a scan the other way round, which carries the gradients of what was carried, and sums of those of what is
-// closed over. It takes slices of what was carried before each step, of xs, and of the tangents of rows. ---
+// --- loops: gradients of what was carried flow from step to step, and with them sums of those of what is closed over.
 
-struct ScanParts {
+struct LoopParts {
   std::vector<size_t> carried;  // that have gradients
   std::vector<size_t> closed;   // operands whose gradients are sums over all steps
   std::vector<size_t> sliced;   // operands whose gradients are rows
   std::vector<size_t> rows;     // results that are given tangents
 };
 
-ScanParts partsOf(const ClosedBodies& bodies, const std::vector<bool>& given, const std::vector<bool>& wanted) {
-  ScanParts parts;
+LoopParts partsOf(const ClosedBodies& bodies, const std::vector<bool>& given, const std::vector<bool>& wanted) {
+  LoopParts parts;
   size_t carried = bodies.carried(), sliced = bodies.sliced();
   for (size_t i = 0; i < carried; ++i) {
     if (isDifferentiable(returnedType(bodies.main(), i))) parts.carried.push_back(i);
@@ -164,11 +163,37 @@ ScanParts partsOf(const ClosedBodies& bodies, const std::vector<bool>& given, co
   return parts;
 }
 
-Bodies deriveScan(const ClosedBodies& bodies, const ScanParts& parts, const std::vector<bool>& wanted) {
+// What flows back into the last step.
+Tensors flowingOf(const LoopParts& parts, const Tensors& operands, const Tensors& tangents) {
+  Tensors flowing;
+  for (size_t i : parts.carried) {
+    flowing.push_back(tangents[i].defined() ? tangents[i].contiguous() : zerosLike(operands[i]));
+  }
+  for (size_t i : parts.closed) flowing.push_back(zerosLike(operands[i]));
+  return flowing;
+}
+
+// What came back out of the first step, and rows, by operand; nothing for those that nobody wants.
+Tensors byOperand(const LoopParts& parts, const Tensors& found, const std::vector<bool>& wanted) {
+  Tensors out(wanted.size());
+  size_t next = 0;
+  for (const std::vector<size_t>* each : {&parts.carried, &parts.closed, &parts.sliced}) {
+    for (size_t i : *each) {
+      const at::Tensor& gradient = found[next++];
+      if (wanted[i]) out[i] = gradient;
+    }
+  }
+  return out;
+}
+
+// One step back: (tangents of what is carried, sums, what was carried, slices, tangents of rows, what is closed over)
+// -> (gradients of what was carried, sums, gradients of slices).
+std::unique_ptr<ir::Graph> stepBack(const ClosedBodies& bodies, const LoopParts& parts, const std::vector<bool>& wanted,
+                                    std::vector<c10::IValue>& objects) {
   const ir::Graph& body = bodies.main();
   std::span<ir::Value* const> parameters = body.top()->parameters();
   size_t carried = bodies.carried(), sliced = bodies.sliced();
-  Sketch sketch(bodies.context());
+  Sketch sketch(bodies.context(), objects);
   Tensors tangents(body.top()->terminator()->args().size()), sums, given(parameters.size());
   for (size_t i : parts.carried) tangents[i] = sketch.addRowMajor(returnedType(body, i));
   for (size_t i : parts.closed) sums.push_back(sketch.addRowMajor(parameters[i]->tensor()));
@@ -188,39 +213,64 @@ Bodies deriveScan(const ClosedBodies& bodies, const ScanParts& parts, const std:
     at::Tensor& gradient = found[parts.carried.size() + i];
     gradient = at::add(sums[i], gradient);
   }
+  return sketch.finish(std::move(found), objects);
+}
+
+// --- scans: a scan the other way round, which carries the gradients of what was carried, and sums of those of what is
+// closed over. It takes slices of what was carried before each step, of xs, and of the tangents of rows. ---
+
+Bodies deriveScan(const ClosedBodies& bodies, const LoopParts& parts, const std::vector<bool>& wanted) {
   std::vector<c10::IValue> objects;
   std::vector<std::unique_ptr<ir::Graph>> graphs;
-  graphs.push_back(sketch.finish(std::move(found), objects));
-  return c10::make_intrusive<ClosedBodies>(Kind::Scan, std::move(graphs), std::move(objects),
-                                           parts.carried.size() + parts.closed.size(),
-                                           carried + sliced + parts.rows.size(), !bodies.reverse());
+  graphs.push_back(stepBack(bodies, parts, wanted, objects));
+  ClosedBodies::Shape shape;
+  shape.carried = parts.carried.size() + parts.closed.size();
+  shape.sliced = bodies.carried() + bodies.sliced() + parts.rows.size();
+  shape.reverse = !bodies.shape().reverse;
+  return c10::make_intrusive<ClosedBodies>(Kind::Scan, std::move(graphs), std::move(objects), shape);
 }
 
 // `saved` is what was carried before each step.
 Tensors gradientsOfScan(const Bodies& bodies, const Tensors& operands, const Tensors& saved, const Tensors& tangents,
                         const std::vector<bool>& wanted) {
-  ScanParts parts = partsOf(*bodies, areDefined(tangents), wanted);
+  LoopParts parts = partsOf(*bodies, areDefined(tangents), wanted);
   Bodies derived = bodies->derived(keyOf(kGradients, areDefined(tangents), wanted),
                                    [&] { return deriveScan(*bodies, parts, wanted); });
   size_t carried = bodies->carried(), sliced = bodies->sliced();
-  Tensors all;
-  for (size_t i : parts.carried) {
-    all.push_back(tangents[i].defined() ? tangents[i].contiguous() : zerosLike(operands[i]));
-  }
-  for (size_t i : parts.closed) all.push_back(zerosLike(operands[i]));
+  Tensors all = flowingOf(parts, operands, tangents);
   all.insert(all.end(), saved.begin(), saved.end());
   for (size_t i = 0; i < sliced; ++i) all.push_back(operands[carried + i]);
   for (size_t i : parts.rows) all.push_back(tangents[i].contiguous());
   for (size_t i = carried + sliced; i < operands.size(); ++i) all.push_back(operands[i]);
-  Tensors found = tracing::callBodies(all, derived), out(operands.size());
-  size_t next = 0;
-  for (const std::vector<size_t>* each : {&parts.carried, &parts.closed, &parts.sliced}) {
-    for (size_t i : *each) out[i] = found[next++];
-  }
-  for (size_t i = 0; i < out.size(); ++i) {
-    if (!wanted[i]) out[i].reset();
-  }
-  return out;
+  return byOperand(parts, tracing::callBodies(all, derived), wanted);
+}
+
+// --- while loops: an operator of its own goes back through the steps ---
+
+Bodies deriveWhile(const ClosedBodies& bodies, const LoopParts& parts, const std::vector<bool>& wanted) {
+  std::vector<std::unique_ptr<ir::Graph>> graphs;
+  for (const std::unique_ptr<ir::Graph>& graph : bodies.graphs()) graphs.push_back(ir::clone(*graph));
+  std::vector<c10::IValue> objects = bodies.objects();
+  graphs.push_back(stepBack(bodies, parts, wanted, objects));
+  ClosedBodies::Shape shape;
+  shape.carried = bodies.carried();
+  shape.flowing = parts.carried.size() + parts.closed.size();
+  shape.history = true;
+  return c10::make_intrusive<ClosedBodies>(Kind::WhileBackward, std::move(graphs), std::move(objects), shape);
+}
+
+// `history`: what the loop carried.
+Tensors gradientsOfWhile(const Bodies& bodies, const Tensors& operands, const at::Tensor& history,
+                         const Tensors& tangents, const std::vector<bool>& wanted) {
+  std::vector<bool> given = areDefined(tangents);
+  given.resize(bodies->carried());
+  LoopParts parts = partsOf(*bodies, given, wanted);
+  Bodies derived =
+      bodies->derived(keyOf(kGradients, given, wanted), [&] { return deriveWhile(*bodies, parts, wanted); });
+  Tensors all = operands;
+  for (at::Tensor& tensor : flowingOf(parts, operands, tangents)) all.push_back(std::move(tensor));
+  all.push_back(history);
+  return byOperand(parts, tracing::callBodies(all, derived), wanted);
 }
 
 }  // namespace
@@ -233,7 +283,8 @@ bool isDifferentiable(const at::Tensor& tensor) {
 
 bool savesItself(const ClosedBodies& bodies) {
   if (bodies.kind() == Kind::If) return true;
-  if (bodies.kind() == Kind::While) return false;
+  if (bodies.kind() == Kind::While) return bodies.shape().history;
+  if (bodies.kind() == Kind::WhileBackward) return true;
   const ir::Node& end = *bodies.main().top()->terminator();
   size_t carried = bodies.carried();
   if (end.args().size() < 2 * carried) return false;
@@ -246,6 +297,11 @@ bool savesItself(const ClosedBodies& bodies) {
 Bodies withSaved(const Bodies& bodies) {
   if (savesItself(*bodies)) return bodies;
   return bodies->derived({kSaved}, [&] {
+    if (bodies->kind() == Kind::While) {
+      ClosedBodies::Shape shape = bodies->shape();
+      shape.history = true;
+      return bodies->reshaped(shape);
+    }
     std::vector<std::unique_ptr<ir::Graph>> graphs;
     graphs.push_back(ir::clone(bodies->main()));
     ir::Graph& body = *graphs[0];
@@ -253,17 +309,20 @@ Bodies withSaved(const Bodies& bodies) {
     std::vector<ir::Arg> returned(end->args().begin(), end->args().end());
     for (size_t i = 0; i < bodies->carried(); ++i) returned.push_back(ir::Arg::value(body.top()->parameters()[i]));
     body.setArgs(end, returned);
-    return c10::make_intrusive<ClosedBodies>(Kind::Scan, std::move(graphs), bodies->objects(), bodies->carried(),
-                                             bodies->sliced(), bodies->reverse());
+    return c10::make_intrusive<ClosedBodies>(Kind::Scan, std::move(graphs), bodies->objects(), bodies->shape());
   });
 }
 
-size_t savedResults(const ClosedBodies& bodies) { return bodies.kind() == Kind::Scan ? bodies.carried() : 0; }
+size_t savedResults(const ClosedBodies& bodies) {
+  if (bodies.kind() == Kind::While) return 1;
+  return bodies.kind() == Kind::Scan ? bodies.carried() : 0;
+}
 
 std::vector<at::Tensor> gradients(const Bodies& bodies, const std::vector<at::Tensor>& operands,
                                   const std::vector<at::Tensor>& saved, const std::vector<at::Tensor>& tangents,
                                   const std::vector<bool>& wanted) {
   if (bodies->kind() == Kind::If) return gradientsOfIf(bodies, operands, tangents, wanted);
+  if (bodies->kind() == Kind::While) return gradientsOfWhile(bodies, operands, saved[0], tangents, wanted);
   return gradientsOfScan(bodies, operands, saved, tangents, wanted);
 }
 

@@ -22,7 +22,7 @@ void setLeniently(Leniently leniently);
 // Which operands and results autograd can follow, by their dtype.
 bool isDifferentiable(const at::Tensor& tensor);
 
-// The same bodies, whose derivative needs nothing but operands and results: a scan that gives what it carried before
+// The same bodies, whose derivative needs nothing but operands and results: a loop that gives what it carried before
 // each step as well. What was asked for are the first results.
 Bodies withSaved(const Bodies& bodies);
 // Does its derivative find everything among operands and results?

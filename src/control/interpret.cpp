@@ -9,8 +9,6 @@
 
 namespace saker::control {
 
-namespace {
-
 void callAsRecorded(const ir::Node& node, const c10::OperatorHandle& handle, torch::jit::Stack& stack) {
   ir::Attributes recorded = node.attributes();
   if (recorded.ownVersion) {
@@ -20,6 +18,8 @@ void callAsRecorded(const ir::Node& node, const c10::OperatorHandle& handle, tor
   c10::AutoGradMode mode(!recorded.noGrad && c10::GradMode::is_enabled());
   handle.callBoxed(&stack);
 }
+
+namespace {
 
 class Interpreter final : private aten::CallEnvironment {
  public:

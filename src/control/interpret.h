@@ -24,6 +24,9 @@ struct Interpretation {
   std::function<c10::IValue(const ir::Value* value)> number = {};
 };
 
+// Calls the operator of a node with autograd on or off as it was when the node was recorded.
+void callAsRecorded(const ir::Node& node, const c10::OperatorHandle& handle, torch::jit::Stack& stack);
+
 // One tensor for each parameter. What the graph returns: tensors, None for what is no tensor.
 std::vector<c10::IValue> interpret(const ir::Graph& graph, const Interpretation& how,
                                    const std::vector<at::Tensor>& inputs);

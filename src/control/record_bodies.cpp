@@ -112,8 +112,7 @@ at::Tensor BodyRecorder::tensorOf(const ir::Value* value) {
   return at::lift_fresh(data);
 }
 
-c10::intrusive_ptr<ClosedBodies> BodyRecorder::close(std::vector<at::Tensor>& closed, size_t carried, size_t sliced,
-                                                     bool reverse) {
+c10::intrusive_ptr<ClosedBodies> BodyRecorder::close(std::vector<at::Tensor>& closed, ClosedBodies::Shape shape) {
   SAKER_CHECK(node_ && !body_, "bodies are closed once, when all are recorded");
   std::vector<ir::Value*> values;
   std::vector<std::unique_ptr<ir::Graph>> graphs = node_->close(values);
@@ -122,7 +121,7 @@ c10::intrusive_ptr<ClosedBodies> BodyRecorder::close(std::vector<at::Tensor>& cl
   std::vector<c10::IValue> objects = outer().kept();
   for (const ir::Value* value : values) closed.push_back(tensorOf(value));
   node_.reset();
-  return c10::make_intrusive<ClosedBodies>(kind_, std::move(graphs), std::move(objects), carried, sliced, reverse);
+  return c10::make_intrusive<ClosedBodies>(kind_, std::move(graphs), std::move(objects), shape);
 }
 
 }  // namespace saker::control

@@ -35,7 +35,7 @@ class BodyRecorder {
   void end(std::vector<at::Tensor> results);
   // All of them, closed. `closed` are the tensors that they found elsewhere: operands behind those they were given.
   // Throws std::runtime_error where a body does what it may not.
-  c10::intrusive_ptr<ClosedBodies> close(std::vector<at::Tensor>& closed, size_t carried, size_t sliced, bool reverse);
+  c10::intrusive_ptr<ClosedBodies> close(std::vector<at::Tensor>& closed, ClosedBodies::Shape shape);
   // Takes back what was recorded and not closed. Whatever is around is still there.
   void cancel();
 

@@ -13,13 +13,14 @@
 
 namespace saker::control {
 
-Sketch::Sketch(std::shared_ptr<ir::Context> context)
+Sketch::Sketch(std::shared_ptr<ir::Context> context, std::vector<c10::IValue> objects)
     : untaped_(nullptr),
       trace_(std::make_shared<tracing::Trace>(tracing::Mode::Capture, tracing::Host{}, std::move(context))),
       held_(trace_->lock()),
       scope_(trace_) {
   // What autograd keeps for a backward is then the tensor that it was, and no copy of its data.
   trace_->allowEager();
+  trace_->keepFrom(std::move(objects));
 }
 
 Sketch::~Sketch() {

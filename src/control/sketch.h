@@ -16,8 +16,9 @@ namespace saker::control {
 
 class Sketch {
  public:
-  // Operators that this thread calls are recorded in here while it lives.
-  explicit Sketch(std::shared_ptr<ir::Context> context);
+  // Operators that this thread calls are recorded in here while it lives. `objects` are what arguments of other bodies
+  // beside this one refer to.
+  Sketch(std::shared_ptr<ir::Context> context, std::vector<c10::IValue> objects);
   ~Sketch();
   Sketch(const Sketch&) = delete;
   Sketch& operator=(const Sketch&) = delete;
@@ -28,7 +29,7 @@ class Sketch {
   // The same for a tensor like this one with nothing between its elements.
   at::Tensor addRowMajor(const ir::TensorType* type);
   // The graph, in which nothing is written, simplified. Results are memory of its own, without gaps. Throws
-  // std::runtime_error with the reason where there is none. Objects that arguments refer to go to `objects`.
+  // std::runtime_error with the reason where there is none. `objects` get those that arguments refer to, behind those they were.
   std::unique_ptr<ir::Graph> finish(std::vector<at::Tensor> results, std::vector<c10::IValue>& objects);
 
  private:

@@ -14,7 +14,14 @@
 //
 // These two are what programs call by PyTorch's names. Their bodies write nothing that is around them, and their
 // results are memory of their own. A scan takes slices along the first dimension of all xs, and puts rows together
-// along a new one; `reverse`: from the last one on, and each row stays where its slices were.
+// along a new one; `reverse`: from the last one on, and each row stays where its slices were. A while loop may have one
+// more result, its history: a tensor without elements that keeps what was carried before each step.
+//
+//   flowing... = saker::while_backward([carried...], [closed...], [flowing...], [history])
+//                    { condition, step, (flowing..., carried..., closed...) { ... return flowing... } }
+//
+// Goes through the steps of a while loop from the last one to the first: `carried` is what each was given. Without a
+// history, or with one that was copied, the loop is run again to find that.
 #pragma once
 
 #include <span>
@@ -26,6 +33,7 @@ namespace saker::ops {
 bool isIf(const ir::Node& node);
 bool isLoop(const ir::Node& node);
 bool isWhile(const ir::Node& node);
+bool isWhileBackward(const ir::Node& node);
 bool isScan(const ir::Node& node);
 
 // How the values around a body and those in it are connected: these are the same thing at some time of the run.
@@ -41,7 +49,7 @@ std::span<ir::Value* const> passedParameters(const ir::Region& body);
 // What a body returns for the results of its node: all but a loop's condition.
 std::span<const ir::Arg> returnedArguments(const ir::Region& body);
 constexpr size_t kLoopTrips = 0, kLoopCondition = 1, kIfCondition = 0;
-constexpr size_t kWhileCarried = 0, kWhileClosed = 1;
+constexpr size_t kWhileCarried = 0, kWhileClosed = 1, kWhileFlowing = 2, kWhileHistory = 3;
 constexpr size_t kScanReverse = 0, kScanCarried = 1, kScanSliced = 2, kScanClosed = 3;
 
 template <typename F>

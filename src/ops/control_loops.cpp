@@ -1,4 +1,4 @@
-// The loops that programs call by PyTorch's names: saker::while and saker::scan (control_flow.h).
+// The loops that programs call by PyTorch's names: saker::while, its derivative, and saker::scan (control_flow.h).
 #include <algorithm>
 #include <string>
 
@@ -13,6 +13,11 @@ using Mismatch = std::optional<std::string>;
 
 const Operator* whileOperator() {
   static const Operator* op = find("saker::while");
+  return op;
+}
+
+const Operator* whileBackwardOperator() {
+  static const Operator* op = find("saker::while_backward");
   return op;
 }
 
@@ -79,27 +84,54 @@ Mismatch checkCarried(const ir::Node& node, const ir::Region& body, size_t count
   return std::nullopt;
 }
 
-Mismatch checkWhile(const ir::Node& node) {
-  if (node.args().size() != 2 || !areTensors(node.arg(kWhileCarried)) || !areTensors(node.arg(kWhileClosed))) {
-    return "expected two lists of tensors: what is carried, and what the bodies use besides";
-  }
-  if (Mismatch bad = badCount("bodies", 2, node.regions().size())) return bad;
+bool areLists(const ir::Node& node, size_t first, size_t count) {
+  std::span<const Arg> args = node.args();
+  return args.size() == first + count && std::all_of(args.begin() + static_cast<std::ptrdiff_t>(first), args.end(),
+                                                     [](const Arg& arg) { return areTensors(arg); });
+}
+
+Mismatch checkWhileBodies(const ir::Node& node) {
   size_t carried = node.arg(kWhileCarried).toList().size();
-  if (Mismatch bad = badCount("results", carried, node.resultCount())) return bad;
   for (size_t b = 0; b < 2; ++b) {
     const ir::Region& body = *node.regions()[b];
-    if (Mismatch bad = checkParameters(body, node.args(), 2)) return bad;
+    if (Mismatch bad = checkParameters(body, node.args().first(2), 2)) return bad;
     if (!body.terminator()) continue;
     size_t wanted = b == 0 ? 1 : carried;
     if (Mismatch bad = badCount("values that a body returns", wanted, body.terminator()->args().size())) return bad;
   }
+  return std::nullopt;
+}
+
+Mismatch checkWhile(const ir::Node& node) {
+  if (!areLists(node, 0, 2)) return "expected two lists of tensors: what is carried, and what the bodies use besides";
+  if (Mismatch bad = badCount("bodies", 2, node.regions().size())) return bad;
+  size_t carried = node.arg(kWhileCarried).toList().size();
+  if (node.resultCount() != carried + 1) {  // the last one may be its history
+    if (Mismatch bad = badCount("results", carried, node.resultCount())) return bad;
+  }
+  if (Mismatch bad = checkWhileBodies(node)) return bad;
   if (!node.regions()[1]->terminator()) return std::nullopt;
   return checkCarried(node, *node.regions()[1], carried);
 }
 
+Mismatch checkWhileBackward(const ir::Node& node) {
+  if (!areLists(node, 0, 4)) {
+    return "expected four lists of tensors: what is carried, used besides, flows back, and the history";
+  }
+  if (Mismatch bad = badCount("bodies", 3, node.regions().size())) return bad;
+  size_t flowing = node.arg(kWhileFlowing).toList().size();
+  if (Mismatch bad = badCount("results", flowing, node.resultCount())) return bad;
+  if (Mismatch bad = checkWhileBodies(node)) return bad;
+  const ir::Region& back = *node.regions()[2];
+  const Arg lists[] = {node.arg(kWhileFlowing), node.arg(kWhileCarried), node.arg(kWhileClosed)};
+  if (Mismatch bad = checkParameters(back, lists, 3)) return bad;
+  if (!back.terminator()) return std::nullopt;
+  if (Mismatch bad = badCount("values that a body returns", flowing, back.terminator()->args().size())) return bad;
+  return checkCarried(node, back, flowing);
+}
+
 Mismatch checkScan(const ir::Node& node) {
-  bool lists = node.args().size() == 4 && node.arg(kScanReverse).kind() == Arg::Kind::Bool;
-  for (size_t i = kScanCarried; lists && i <= kScanClosed; ++i) lists = areTensors(node.arg(i));
+  bool lists = areLists(node, kScanCarried, 3) && node.arg(kScanReverse).kind() == Arg::Kind::Bool;
   if (!lists) return "expected a bool and three lists of tensors: what is carried, sliced, and used besides";
   if (Mismatch bad = badCount("bodies", 1, node.regions().size())) return bad;
   const ir::Region& body = *node.regions()[0];
@@ -123,6 +155,7 @@ void asItsBodies(Infer&) { unsupported("the results are what the bodies return")
 }  // namespace
 
 bool isWhile(const ir::Node& node) { return node.op() == whileOperator(); }
+bool isWhileBackward(const ir::Node& node) { return node.op() == whileBackwardOperator(); }
 bool isScan(const ir::Node& node) { return node.op() == scanOperator(); }
 
 void addLoopsOfPrograms(Rows& rows) {
@@ -132,6 +165,12 @@ void addLoopsOfPrograms(Rows& rows) {
                   .traits = kFailsOnData,  // it may never end, which is seen as an error is
                   .bodies = 2,
                   .check = checkWhile});
+  rows.push_back({.schema = "saker::while_backward(...) -> ...",
+                  .infer = asItsBodies,
+                  .cost = Cost::Library,
+                  .traits = kFailsOnData,
+                  .bodies = 3,
+                  .check = checkWhileBackward});
   rows.push_back({.schema = "saker::scan(...) -> ...",
                   .infer = asItsBodies,
                   .cost = Cost::Library,

@@ -6,6 +6,7 @@
 #include "control/record_bodies.h"
 #include "frontend/compiled.h"
 #include "host/trace_host.h"
+#include "runtime/loop_values.h"
 
 namespace saker::python {
 
@@ -33,7 +34,7 @@ class PyBodyRecorder {
   void end(std::vector<at::Tensor> results) { recorder_.end(std::move(results)); }
   std::pair<PyBodies, std::vector<at::Tensor>> close(size_t carried, size_t sliced, bool reverse) {
     std::vector<at::Tensor> closed;
-    PyBodies bodies{recorder_.close(closed, carried, sliced, reverse)};
+    PyBodies bodies{recorder_.close(closed, {.carried = carried, .sliced = sliced, .reverse = reverse})};
     return {std::move(bodies), std::move(closed)};
   }
   // The object may outlive what is recorded around it, in the traceback of an error.
@@ -52,10 +53,17 @@ void runLeniently(const std::function<void()>& run) {
   }));
 }
 
+// Ctrl-C, and whatever else a handler of a signal raises.
+void raiseSignals() {
+  py::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
 }  // namespace
 
 void bindControl(py::module_& module) {
   control::setLeniently(&runLeniently);
+  runtime::setInterruption(&raiseSignals);
   py::class_<PyBodies>(module, "Bodies").def_property_readonly("is_random", [](const PyBodies& self) {
     return self.bodies->isRandom();
   });

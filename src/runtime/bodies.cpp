@@ -1,5 +1,4 @@
 // Bodies of branches and loops in a run: ranges of instructions that are run none, one or many times.
-#include <ATen/ops/clone.h>
 #include <ATen/ops/copy.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/select.h>
@@ -7,6 +6,7 @@
 
 #include "ops/control_flow.h"
 #include "runtime/executable.h"
+#include "runtime/loop_values.h"
 
 namespace saker::runtime {
 
@@ -81,8 +81,6 @@ void Run::loop(const Instruction& at) {
 
 namespace {
 
-using Values = std::vector<c10::IValue>;
-
 // Puts rows together along a new first dimension.
 class Stacked {
  public:
@@ -112,19 +110,6 @@ class Stacked {
   at::Tensor whole_;
 };
 
-void copyShared(Values& results, const Values& given) {
-  for (size_t i = 0; i < results.size(); ++i) {
-    const at::Tensor& result = results[i].toTensor();
-    auto shares = [&](const Values& others, size_t count) {
-      for (size_t k = 0; k < count; ++k) {
-        if (others[k].isTensor() && others[k].toTensor().is_alias_of(result)) return true;
-      }
-      return false;
-    };
-    if (shares(given, given.size()) || shares(results, i)) results[i] = at::clone(result);
-  }
-}
-
 }  // namespace
 
 std::vector<c10::IValue> Run::valuesOf(const ir::Arg& list) {
@@ -132,29 +117,6 @@ std::vector<c10::IValue> Run::valuesOf(const ir::Arg& list) {
   values.reserve(list.toList().size());
   for (const ir::Arg& item : list.toList()) values.push_back(valueOf(item));
   return values;
-}
-
-void Run::whileLoop(const Instruction& at) {
-  const Values initial = valuesOf(at.node->arg(ops::kWhileCarried));
-  const Values closed = valuesOf(at.node->arg(ops::kWhileClosed));
-  Values values = initial;
-  auto runBody = [&](const Body& body) {
-    Values given = values;
-    enter(body, 0, given);
-    given = closed;
-    enter(body, values.size(), given);
-    runRange(body.begin, body.end);
-  };
-  while (true) {
-    runBody(at.bodies[0]);
-    if (!truthOf(at.bodies[0].returned[0])) break;
-    runBody(at.bodies[1]);
-    values = leave(at.bodies[1]);
-  }
-  Values given = initial;
-  given.insert(given.end(), closed.begin(), closed.end());
-  copyShared(values, given);
-  setResults(at, values);
 }
 
 void Run::scan(const Instruction& at) {

@@ -159,6 +159,9 @@ void Run::runRange(uint32_t begin, uint32_t end) {
       case Instruction::Kind::While:
         whileLoop(at);
         break;
+      case Instruction::Kind::WhileBackward:
+        whileBackward(at);
+        break;
       case Instruction::Kind::Scan:
         scan(at);
         break;

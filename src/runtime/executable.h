@@ -19,6 +19,8 @@
 
 namespace saker::runtime {
 
+struct History;
+
 // How the operators of a run are called, for those who do more than call them.
 class Conduct {
  public:
@@ -112,6 +114,9 @@ class Run final : private aten::CallEnvironment {
   void branch(const Instruction& at);
   void loop(const Instruction& at);
   void whileLoop(const Instruction& at);
+  void whileBackward(const Instruction& at);
+  std::vector<c10::IValue> repeat(const Instruction& at, const std::vector<c10::IValue>& initial,
+                                  const std::vector<c10::IValue>& closed, History* history);
   void scan(const Instruction& at);
   std::vector<c10::IValue> valuesOf(const ir::Arg& list);
   void enter(const Body& body, size_t first, std::vector<c10::IValue>& given);

@@ -60,7 +60,7 @@ struct Body {
 };
 
 struct Instruction {
-  enum class Kind : uint8_t { Call, View, If, Loop, While, Scan };
+  enum class Kind : uint8_t { Call, View, If, Loop, While, WhileBackward, Scan };
   Kind kind = Kind::Call;
   bool makes = false;  // takes no tensor, and is of the table
   const ir::Node* node = nullptr;

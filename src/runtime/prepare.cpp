@@ -318,6 +318,8 @@ void Preparation::translateControl(Instruction& made) {
     made.kind = Instruction::Kind::Loop;
   } else if (ops::isWhile(node)) {
     made.kind = Instruction::Kind::While;
+  } else if (ops::isWhileBackward(node)) {
+    made.kind = Instruction::Kind::WhileBackward;
   } else if (ops::isScan(node)) {
     made.kind = Instruction::Kind::Scan;
   } else {

@@ -1,0 +1,78 @@
+// Loops whose end a condition decides, and the way back through their steps.
+#include "ops/control_flow.h"
+#include "runtime/executable.h"
+#include "runtime/loop_values.h"
+
+namespace saker::runtime {
+
+namespace {
+
+constexpr size_t kStepsBetweenChecks = 256;
+
+Values together(Values left, const Values& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+}  // namespace
+
+// Runs the condition and the step in turns. `history`, if given, gets what was carried into each step but the first.
+std::vector<c10::IValue> Run::repeat(const Instruction& at, const Values& initial, const Values& closed,
+                                     History* history) {
+  const Body &condition = at.bodies[0], &step = at.bodies[1];
+  Values values = initial;
+  auto runBody = [&](const Body& body) {
+    Values given = together(values, closed);
+    enter(body, 0, given);
+    runRange(body.begin, body.end);
+  };
+  for (size_t steps = 0;; ++steps) {
+    if (steps % kStepsBetweenChecks == kStepsBetweenChecks - 1) checkInterruption();
+    runBody(condition);
+    if (!truthOf(condition.returned[0])) return values;
+    if (history) {
+      if (steps) history->carried.push_back(values);
+      history->steps = steps + 1;
+    }
+    runBody(step);
+    values = leave(step);
+  }
+}
+
+void Run::whileLoop(const Instruction& at) {
+  const Values initial = valuesOf(at.node->arg(ops::kWhileCarried));
+  const Values closed = valuesOf(at.node->arg(ops::kWhileClosed));
+  bool keeps = at.results.size() > initial.size() && at.results.back().value->hasUses();
+  History history;
+  Values values = repeat(at, initial, closed, keeps ? &history : nullptr);
+  // What a step gave may be what it was given, also where a history keeps that.
+  copyShared(values, together(initial, closed));
+  if (at.results.size() > initial.size()) values.emplace_back(keeps ? keepHistory(std::move(history)) : at::Tensor());
+  setResults(at, values);
+}
+
+void Run::whileBackward(const Instruction& at) {
+  const Values initial = valuesOf(at.node->arg(ops::kWhileCarried));
+  const Values closed = valuesOf(at.node->arg(ops::kWhileClosed));
+  const Values given = valuesOf(at.node->arg(ops::kWhileFlowing));
+  const Values kept = valuesOf(at.node->arg(ops::kWhileHistory));
+  // What was kept has no past: whoever follows the run sees the steps once more.
+  const History* history = kept.empty() || conduct_ ? nullptr : historyOf(kept[0].toTensor());
+  History again;
+  if (!history) {
+    repeat(at, initial, closed, &again);
+    history = &again;
+  }
+  const Body& back = at.bodies[2];
+  Values flowing = given;
+  for (size_t step = history->steps; step-- > 0;) {
+    Values entering = together(together(std::move(flowing), step ? history->carried[step - 1] : initial), closed);
+    enter(back, 0, entering);
+    runRange(back.begin, back.end);
+    flowing = leave(back);
+  }
+  copyShared(flowing, together(given, together(initial, closed)));
+  setResults(at, flowing);
+}
+
+}  // namespace saker::runtime
