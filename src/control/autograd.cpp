@@ -9,7 +9,6 @@
 
 #include "aten/torch_version/autograd_node.h"
 #include "control/derivative.h"
-#include "control/interpret.h"
 
 namespace saker::control {
 
@@ -60,14 +59,6 @@ class BodiesBackward final : public torch::autograd::Node {
   std::vector<SavedVariable> operands_, kept_;
 };
 
-// Operators called one by one, so that autograd follows each.
-class Following final : public runtime::Conduct {
- public:
-  void call(const runtime::Instruction& at, torch::jit::Stack& stack) override {
-    callAsRecorded(*at.node, *at.handle, stack);
-  }
-};
-
 bool followed(const std::vector<at::Tensor>& operands) {
   if (!c10::GradMode::is_enabled()) return false;
   for (const at::Tensor& operand : operands) {
@@ -82,13 +73,6 @@ void callFollowed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
   if (!followed(operands)) {
     at::AutoDispatchBelowADInplaceOrView below;
     return op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
-  }
-  if (bodies->kind() == ClosedBodies::Kind::WhileBackward) {
-    Following following;
-    std::vector<at::Tensor> results = bodies->run(operands, &following);
-    stack->resize(stack->size() - 2);
-    stack->emplace_back(std::move(results));
-    return;
   }
   TORCH_CHECK(!bodies->isRandom(), "gradients of an operator whose body draws random numbers are not known");
   if (!savesItself(*bodies)) {

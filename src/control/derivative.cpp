@@ -1,6 +1,7 @@
 #include "control/derivative.h"
 
 #include <ATen/ops/add.h>
+#include <ATen/ops/alias.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/engine.h>
@@ -103,6 +104,18 @@ std::vector<bool> areDefined(const Tensors& tensors) {
   return out;
 }
 
+// Made once; none where bodies cannot be differentiated on stand-ins, because the derivative of one asks for data.
+Bodies derivedOrNone(const ClosedBodies& bodies, const std::vector<bool>& given, const std::vector<bool>& wanted,
+                     const std::function<Bodies()>& derive) {
+  return bodies.derived(keyOf(kGradients, given, wanted), [&]() -> Bodies {
+    try {
+      return derive();
+    } catch (const std::exception&) {
+      return {};
+    }
+  });
+}
+
 // --- branches: (condition, given..., tangents...) -> the gradients of what is given ---
 
 Bodies deriveIf(const ClosedBodies& bodies, const std::vector<bool>& given, const std::vector<bool>& wanted) {
@@ -125,10 +138,11 @@ Bodies deriveIf(const ClosedBodies& bodies, const std::vector<bool>& given, cons
   return c10::make_intrusive<ClosedBodies>(Kind::If, std::move(graphs), std::move(objects));
 }
 
-Tensors gradientsOfIf(const Bodies& bodies, const Tensors& operands, const Tensors& tangents,
-                      const std::vector<bool>& wanted) {
+std::optional<Tensors> gradientsOfIf(const Bodies& bodies, const Tensors& operands, const Tensors& tangents,
+                                     const std::vector<bool>& wanted) {
   std::vector<bool> given = areDefined(tangents);
-  Bodies derived = bodies->derived(keyOf(kGradients, given, wanted), [&] { return deriveIf(*bodies, given, wanted); });
+  Bodies derived = derivedOrNone(*bodies, given, wanted, [&] { return deriveIf(*bodies, given, wanted); });
+  if (!derived) return std::nullopt;
   Tensors all = operands;
   for (at::Tensor& tangent : rowMajor(defined(tangents))) all.push_back(std::move(tangent));
   Tensors found = tracing::callBodies(all, derived), out(operands.size());
@@ -231,11 +245,12 @@ Bodies deriveScan(const ClosedBodies& bodies, const LoopParts& parts, const std:
 }
 
 // `saved` is what was carried before each step.
-Tensors gradientsOfScan(const Bodies& bodies, const Tensors& operands, const Tensors& saved, const Tensors& tangents,
-                        const std::vector<bool>& wanted) {
+std::optional<Tensors> gradientsOfScan(const Bodies& bodies, const Tensors& operands, const Tensors& saved,
+                                       const Tensors& tangents, const std::vector<bool>& wanted) {
   LoopParts parts = partsOf(*bodies, areDefined(tangents), wanted);
-  Bodies derived = bodies->derived(keyOf(kGradients, areDefined(tangents), wanted),
-                                   [&] { return deriveScan(*bodies, parts, wanted); });
+  Bodies derived =
+      derivedOrNone(*bodies, areDefined(tangents), wanted, [&] { return deriveScan(*bodies, parts, wanted); });
+  if (!derived) return std::nullopt;
   size_t carried = bodies->carried(), sliced = bodies->sliced();
   Tensors all = flowingOf(parts, operands, tangents);
   all.insert(all.end(), saved.begin(), saved.end());
@@ -260,13 +275,13 @@ Bodies deriveWhile(const ClosedBodies& bodies, const LoopParts& parts, const std
 }
 
 // `history`: what the loop carried.
-Tensors gradientsOfWhile(const Bodies& bodies, const Tensors& operands, const at::Tensor& history,
-                         const Tensors& tangents, const std::vector<bool>& wanted) {
+std::optional<Tensors> gradientsOfWhile(const Bodies& bodies, const Tensors& operands, const at::Tensor& history,
+                                        const Tensors& tangents, const std::vector<bool>& wanted) {
   std::vector<bool> given = areDefined(tangents);
   given.resize(bodies->carried());
   LoopParts parts = partsOf(*bodies, given, wanted);
-  Bodies derived =
-      bodies->derived(keyOf(kGradients, given, wanted), [&] { return deriveWhile(*bodies, parts, wanted); });
+  Bodies derived = derivedOrNone(*bodies, given, wanted, [&] { return deriveWhile(*bodies, parts, wanted); });
+  if (!derived) return std::nullopt;
   Tensors all = operands;
   for (at::Tensor& tensor : flowingOf(parts, operands, tangents)) all.push_back(std::move(tensor));
   all.push_back(history);
@@ -274,6 +289,44 @@ Tensors gradientsOfWhile(const Bodies& bodies, const Tensors& operands, const at
 }
 
 }  // namespace
+
+// Operators called one by one, so that autograd follows each.
+class Following final : public runtime::Conduct {
+ public:
+  void call(const runtime::Instruction& at, torch::jit::Stack& stack) override {
+    callAsRecorded(*at.node, *at.handle, stack);
+  }
+};
+
+// Where no operator is the derivative: the bodies are run again, and autograd follows what they call.
+static Tensors gradientsByRunning(const ClosedBodies& bodies, const Tensors& operands, const Tensors& tangents,
+                                  const std::vector<bool>& wanted) {
+  bool again = c10::GradMode::is_enabled();  // are gradients to be differentiated?
+  c10::AutoGradMode on(true);
+  Tensors given = operands;
+  torch::autograd::edge_list roots, inputs;
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!wanted[i]) continue;
+    given[i] = again ? at::alias(operands[i]) : operands[i].detach().set_requires_grad(true);
+    inputs.push_back(torch::autograd::impl::gradient_edge(given[i]));
+  }
+  Following following;
+  Tensors results = bodies.run(given, &following), out(operands.size());
+  torch::autograd::variable_list flowing;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (i >= tangents.size() || !tangents[i].defined() || !results[i].requires_grad()) continue;
+    roots.push_back(torch::autograd::impl::gradient_edge(results[i]));
+    flowing.push_back(tangents[i]);
+  }
+  if (roots.empty()) return out;
+  Tensors found = torch::autograd::Engine::get_default_engine().execute(
+      roots, flowing, /*keep_graph=*/again, /*create_graph=*/again, /*accumulate_grad=*/false, inputs);
+  size_t next = 0;
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (wanted[i]) out[i] = found[next++];
+  }
+  return out;
+}
 
 void setLeniently(Leniently how) { leniently = how; }
 
@@ -321,9 +374,11 @@ size_t savedResults(const ClosedBodies& bodies) {
 std::vector<at::Tensor> gradients(const Bodies& bodies, const std::vector<at::Tensor>& operands,
                                   const std::vector<at::Tensor>& saved, const std::vector<at::Tensor>& tangents,
                                   const std::vector<bool>& wanted) {
-  if (bodies->kind() == Kind::If) return gradientsOfIf(bodies, operands, tangents, wanted);
-  if (bodies->kind() == Kind::While) return gradientsOfWhile(bodies, operands, saved[0], tangents, wanted);
-  return gradientsOfScan(bodies, operands, saved, tangents, wanted);
+  std::optional<Tensors> found;
+  if (bodies->kind() == Kind::If) found = gradientsOfIf(bodies, operands, tangents, wanted);
+  if (bodies->kind() == Kind::While) found = gradientsOfWhile(bodies, operands, saved[0], tangents, wanted);
+  if (bodies->kind() == Kind::Scan) found = gradientsOfScan(bodies, operands, saved, tangents, wanted);
+  return found ? std::move(*found) : gradientsByRunning(*bodies, operands, tangents, wanted);
 }
 
 }  // namespace saker::control
