@@ -15,6 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from saker import _C, _control_transforms
+from saker._stats import count
 from saker.errors import BodyError
 
 
@@ -71,6 +72,12 @@ class _Given:
         return (*arguments, *sliced, *others)
 
 
+def _close(recorder: _C.BodyRecorder, carried: int = 0, sliced: int = 0) -> tuple[_C.Bodies, list[torch.Tensor]]:
+    if recorder.alone:  # what is around runs eagerly
+        count("graphs")
+    return recorder.close(carried, sliced, False)
+
+
 def _call(bodies: _C.Bodies, operands: list[torch.Tensor]) -> list[torch.Tensor]:
     if bodies.is_random and torch.is_grad_enabled() and any(operand.requires_grad for operand in operands):
         raise _AsPython("a body draws random numbers")
@@ -121,7 +128,7 @@ def _cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Sequence[A
         left = _Body(recorder, ("cond", "true_fn"), true_fn, given)
         right = _Body(recorder, ("cond", "false_fn"), false_fn, given)
         _same(left, right)
-        bodies, closed = recorder.close(0, 0, False)
+        bodies, closed = _close(recorder)
     condition = (pred if pred.dtype is torch.bool else pred != 0).reshape(())
     return left.filled(_call(bodies, [condition, *given.tensors, *closed]))
 
@@ -194,26 +201,27 @@ def _while_loop(
         if body.spec.is_leaf() or len(body.metas) != len(rows):
             raise body.error(f"must return a tuple of {len(rows)} tensors, as many as are carried")
         _carried(body, rows)
-        bodies, closed = recorder.close(len(rows), 0, False)
+        bodies, closed = _close(recorder, len(rows))
     return body.filled(_call(bodies, [*given.tensors, *closed]))
 
 
 def _while_loop_as_python(
     cond_fn: Callable, body_fn: Callable, carried: Sequence[Any], additional: Sequence[Any] = (), **_options: Any
 ) -> Any:
-    values = tuple(carried)
+    values, spec = tuple(carried), None
     goes_on = cond_fn(*values, *additional)
     while _any(goes_on):
-        made = tuple(body_fn(*values, *additional))
+        made, spec = pytree.tree_flatten(body_fn(*values, *additional))
         if _is_batched(goes_on):  # those of a batch that have ended stay as they are
-            made = tuple(torch.where(goes_on, new, old) for new, old in zip(made, values, strict=True))
-        values = made
+            made = [torch.where(goes_on, new, old) for new, old in zip(made, values, strict=True)]
+        values = tuple(made)
         again = cond_fn(*values, *additional)
         goes_on = goes_on & again if _is_batched(goes_on) else again
-    return tuple(
+    results = tuple(
         value.clone() if isinstance(value, torch.Tensor) and any(value is given for given in carried) else value
         for value in values
     )
+    return results if spec is None else pytree.tree_unflatten(results, spec)
 
 
 def _scan(
@@ -224,7 +232,7 @@ def _scan(
     with _C.BodyRecorder("scan") as recorder:
         body = _Body(recorder, ("scan", "combine_fn"), combine_fn, given)
         _carried(body, rows)
-        bodies, closed = recorder.close(len(rows), len(xs), False)
+        bodies, closed = _close(recorder, len(rows), len(xs))
     return body.filled(_call(bodies, [*given.tensors, *closed]))
 
 
@@ -243,7 +251,7 @@ def _map(function: Callable, xs: Sequence[Any], args: Sequence[Any] = (), **_opt
     given = _Given((), xs, args)
     with _C.BodyRecorder("scan") as recorder:
         body = _Body(recorder, ("map", "f"), function, given)
-        bodies, closed = recorder.close(0, sum(given.sliced), False)
+        bodies, closed = _close(recorder, 0, sum(given.sliced))
     return body.filled(_call(bodies, [*given.tensors, *closed]))
 
 
@@ -271,7 +279,7 @@ def call(name: str, *args: Any, **kwargs: Any) -> Any:
     record, as_python = _OPERATORS[name]
     args = _positional(record, args, kwargs)
     if is_pythons(args):
-        return getattr(torch.ops.higher_order, name)(*args)
+        return _call_pytorchs(name, args)
     if _is_transformed():
         found = _control_transforms.under_transform(call, name, args)
         return as_python(*args) if found is None else found[0]
@@ -283,6 +291,21 @@ def call(name: str, *args: Any, **kwargs: Any) -> Any:
         if _C.trace_mode() == "capture":
             raise BodyError(name, f"cannot be captured here: {why}") from None
     return as_python(*args)
+
+
+def _call_pytorchs(name: str, args: tuple[Any, ...]) -> Any:
+    """PyTorch's operator, whose functions give their results in a row."""
+    if name not in ("while_loop", "map_impl"):
+        return getattr(torch.ops.higher_order, name)(*args)
+    position, spec = 1 if name == "while_loop" else 0, None
+
+    def flat(*values: Any) -> Any:
+        nonlocal spec
+        leaves, spec = pytree.tree_flatten(args[position](*values))
+        return tuple(leaves)
+
+    results = getattr(torch.ops.higher_order, name)(*args[:position], flat, *args[position + 1 :])
+    return results if spec is None else pytree.tree_unflatten(list(results), spec)
 
 
 def _positional(record: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:

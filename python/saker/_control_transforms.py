@@ -152,11 +152,11 @@ def under_transform(call: Call, name: str, args: Sequence[Any]) -> tuple[Any] | 
     from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter
 
     interpreter = retrieve_current_functorch_interpreter()
-    if interpreter.key() is functorch.TransformType.Functionalize:
+    if interpreter.key() == functorch.TransformType.Functionalize:
         from torch._subclasses.functional_tensor import FunctorchFunctionalizeAPI
 
         return (_functionalized(call, FunctorchFunctionalizeAPI(interpreter), name, args),)
-    if interpreter.key() is not functorch.TransformType.Vmap:
+    if interpreter.key() != functorch.TransformType.Vmap:
         return None
     batch = _Batch(interpreter, call)
     if name == "cond" and batch.has(args[0]):

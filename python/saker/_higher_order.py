@@ -7,8 +7,11 @@ next kernel from there: what it asks of PyTorch is recorded like everything else
 from __future__ import annotations
 
 import functools
+import importlib
+import sys
 from typing import Any
 
+import torch
 from torch._higher_order_ops import utils as torch_utils
 from torch._ops import HigherOrderOperator, _compute_keyset
 
@@ -63,7 +66,22 @@ def compile_and_call(fn, args, kwargs=None):
     return _compile_and_call(fn, args, kwargs)
 
 
+class _Dynamo:
+    """Stands for ``torch._dynamo`` until something imports that: PyTorch's control flow asks it a question only."""
+
+    @staticmethod
+    def is_dynamo_supported() -> bool:
+        if _C.is_engaged():
+            return True
+        return importlib.import_module("torch._dynamo").is_dynamo_supported()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module("torch._dynamo"), name)
+
+
 def install() -> None:
+    if "torch._dynamo" not in sys.modules:
+        torch._dynamo = _Dynamo()  # an import puts the module in its place
     if HigherOrderOperator.dispatch is not dispatch:
         HigherOrderOperator.dispatch = dispatch
         if _compile_and_call is not None:

@@ -36,6 +36,8 @@ class BodyRecorder {
   // All of them, closed. `closed` are the tensors that they found elsewhere: operands behind those they were given.
   // Throws std::runtime_error where a body does what it may not.
   c10::intrusive_ptr<ClosedBodies> close(std::vector<at::Tensor>& closed, ClosedBodies::Shape shape);
+  // Is nothing recorded around it?
+  bool alone() const { return scratch_ != nullptr; }
   // Takes back what was recorded and not closed. Whatever is around is still there.
   void cancel();
 

@@ -75,16 +75,11 @@ namespace {
 
 thread_local size_t depth = 0;
 
-struct Inside {
-  Inside() { ++depth; }
-  ~Inside() { --depth; }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
-};
-
 }  // namespace
 
 bool insideCall() { return depth > 0; }
+Inside::Inside() { ++depth; }
+Inside::~Inside() { --depth; }
 
 PyObject* Compiled::plain(PyObject* const* args, size_t nargsf, PyObject* names) {
   Turns::Among running(turns_);

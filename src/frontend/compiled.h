@@ -125,5 +125,13 @@ Compiled* compiledOf(PyObject* object);  // nullptr: it is none
 
 // Is this thread inside of a call of a compiled function, recorded or not?
 bool insideCall();
+// While one lives, it is.
+class Inside {
+ public:
+  Inside();
+  ~Inside();
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+};
 
 }  // namespace saker::frontend

@@ -31,6 +31,7 @@ struct AotCallable {
 // itself.
 py::object runEagerly(const AotCallable& self, const CallArguments& call, bool counted) {
   if (counted) ++frontend::counts().fallbacks;
+  frontend::Inside inside;
   if (!call.module) return checked(PyObject_Vectorcall(self.function, call.args, call.count, call.names));
   tracing::Trace* trace = tracing::current();
   if (trace && trace->mode() == tracing::Mode::Capture) {

@@ -39,6 +39,7 @@ class PyBodyRecorder {
   }
   // The object may outlive what is recorded around it, in the traceback of an error.
   void cancel() { recorder_.cancel(); }
+  bool alone() const { return recorder_.alone(); }
 
  private:
   control::BodyRecorder recorder_;
@@ -72,6 +73,7 @@ void bindControl(py::module_& module) {
       .def("begin", &PyBodyRecorder::begin)
       .def("end", &PyBodyRecorder::end)
       .def("close", &PyBodyRecorder::close)
+      .def_property_readonly("alone", &PyBodyRecorder::alone)
       .def("__enter__", [](py::object self) { return self; })
       .def("__exit__", [](PyBodyRecorder& self, const py::args&) { self.cancel(); });
   module.def("call_bodies", [](const std::vector<at::Tensor>& operands, const PyBodies& bodies) {
