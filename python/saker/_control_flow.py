@@ -287,10 +287,8 @@ def call(name: str, *args: Any, **kwargs: Any) -> Any:
         return _control_transforms.under_functionalization(call, name, args)
     try:
         return record(*args)
-    except _AsPython as why:
-        if _C.trace_mode() == "capture":
-            raise BodyError(name, f"cannot be captured here: {why}") from None
-    return as_python(*args)
+    except _AsPython:
+        return as_python(*args)
 
 
 def _call_pytorchs(name: str, args: tuple[Any, ...]) -> Any:

@@ -28,8 +28,9 @@ bool isDifferentiable(const ir::TensorType* type) { return ir::isFloat(type->dty
 
 Leniently leniently = nullptr;
 
-// Gradients of `inputs`, zero where nothing leads to them.
-Tensors gradientsOf(Sketch& sketch, const Tensors& results, const Tensors& tangents, const Tensors& inputs) {
+// Gradients of `inputs`, zero where nothing leads to them: these stay marked in `absent`.
+Tensors gradientsOf(Sketch& sketch, const Tensors& results, const Tensors& tangents, const Tensors& inputs,
+                    std::vector<bool>& absent) {
   torch::autograd::edge_list roots, wanted;
   torch::autograd::variable_list given;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -58,7 +59,9 @@ Tensors gradientsOf(Sketch& sketch, const Tensors& results, const Tensors& tange
       leniently(execute);
     }
   }
+  absent.resize(found.size(), true);
   for (size_t i = 0; i < found.size(); ++i) {
+    if (found[i].defined()) absent[i] = false;
     if (!found[i].defined()) found[i] = at::zeros_like(inputs[i]);
   }
   return found;
@@ -121,6 +124,7 @@ Bodies derivedOrNone(const ClosedBodies& bodies, const std::vector<bool>& given,
 Bodies deriveIf(const ClosedBodies& bodies, const std::vector<bool>& given, const std::vector<bool>& wanted) {
   std::vector<std::unique_ptr<ir::Graph>> graphs;
   std::vector<c10::IValue> objects;
+  std::vector<bool> absent;
   for (const std::unique_ptr<ir::Graph>& body : bodies.graphs()) {
     Sketch sketch(bodies.context(), objects);
     Tensors parameters, inputs, tangents(given.size());
@@ -133,9 +137,11 @@ Bodies deriveIf(const ClosedBodies& bodies, const std::vector<bool>& given, cons
       if (given[i]) tangents[i] = sketch.addRowMajor(returnedType(bodies.main(), i));
     }
     Tensors results = resultsOf(*body, sketch, bodies, parameters);
-    graphs.push_back(sketch.finish(gradientsOf(sketch, results, tangents, inputs), objects));
+    graphs.push_back(sketch.finish(gradientsOf(sketch, results, tangents, inputs, absent), objects));
   }
-  return c10::make_intrusive<ClosedBodies>(Kind::If, std::move(graphs), std::move(objects));
+  auto made = c10::make_intrusive<ClosedBodies>(Kind::If, std::move(graphs), std::move(objects));
+  made->setAbsent(std::move(absent));
+  return made;
 }
 
 std::optional<Tensors> gradientsOfIf(const Bodies& bodies, const Tensors& operands, const Tensors& tangents,
@@ -148,7 +154,9 @@ std::optional<Tensors> gradientsOfIf(const Bodies& bodies, const Tensors& operan
   Tensors found = tracing::callBodies(all, derived), out(operands.size());
   size_t next = 0;
   for (size_t i = 0; i < operands.size(); ++i) {
-    if (wanted[i]) out[i] = found[next++];
+    if (!wanted[i]) continue;
+    if (!derived->absent()[next]) out[i] = found[next];
+    ++next;
   }
   return out;
 }
@@ -187,14 +195,15 @@ Tensors flowingOf(const LoopParts& parts, const Tensors& operands, const Tensors
   return flowing;
 }
 
-// What came back out of the first step, and rows, by operand; nothing for those that nobody wants.
-Tensors byOperand(const LoopParts& parts, const Tensors& found, const std::vector<bool>& wanted) {
+// What came back out of the first step, and rows, by operand; nothing for those that nobody wants or nothing leads to.
+Tensors byOperand(const LoopParts& parts, const Tensors& found, const std::vector<bool>& wanted,
+                  const std::vector<bool>& absent) {
   Tensors out(wanted.size());
   size_t next = 0;
   for (const std::vector<size_t>* each : {&parts.carried, &parts.closed, &parts.sliced}) {
     for (size_t i : *each) {
-      const at::Tensor& gradient = found[next++];
-      if (wanted[i]) out[i] = gradient;
+      if (wanted[i] && !absent[next]) out[i] = found[next];
+      ++next;
     }
   }
   return out;
@@ -203,7 +212,7 @@ Tensors byOperand(const LoopParts& parts, const Tensors& found, const std::vecto
 // One step back: (tangents of what is carried, sums, what was carried, slices, tangents of rows, what is closed over)
 // -> (gradients of what was carried, sums, gradients of slices).
 std::unique_ptr<ir::Graph> stepBack(const ClosedBodies& bodies, const LoopParts& parts, const std::vector<bool>& wanted,
-                                    std::vector<c10::IValue>& objects) {
+                                    std::vector<c10::IValue>& objects, std::vector<bool>& absent) {
   const ir::Graph& body = bodies.main();
   std::span<ir::Value* const> parameters = body.top()->parameters();
   size_t carried = bodies.carried(), sliced = bodies.sliced();
@@ -222,7 +231,9 @@ std::unique_ptr<ir::Graph> stepBack(const ClosedBodies& bodies, const LoopParts&
   for (const std::vector<size_t>* each : {&parts.carried, &parts.closed, &parts.sliced}) {
     for (size_t i : *each) inputs.push_back(given[i]);
   }
-  Tensors found = gradientsOf(sketch, results, tangents, inputs);
+  Tensors found = gradientsOf(sketch, results, tangents, inputs, absent);
+  // What was carried is passed on by a loop of no steps.
+  std::fill_n(absent.begin(), parts.carried.size(), false);
   for (size_t i = 0; i < parts.closed.size(); ++i) {
     at::Tensor& gradient = found[parts.carried.size() + i];
     gradient = at::add(sums[i], gradient);
@@ -236,12 +247,15 @@ std::unique_ptr<ir::Graph> stepBack(const ClosedBodies& bodies, const LoopParts&
 Bodies deriveScan(const ClosedBodies& bodies, const LoopParts& parts, const std::vector<bool>& wanted) {
   std::vector<c10::IValue> objects;
   std::vector<std::unique_ptr<ir::Graph>> graphs;
-  graphs.push_back(stepBack(bodies, parts, wanted, objects));
+  std::vector<bool> absent;
+  graphs.push_back(stepBack(bodies, parts, wanted, objects, absent));
   ClosedBodies::Shape shape;
   shape.carried = parts.carried.size() + parts.closed.size();
   shape.sliced = bodies.carried() + bodies.sliced() + parts.rows.size();
   shape.reverse = !bodies.shape().reverse;
-  return c10::make_intrusive<ClosedBodies>(Kind::Scan, std::move(graphs), std::move(objects), shape);
+  auto made = c10::make_intrusive<ClosedBodies>(Kind::Scan, std::move(graphs), std::move(objects), shape);
+  made->setAbsent(std::move(absent));
+  return made;
 }
 
 // `saved` is what was carried before each step.
@@ -257,7 +271,7 @@ std::optional<Tensors> gradientsOfScan(const Bodies& bodies, const Tensors& oper
   for (size_t i = 0; i < sliced; ++i) all.push_back(operands[carried + i]);
   for (size_t i : parts.rows) all.push_back(tangents[i].contiguous());
   for (size_t i = carried + sliced; i < operands.size(); ++i) all.push_back(operands[i]);
-  return byOperand(parts, tracing::callBodies(all, derived), wanted);
+  return byOperand(parts, tracing::callBodies(all, derived), wanted, derived->absent());
 }
 
 // --- while loops: an operator of its own goes back through the steps ---
@@ -266,12 +280,15 @@ Bodies deriveWhile(const ClosedBodies& bodies, const LoopParts& parts, const std
   std::vector<std::unique_ptr<ir::Graph>> graphs;
   for (const std::unique_ptr<ir::Graph>& graph : bodies.graphs()) graphs.push_back(ir::clone(*graph));
   std::vector<c10::IValue> objects = bodies.objects();
-  graphs.push_back(stepBack(bodies, parts, wanted, objects));
+  std::vector<bool> absent;
+  graphs.push_back(stepBack(bodies, parts, wanted, objects, absent));
   ClosedBodies::Shape shape;
   shape.carried = bodies.carried();
   shape.flowing = parts.carried.size() + parts.closed.size();
   shape.history = true;
-  return c10::make_intrusive<ClosedBodies>(Kind::WhileBackward, std::move(graphs), std::move(objects), shape);
+  auto made = c10::make_intrusive<ClosedBodies>(Kind::WhileBackward, std::move(graphs), std::move(objects), shape);
+  made->setAbsent(std::move(absent));
+  return made;
 }
 
 // `history`: what the loop carried.
@@ -285,7 +302,7 @@ std::optional<Tensors> gradientsOfWhile(const Bodies& bodies, const Tensors& ope
   Tensors all = operands;
   for (at::Tensor& tensor : flowingOf(parts, operands, tangents)) all.push_back(std::move(tensor));
   all.push_back(history);
-  return byOperand(parts, tracing::callBodies(all, derived), wanted);
+  return byOperand(parts, tracing::callBodies(all, derived), wanted, derived->absent());
 }
 
 }  // namespace

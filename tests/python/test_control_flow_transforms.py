@@ -1,0 +1,192 @@
+"""Control flow under ``torch.vmap`` and ``torch.func``: against each of a batch by itself, in plain Python."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import saker
+from control_flow import operators, reference
+from torch_versions import control_flow_in_one_place
+
+pytestmark = control_flow_in_one_place
+
+WEIGHT = torch.randn(3, 3, generator=torch.Generator().manual_seed(5)) / 2
+XS = torch.randn(4, 3, 3, generator=torch.Generator().manual_seed(6))
+
+
+torch.vmap(torch.sin)(XS)  # the first one loads PyTorch's decompositions, which is not recorded
+
+
+def branch(o, x, w):
+    return o.cond(w.sum() > 0, lambda v: v @ w, lambda v: v.sin() + w, (x,))
+
+
+def branch_for_each(o, x, w):
+    return o.cond(x.sum() > 0, lambda v: v @ w, lambda v: v.sin() + w, (x,))
+
+
+def rows(o, x, w):
+    return o.map(lambda row: (row @ w).sin() + x.sum(), x)
+
+
+def running(o, x, w):
+    carry, ys = o.scan(lambda c, row: ((c * 0.5 + row) @ w, c + x[0]), x[0] * 1, x)
+    return carry + ys
+
+
+def running_from_one(o, x, w):
+    """What is carried first is the same for all of a batch."""
+    return o.scan(lambda c, row: (c * 0.5 + row, c.sin()), w[0] * 1, x)[1]
+
+
+def backwards(o, x, w):
+    return o.scan(lambda c, row: ((c + row).sin(), c * row), w[0] * 1, x, reverse=True, dim=1)[1]
+
+
+def often(o, x, w):
+    return o.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, (v @ w).sin()), (torch.tensor(0), x))[1]
+
+
+def often_for_each(o, x, w):
+    return o.while_loop(lambda v: v.abs().sum() < 20, lambda v: (v * 1.5 + w.abs() * 0.1 + 0.01,), (x,))[0]
+
+
+def rows_in_loop(o, x, w):
+    def body(i, v):
+        return i + 1, o.map(lambda row: row.cos() + x[0], v)
+
+    return o.while_loop(lambda i, v: i < 2, body, (torch.tensor(0), x))[1]
+
+
+def branch_in_scan(o, x, w):
+    def combine(c, row):
+        new = o.cond(w.sum() > 0, lambda v: v * row, lambda v: v + row, (c,))
+        return new, new * 2
+
+    return o.scan(combine, x[0] * 1, x)[1]
+
+
+PROGRAMS = [
+    *(branch, branch_for_each, rows, running, running_from_one, backwards),
+    *(often, often_for_each, rows_in_loop, branch_in_scan),
+]
+
+
+def each(program, xs, w):
+    return torch.stack([program(reference, x, w) for x in xs])
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_vmap_is_compiled(program):
+    saker.reset()
+    compiled = saker.compile(torch.vmap(lambda x, w: program(operators, x, w), in_dims=(0, None)))
+    for scale in (1.0, -1.0, 0.5):
+        torch.testing.assert_close(compiled(XS * scale, WEIGHT), each(program, XS * scale, WEIGHT))
+    assert saker.stats()["replays"] >= 2, saker.stats()["stops"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_what_is_compiled_is_batched(program):
+    compiled = saker.compile(lambda x, w: program(operators, x, w))
+    for scale in (1.0, -1.0):
+        found = torch.vmap(compiled, in_dims=(0, None))(XS * scale, WEIGHT)
+        torch.testing.assert_close(found, each(program, XS * scale, WEIGHT))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_two_levels_and_other_dimensions(program):
+    both = torch.stack([XS, XS * 0.5 + 0.1])
+    expected = torch.stack([each(program, xs, WEIGHT) for xs in both])
+    inner = torch.vmap(lambda x, w: program(operators, x, w), in_dims=(1, None))
+    compiled = saker.compile(torch.vmap(inner, in_dims=(0, None)))
+    for _ in range(2):
+        torch.testing.assert_close(compiled(both.transpose(1, 2), WEIGHT), expected)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_gradients_through_vmap(program):
+    compiled = saker.compile(torch.vmap(lambda x, w: program(operators, x, w), in_dims=(0, None)))
+    for scale in (1.0, -1.0, 0.5):
+        found, expected = [], []
+        for function, gradients in ((compiled, found), (lambda x, w: each(program, x, w), expected)):
+            x, w = (XS * scale).requires_grad_(), WEIGHT.clone().requires_grad_()
+            gradients += torch.autograd.grad(function(x, w).sin().sum(), (x, w), allow_unused=True)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+@pytest.mark.parametrize("transform", ["grad", "jacrev", "vmap of grad", "grad of grad"])
+def test_transforms_of_gradients(transform, program):
+    def total(o):
+        return lambda x: program(o, x, WEIGHT).sin().sum()
+
+    def transformed(o):
+        if transform == "grad":
+            return torch.func.grad(total(o))
+        if transform == "jacrev":
+            return torch.func.jacrev(lambda x: program(o, x, WEIGHT))
+        if transform == "grad of grad":
+            return torch.func.grad(lambda x: torch.func.grad(total(o))(x).sum())
+        inner = torch.func.grad(total(o))
+        return lambda x: (
+            torch.stack([inner(x), inner(x * 2)]) if o is reference else torch.vmap(inner)(torch.stack([x, x * 2]))
+        )
+
+    compiled = saker.compile(transformed(operators))
+    for x in XS[:2]:
+        torch.testing.assert_close(compiled(x), transformed(reference)(x), rtol=1e-4, atol=1e-4)
+
+
+def test_random_numbers_of_a_batch():
+    def draw(x):
+        return operators.map(lambda row: row + torch.rand(3), x)
+
+    for randomness, alike in (("same", True), ("different", False)):
+        compiled = saker.compile(torch.vmap(draw, randomness=randomness))
+        for _ in range(2):
+            found = compiled(torch.zeros(4, 2, 3))
+            assert bool((found[0] == found[1]).all()) is alike
+
+
+OPERATORS = {
+    "cond": "torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))",
+    "while_loop": "while_loop(lambda v: v.sum() < 9, lambda v: (v + 1,), (x,))[0]",
+    "scan": "scan(lambda c, r: (c + r, c * r), x[0] * 1, x)[1]",
+    "map": "map(lambda r: r.sin() * 2, x)",
+    "associative_scan": "associative_scan(lambda a, b: a + b, x, 0, combine_mode='generic')",
+}
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_pytorchs_compiler_is_not_loaded(operator):
+    program = f"""
+import sys, torch, saker
+from torch._higher_order_ops.while_loop import while_loop
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.map import map
+from torch._higher_order_ops.associative_scan import associative_scan
+
+def f(x):
+    return {OPERATORS[operator]}
+
+x = torch.ones(3, 3)
+expected = saker.compile(f)(x)
+assert torch.equal(saker.capture(f, x)(x), expected)
+assert torch.equal(saker.aot_function(f)(x), expected)
+with saker.deferred():
+    found = f(x) + 0
+assert torch.equal(found, expected)
+leaf = x.clone().requires_grad_()
+saker.compile(f)(leaf).sum().backward()
+other = x.clone().requires_grad_()
+saker.aot_function(f)(other).sum().backward()
+torch.testing.assert_close(leaf.grad, other.grad)
+torch.vmap(saker.compile(f))(torch.ones(2, 3, 3))
+assert "torch._dynamo" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
