@@ -1,0 +1,193 @@
+"""Control flow: eager mode's Python loops and branches, Saker, torch.compile (Inductor). Wait for the first result, and
+a later call, forward and with a backward.
+
+    --no-torch   leaves torch.compile out
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import torch
+from torch import Tensor, nn
+from torch._higher_order_ops.associative_scan import associative_scan
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+
+import saker
+
+
+def python_scan(combine: Callable, carry: Tensor, xs: Tensor) -> tuple[Tensor, Tensor]:
+    rows = []
+    for x in xs:
+        carry, row = combine(carry, x)
+        rows.append(row)
+    return carry, torch.stack(rows)
+
+
+def python_while(goes_on: Callable, body: Callable, values: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    while goes_on(*values):
+        values = body(*values)
+    return values
+
+
+def python_cond(pred: Tensor, left: Callable, right: Callable, operands: tuple[Tensor, ...]) -> Tensor:
+    return left(*operands) if pred else right(*operands)
+
+
+def python_associative(combine: Callable, xs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    state, rows = tuple(x[0] for x in xs), []
+    rows.append(state)
+    for i in range(1, len(xs[0])):
+        state = combine(state, tuple(x[i] for x in xs))
+        rows.append(state)
+    return tuple(torch.stack(column) for column in zip(*rows, strict=True))
+
+
+PYTHON = SimpleNamespace(scan=python_scan, while_loop=python_while, cond=python_cond, associative=python_associative)
+OPERATORS = SimpleNamespace(
+    scan=scan,
+    while_loop=while_loop,
+    cond=torch.cond,
+    associative=lambda combine, xs: associative_scan(combine, xs, 0, combine_mode="generic"),
+)
+
+
+def rnn(o: SimpleNamespace) -> tuple[Callable, tuple[Tensor, ...]]:
+    """512 steps of a recurrent network of 128 numbers, for 8 sequences."""
+
+    def run(xs: Tensor, w: Tensor, u: Tensor) -> Tensor:
+        def step(h: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+            new = torch.tanh(x @ w + h @ u)
+            return new, new.clone()
+
+        return o.scan(step, torch.zeros(8, 128), xs)[1]
+
+    return run, (torch.randn(512, 8, 128), torch.randn(128, 128) / 12, torch.randn(128, 128) / 12)
+
+
+def newton(o: SimpleNamespace) -> tuple[Callable, tuple[Tensor, ...]]:
+    def run(x: Tensor) -> Tensor:
+        def better(value: Tensor, change: Tensor) -> tuple[Tensor, Tensor]:
+            new = value - (value * value - x) / (2 * value)
+            return new, (new - value).abs().max()
+
+        return o.while_loop(lambda value, change: change > 1e-5, better, (x + 1, torch.tensor(1.0)))[0]
+
+    return run, (torch.rand(4096) * 50 + 0.5,)
+
+
+def recurrence(o: SimpleNamespace) -> tuple[Callable, tuple[Tensor, ...]]:
+    """x[t] = a[t] * x[t-1] + b[t], 4,096 steps of 16 numbers."""
+
+    def combine(left: tuple[Tensor, Tensor], right: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        return left[0] * right[0], left[1] * right[0] + right[1]
+
+    def run(a: Tensor, b: Tensor) -> Tensor:
+        return o.associative(combine, (a, b))[1]
+
+    return run, (torch.rand(4096, 16), torch.randn(4096, 16))
+
+
+class Layers(nn.Module):
+    """Twelve layers, each of which chooses between two."""
+
+    def __init__(self, o: SimpleNamespace) -> None:
+        super().__init__()
+        self.o = o
+        self.layers = nn.ModuleList(nn.ModuleList([nn.Linear(128, 128), nn.Linear(128, 128)]) for _ in range(12))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for left, right in self.layers:
+            x = self.o.cond(
+                x.mean() > 0, lambda v, left=left: left(v).tanh(), lambda v, right=right: right(v).sin(), (x,)
+            )
+        return x
+
+
+def branches(o: SimpleNamespace) -> tuple[Callable, tuple[Tensor, ...]]:
+    torch.manual_seed(0)
+    return Layers(o), (torch.randn(32, 128),)
+
+
+ROWS = {
+    "RNN by scan, T=512": rnn,
+    "Newton by while_loop": newton,
+    "recurrence by associative_scan, T=4096": recurrence,
+    "12 layers with cond": branches,
+}
+
+
+def caller(function: Callable, args: tuple[Tensor, ...], grad: bool) -> Callable[[], list[Tensor]]:
+    args = tuple(arg.clone().requires_grad_(grad) for arg in args)
+
+    def call() -> list[Tensor]:
+        with torch.set_grad_enabled(grad):
+            result = function(*args)
+        return [result.detach(), *(torch.autograd.grad(result.sum(), args) if grad else ())]
+
+    return call
+
+
+def seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def in_turns(calls: dict[str, Callable], turns: int) -> dict[str, float]:
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(turns):
+        for name, call in calls.items():
+            times[name].append(seconds(call))
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def measure(name: str, make: Callable, grad: bool, with_torch: bool) -> None:
+    calls, first = {}, {}
+    eager, args = make(PYTHON)
+    calls["eager"] = caller(eager, args, grad)
+    calls["saker"] = caller(saker.compile(make(OPERATORS)[0]), args, grad)
+    if with_torch:
+        calls["torch"] = caller(torch.compile(make(OPERATORS)[0]), args, grad)
+    expected = calls["eager"]()
+    for each in list(calls):
+        try:
+            start = time.perf_counter()
+            found = calls[each]()
+            first[each] = time.perf_counter() - start
+        except Exception as error:
+            print(f"  {name}: {each} raises {type(error).__name__}")
+            del calls[each]
+            continue
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+    later = in_turns(calls, 7)
+    ratio = later["saker"] / later["eager"]
+    text = f"  {name:40} {'with backward' if grad else 'forward':14}"
+    text += f" first {first['saker'] * 1e3:8.1f} ms"
+    if "torch" in first:
+        text += f" (torch.compile {first['torch'] * 1e3:9.1f}, {first['torch'] / first['saker']:6.0f} times)"
+    text += f"   later {later['saker'] * 1e3:8.2f} ms (eager {later['eager'] * 1e3:8.2f}, ratio {ratio:5.2f}"
+    if "torch" in later:
+        text += f"; torch.compile {later['torch'] * 1e3:8.2f}, ratio {later['saker'] / later['torch']:5.2f}"
+    print(text + ")", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--no-torch", action="store_true")
+    options = parser.parse_args()
+    print(f"control flow, {torch.get_num_threads()} threads, medians of 7 in turns")
+    for name, make in ROWS.items():
+        for grad in (False, True):
+            torch.manual_seed(0)
+            measure(name, make, grad, not options.no_torch)
+
+
+if __name__ == "__main__":
+    main()
