@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from saker import _C
 from saker._backends import Compiler, Executable, Graphs, strategy_of
@@ -19,6 +18,7 @@ from saker._compiling import asking, compiling
 from saker._doors import doors
 from saker._fakes import FakesAsTensors, is_fake, mode_of, without_fakes
 from saker._graph_writes import with_writes
+from saker._modes import Mode
 from saker._options import checked_budget, checked_compiler
 from saker._restore import unchanged_if_it_fails
 from saker._stand_ins import dress_of, put_on
@@ -27,7 +27,7 @@ from saker._trees import flatten
 from saker.errors import BackendError, CaptureError, FakeTensorError, MutationError, Refusal
 
 
-class _SeesOperators(TorchDispatchMode):
+class _SeesOperators(Mode):
     """Does nothing, but is there."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):

@@ -16,16 +16,16 @@ from typing import Any
 
 import torch
 from torch.utils import checkpoint as module
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from saker import _C
+from saker._modes import Mode
 from saker._torch_version import CHECKPOINT_GENERATOR, checkpoint_context, checkpoint_options
 
 _state = threading.local()
 _numbers = itertools.count(1)
 
 
-class _Choices(TorchDispatchMode):
+class _Choices(Mode):
     """Asks a policy (create_selective_checkpoint_contexts) about each operator."""
 
     def __init__(self, policy: Callable, region: int) -> None:

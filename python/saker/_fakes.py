@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from saker._modes import Mode
 
 
 def is_fake(value: Any) -> bool:
@@ -59,7 +60,7 @@ class _Memory:
         return self._rows[key]
 
 
-class FakesAsTensors(TorchDispatchMode):
+class FakesAsTensors(Mode):
     """Operators get ordinary tensors without data in place of fake ones that a function has found somewhere."""
 
     def __init__(self) -> None:

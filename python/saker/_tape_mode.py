@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from saker import _C
+from saker._modes import Mode
 
 
-class _Sees(TorchDispatchMode):
+class _Sees(Mode):
     pass
 
 
