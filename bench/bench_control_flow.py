@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import saker
 
@@ -114,11 +115,35 @@ def branches(o: SimpleNamespace) -> tuple[Callable, tuple[Tensor, ...]]:
     return Layers(o), (torch.randn(32, 128),)
 
 
+def attention(window: int | None) -> Callable:
+    """2,048 places, 8 heads of 64 numbers; each sees those before it, or the last ones of these."""
+
+    def seen(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return (i >= j) if window is None else (i >= j) & (i - j < window)
+
+    def make(o: SimpleNamespace) -> tuple[Callable, tuple[Tensor, ...]]:
+        tensors = tuple(torch.randn(1, 8, 2048, 64) for _ in range(3))
+        if o is OPERATORS:
+            blocks = create_block_mask(seen, None, None, 2048, 2048, device="cpu")
+            return lambda q, k, v: flex_attention(q, k, v, block_mask=blocks), tensors
+        places = torch.arange(2048)
+        hidden = ~seen(places, places, places[:, None], places[None, :])
+
+        def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return (q @ k.transpose(-2, -1) * 0.125).masked_fill(hidden, -torch.inf).softmax(-1) @ v
+
+        return run, tensors
+
+    return make
+
+
 ROWS = {
     "RNN by scan, T=512": rnn,
     "Newton by while_loop": newton,
     "recurrence by associative_scan, T=4096": recurrence,
     "12 layers with cond": branches,
+    "flex_attention, causal, S=2048": attention(None),
+    "flex_attention, window of 256, S=2048": attention(256),
 }
 
 

@@ -15,6 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from saker import _C, _control_transforms
+from saker import _flex_attention as _flex
 from saker._stats import count
 from saker.errors import BodyError
 
@@ -262,11 +263,16 @@ def _map_as_python(function: Callable, xs: Sequence[Any], args: Sequence[Any] = 
     )
 
 
+def _flex_attention(*arguments: Any) -> Any:
+    return _flex.attend(call, *arguments)
+
+
 _OPERATORS: dict[str, tuple[Callable, Callable]] = {
     "cond": (_cond, _cond_as_python),
     "while_loop": (_while_loop, _while_loop_as_python),
     "scan": (_scan, _scan_as_python),
     "map_impl": (_map, _map_as_python),
+    "flex_attention": (_flex_attention, _flex_attention),
 }
 
 
@@ -280,7 +286,7 @@ def call(name: str, *args: Any, **kwargs: Any) -> Any:
     args = _positional(record, args, kwargs)
     if is_pythons(args):
         return _call_pytorchs(name, args)
-    if _is_transformed():
+    if _is_transformed() and name != "flex_attention":
         found = _control_transforms.under_transform(call, name, args)
         return as_python(*args) if found is None else found[0]
     if _control_transforms.is_functional(args):

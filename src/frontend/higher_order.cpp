@@ -50,6 +50,19 @@ PyObject* condFunction() {
   return found.get([] { return watch::importedAttribute("torch._higher_order_ops.cond", "cond"); });
 }
 
+// The same, watched where it is called, if it is a function, and those in a tuple. A new reference.
+PyObject* watched(PyObject* arg) {
+  if (PyCallable_Check(arg) && !isTensor(arg)) return PyCFunction_New(&bodyMethod, arg);
+  if (!PyTuple_CheckExact(arg)) return Py_NewRef(arg);
+  Ref items = Ref::steal(PyTuple_New(PyTuple_GET_SIZE(arg)));
+  for (Py_ssize_t i = 0; items && i < PyTuple_GET_SIZE(arg); ++i) {
+    PyObject* item = watched(PyTuple_GET_ITEM(arg, i));
+    if (!item) return nullptr;
+    PyTuple_SET_ITEM(items.get(), i, item);
+  }
+  return items.release();
+}
+
 // The arguments, with functions among them watched where they are called; an operator's name comes first.
 Ref givenTo(PyObject* callee, PyObject* args) {
   Py_ssize_t count = PyTuple_GET_SIZE(args), first = callee == implementation() ? 0 : 1;
@@ -60,9 +73,7 @@ Ref givenTo(PyObject* callee, PyObject* args) {
     PyTuple_SET_ITEM(given.get(), 0, name);
   }
   for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* arg = PyTuple_GET_ITEM(args, i);
-    bool function = PyCallable_Check(arg) && !isTensor(arg);
-    PyObject* item = function ? PyCFunction_New(&bodyMethod, arg) : Py_NewRef(arg);
+    PyObject* item = watched(PyTuple_GET_ITEM(args, i));
     if (!item) return {};
     PyTuple_SET_ITEM(given.get(), i + first, item);
   }

@@ -221,6 +221,14 @@ bool Recorder::callsSpread(PyObject* callable, PyObject* args, PyObject* kwargs)
   return calls(callable, arguments);
 }
 
+// dict[str, int]() is dict(): a builtin type makes objects that keep nothing of it.
+static PyObject* originOf(PyObject* alias) {
+  Ref origin = Ref::steal(PyObject_GetAttrString(alias, "__origin__"));
+  bool builtin = origin && PyType_Check(origin.get()) &&
+                 !(reinterpret_cast<PyTypeObject*>(origin.get())->tp_flags & Py_TPFLAGS_HEAPTYPE);
+  return builtin ? origin.get() : alias;
+}
+
 // PyTorch keeps torch.compile out of some of its own functions by a wrapper, which would load torch.compile.
 PyObject* Recorder::instead(PyObject* callable) {
   if (stopped_) return callable;
@@ -230,6 +238,7 @@ PyObject* Recorder::instead(PyObject* callable) {
   }
   PyObject* forSymbols = speculative_ ? doors::insteadOf(callable) : nullptr;
   if (forSymbols) return forSymbols;
+  if (Py_IS_TYPE(callable, &Py_GenericAliasType)) return originOf(callable);
   if (!PyFunction_Check(callable)) return callable;
   auto* function = reinterpret_cast<PyFunctionObject*>(callable);
   if (!function->func_closure || !isPartOf(callable, "inner", "torch/_compile.py")) return callable;
