@@ -122,6 +122,7 @@ bench: build
 	@PYTHONPATH=python $(PYTHON) bench/bench_memory.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_memory_bound.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_changing_sizes.py
+	@PYTHONPATH=python $(PYTHON) bench/bench_control_flow.py
 
 lint: build
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check clang-format==19.1.7 clang-tidy==19.1.0.1 ruff==0.17.4

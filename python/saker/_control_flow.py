@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from saker import _C, _control_transforms
+from saker import _C, _control_transforms, _wrappers
 from saker import _flex_attention as _flex
 from saker._stats import count
 from saker.errors import BodyError
@@ -277,11 +277,18 @@ _OPERATORS: dict[str, tuple[Callable, Callable]] = {
 
 
 def knows(name: str) -> bool:
-    return name in _OPERATORS
+    return name in _OPERATORS or name in _wrappers.RULES
+
+
+def may_change(name: str) -> bool:
+    """May the functions of the operator change what is around them? What they do is then recorded as it is."""
+    return name in _wrappers.RULES
 
 
 def call(name: str, *args: Any, **kwargs: Any) -> Any:
     """An operator of ``torch.ops.higher_order``, recorded where something is recorded."""
+    if name in _wrappers.RULES:
+        return _wrappers.RULES[name](*args, **kwargs)
     record, as_python = _OPERATORS[name]
     args = _positional(record, args, kwargs)
     if is_pythons(args):

@@ -15,7 +15,7 @@ import torch
 from torch._higher_order_ops import utils as torch_utils
 from torch._ops import HigherOrderOperator, _compute_keyset
 
-from saker import _C, _control_flow, _flex_attention
+from saker import _C, _control_flow, _flex_attention, _wrappers
 from saker.errors import CaptureError
 
 # Operators that do something besides computing tensors, once in each call; a graph of their operators would not.
@@ -84,6 +84,7 @@ def install() -> None:
         torch._dynamo = _Dynamo()  # an import puts the module in its place
     if HigherOrderOperator.dispatch is not dispatch:
         _flex_attention.install()
+        _wrappers.install()
         HigherOrderOperator.dispatch = dispatch
         if _compile_and_call is not None:
             torch_utils._hop_compile_and_call = functools.wraps(_compile_and_call)(compile_and_call)

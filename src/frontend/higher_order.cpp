@@ -89,6 +89,20 @@ void raiseChanges(PyObject* name) {
   if (made) PyErr_SetObject(error.get(), made.get());
 }
 
+// A question about an operator's name, which is answered in Python.
+bool isSo(PyObject* question, PyObject* name) {
+  Ref answer = name && question ? Ref::steal(PyObject_CallOneArg(question, name)) : Ref();
+  PyErr_Clear();
+  return answer && answer.get() == Py_True;
+}
+
+bool mayChange(PyObject* name) {
+  static constinit watch::Once<PyObject*> found;
+  PyObject* question = found.get([] { return watch::importedAttribute("saker._control_flow", "may_change"); });
+  watch::Pause unwatched;
+  return isSo(question, name);
+}
+
 PyObject* callOperator(PyObject* callee, PyObject* args, PyObject* kwargs) {
   Recorder* recorder = std::exchange(recorderOfThread, nullptr);
   if (!recorder || recorder->stopped()) return PyObject_Call(callee, args, kwargs);
@@ -105,7 +119,7 @@ PyObject* callOperator(PyObject* callee, PyObject* args, PyObject* kwargs) {
   }
   if (recorder->stopped()) {
     tracing::leaveTape();
-  } else if (result && recorder->changedSince(mark)) {
+  } else if (result && recorder->changedSince(mark) && !mayChange(PyTuple_GET_ITEM(given.get(), 0))) {
     raiseChanges(PyTuple_GET_ITEM(given.get(), 0));
     return nullptr;
   }
@@ -126,9 +140,7 @@ bool isKnown(PyObject* op) {
   PyObject* knows = found.get([] { return watch::importedAttribute("saker._control_flow", "knows"); });
   Ref name = Ref::steal(PyObject_GetAttrString(op, "_name"));
   watch::Pause unwatched;
-  Ref known = name && knows ? Ref::steal(PyObject_CallOneArg(knows, name.get())) : Ref();
-  PyErr_Clear();
-  return known && known.get() == Py_True;
+  return isSo(knows, name.get());
 }
 
 }  // namespace

@@ -234,6 +234,14 @@ Instruction Preparation::translate(const ir::Node& node) {
   return made;
 }
 
+// Does it give several of its arguments back? PyTorch's wrapper around such a kernel lets go of the arguments before it
+// takes the references: someone else must own the tensors until then.
+static bool givesReferences(const c10::FunctionSchema& schema) {
+  if (schema.returns().size() < 2) return false;
+  const c10::AliasInfo* alias = schema.returns()[0].alias_info();
+  return alias && alias->isWrite();
+}
+
 void Preparation::translateArgument(Instruction& made, uint32_t index, const c10::Type& given) {
   const ir::Node& node = *made.node;
   const ir::Arg& arg = node.arg(index);
@@ -247,7 +255,7 @@ void Preparation::translateArgument(Instruction& made, uint32_t index, const c10
   if (isTensorValue(arg) && type.kind() == c10::TypeKind::TensorType) {
     size_t uses = 0;
     for (const ir::Use& use : node.operands()) uses += use.value == arg.toValue();
-    bool last = uses == 1 && isLast(arg.toValue(), node);
+    bool last = uses == 1 && isLast(arg.toValue(), node) && !givesReferences(made.handle->schema());
     made.operands.push_back({index, arg.toValue()->id(), last});
     return;
   }
