@@ -29,7 +29,7 @@ build: setup
 # What a user needs, without tests and benchmarks.
 extension: setup
 	$(call configure,build,$(python_flag))
-	@echo "building: 6 to 7 minutes on two cores the first time"
+	@echo "building: about 6 minutes on two cores the first time"
 	@cmake --build build -j $(JOBS) --target saker_python
 
 demo: extension

@@ -8,10 +8,12 @@ implementations, which start its compiler, are not called. Arguments arrive here
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
 from saker import _C, _control_transforms, _wrappers
@@ -20,8 +22,15 @@ from saker._stats import count
 from saker.errors import BodyError
 
 
-class _AsPython(Exception):
+class _AsPython(BaseException):  # no handler of the program's is meant
     """The operator is to be run as the Python code that it stands for."""
+
+
+class _Depth(threading.local):
+    bodies = 0  # that are being recorded on this thread
+
+
+_depth = _Depth()
 
 
 class _Body:
@@ -30,7 +39,11 @@ class _Body:
     def __init__(self, recorder: _C.BodyRecorder, where: tuple[str, str], function: Callable, given: _Given) -> None:
         self.where = where
         stand_ins = recorder.begin(given.tensors, given.sliced)
-        results, self.spec = pytree.tree_flatten(function(*given.filled(stand_ins)))
+        _depth.bodies += 1
+        try:
+            results, self.spec = pytree.tree_flatten(function(*given.filled(stand_ins)))
+        finally:
+            _depth.bodies -= 1
         self.tensors = [i for i, leaf in enumerate(results) if isinstance(leaf, torch.Tensor)]
         self.constants = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in results]
         for leaf in self.constants:
@@ -76,7 +89,10 @@ class _Given:
 def _close(recorder: _C.BodyRecorder, carried: int = 0, sliced: int = 0) -> tuple[_C.Bodies, list[torch.Tensor]]:
     if recorder.alone:  # what is around runs eagerly
         count("graphs")
-    return recorder.close(carried, sliced, False)
+    closed = recorder.close(carried, sliced, False)
+    if closed is None:
+        raise _AsPython("a body does what a graph of its own does not")
+    return closed
 
 
 def _call(bodies: _C.Bodies, operands: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -143,7 +159,10 @@ def _cond_as_python(pred: Any, true_fn: Callable, false_fn: Callable, operands: 
     if spec != other:
         raise BodyError("cond", "both branches must return the same structure of tensors")
     condition = pred if pred.dtype is torch.bool else pred != 0
-    chosen = [torch.where(condition.reshape(()), one, two) for one, two in zip(left, right, strict=True)]
+    chosen = [
+        torch.where(condition.reshape(()), one, two) if isinstance(one, torch.Tensor) else one
+        for one, two in zip(left, right, strict=True)
+    ]
     return pytree.tree_unflatten(chosen, spec)
 
 
@@ -298,9 +317,13 @@ def call(name: str, *args: Any, **kwargs: Any) -> Any:
         return as_python(*args) if found is None else found[0]
     if _control_transforms.is_functional(args):
         return _control_transforms.under_functionalization(call, name, args)
+    if forward_ad._current_level >= 0:  # nodes know no tangents
+        return as_python(*args)
     try:
         return record(*args)
     except _AsPython:
+        if _depth.bodies and name in ("cond", "while_loop"):  # which need data: the outermost one is run as Python code
+            raise
         return as_python(*args)
 
 

@@ -34,11 +34,21 @@ def _bypassing(wrapper: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
     return around(function)(*args, **kwargs)
 
 
+def _strict(function: Callable, operands: Any) -> Any:
+    return function(*operands)
+
+
+def _with_hints(function: Callable, args: Any, kwargs: Any, hints: Any) -> Any:
+    return function(*args, **kwargs)
+
+
 RULES: dict[str, Callable] = {
     "wrap": _wrap,
     "wrap_with_set_grad_enabled": _with_grad,
     "wrap_with_autocast": _with_autocast,
     "dynamo_bypassing_wrapper": _bypassing,
+    "strict_mode": _strict,
+    "hints_wrapper": _with_hints,
 }
 
 

@@ -1,5 +1,7 @@
 #include "control/interpret.h"
 
+#include <ATen/ops/copy.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/GradMode.h>
 
 #include "aten/call_node.h"
@@ -16,6 +18,10 @@ void callAsRecorded(const ir::Node& node, const c10::OperatorHandle& handle, tor
     return;
   }
   c10::AutoGradMode mode(!recorded.noGrad && c10::GradMode::is_enabled());
+  if (node.op()->qualified == "aten::copy") {  // what a write became, of which autograd knows no derivative
+    stack = {at::empty_like(stack[0].toTensor()).copy_(stack[1].toTensor())};
+    return;
+  }
   handle.callBoxed(&stack);
 }
 

@@ -54,6 +54,7 @@ BodyRecorder::~BodyRecorder() { cancel(); }
 void BodyRecorder::cancel() {
   parameters_.clear();
   body_.reset();
+  unhooked_.reset();
   node_.reset();
   lent_.clear();
 }
@@ -72,6 +73,7 @@ std::vector<at::Tensor> BodyRecorder::begin(const std::vector<at::Tensor>& opera
     const ir::TensorType* type = around.typeOf(operands[i]);
     types.push_back(i < sliced.size() && sliced[i] ? sliceOf(*around.context(), *type) : type);
   }
+  unhooked_.emplace();
   body_.emplace(around, node_->region(next_++));
   parameters_.clear();
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -99,6 +101,7 @@ void BodyRecorder::end(std::vector<at::Tensor> results) {
     }
   });
   body_.reset();
+  unhooked_.reset();
   parameters_.clear();
 }
 
@@ -108,7 +111,7 @@ at::Tensor BodyRecorder::tensorOf(const ir::Value* value) {
     if (lent == value) return tensor;
   }
   at::Tensor data = outer().literalData(value);
-  if (!data.defined()) throw std::runtime_error("a body uses a tensor that it did not get from anywhere");
+  if (!data.defined()) throw OnlyAsPython("a body uses a number that changes from call to call");
   return at::lift_fresh(data);
 }
 

@@ -16,6 +16,7 @@
 
 #include "capture/body.h"
 #include "capture/closed_bodies.h"
+#include "control/sketch.h"
 
 namespace saker::control {
 
@@ -34,7 +35,7 @@ class BodyRecorder {
   // Ends it: it returns these tensors. Throws what was refused inside.
   void end(std::vector<at::Tensor> results);
   // All of them, closed. `closed` are the tensors that they found elsewhere: operands behind those they were given.
-  // Throws std::runtime_error where a body does what it may not.
+  // Throws std::runtime_error where a body does what it may not, OnlyAsPython where it may.
   c10::intrusive_ptr<ClosedBodies> close(std::vector<at::Tensor>& closed, ClosedBodies::Shape shape);
   // Is nothing recorded around it?
   bool alone() const { return scratch_ != nullptr; }
@@ -48,6 +49,7 @@ class BodyRecorder {
   ClosedBodies::Kind kind_;
   std::unique_ptr<tracing::Tape> scratch_;  // where nothing is recorded around
   std::optional<tracing::OpenNode> node_;
+  std::optional<WithoutHooks> unhooked_;
   std::optional<tracing::Body> body_;
   std::vector<at::Tensor> parameters_;
   size_t next_ = 0;

@@ -105,7 +105,7 @@ void makeFunctional(ir::Graph& body) {
   // Autograd is to find what the program did: it is made functional only where it must be.
   if (writesAnything(body)) {
     if (hidesWrites(body)) {
-      throw std::runtime_error("a body keeps from autograd what it writes in place; write to no tensor in it");
+      throw OnlyAsPython("a body keeps from autograd what it writes in place; write to no tensor in it");
     }
     refused = stages.run(passes::Stage::Functional, "body", body, passes::kFunctional);
   }

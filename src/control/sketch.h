@@ -1,18 +1,39 @@
 // A graph that is made by calling operators on stand-ins: a capture of its own, without a program around it.
 #pragma once
 
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
 #include <memory>
 #include <mutex>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 #include "capture/tape.h"
 #include "capture/trace.h"
 
 namespace saker::control {
+
+// Bodies do what the program may, and what no graph of theirs does: it has to run as Python code.
+struct OnlyAsPython : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Hooks of the program's on what autograd saves are not called for stand-ins while one lives.
+class WithoutHooks {
+ public:
+  WithoutHooks() : kept_(at::SavedTensorDefaultHooks::get_tls_state()) {
+    at::SavedTensorDefaultHooks::set_tls_state({});
+  }
+  ~WithoutHooks() { at::SavedTensorDefaultHooks::set_tls_state(kept_); }
+  WithoutHooks(const WithoutHooks&) = delete;
+  WithoutHooks& operator=(const WithoutHooks&) = delete;
+
+ private:
+  at::impl::SavedTensorDefaultHooksTLS kept_;
+};
 
 class Sketch {
  public:
@@ -29,10 +50,12 @@ class Sketch {
   // The same for a tensor like this one with nothing between its elements.
   at::Tensor addRowMajor(const ir::TensorType* type);
   // The graph, in which nothing is written, simplified. Results are memory of its own, without gaps. Throws
-  // std::runtime_error with the reason where there is none. `objects` get those that arguments refer to, behind those they were.
+  // std::runtime_error with the reason where there is none. `objects` get those that arguments refer to, behind those
+  // they were.
   std::unique_ptr<ir::Graph> finish(std::vector<at::Tensor> results, std::vector<c10::IValue>& objects);
 
  private:
+  WithoutHooks unhooked_;
   tracing::TapeScope untaped_;
   std::shared_ptr<tracing::Trace> trace_;
   std::unique_lock<std::recursive_mutex> held_;

@@ -1,6 +1,7 @@
 #include "frontend/around.h"
 
 #include "capture/tape.h"
+#include "frontend/compiled.h"
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
 #include "host/kept_error.h"
@@ -43,7 +44,10 @@ thread_local const Waiting* waiting = nullptr;
 // The function that is checkpointed: watched where it is called first, as it is when a backward pass calls it again.
 PyObject* runInside(PyObject* function, PyObject* args, PyObject* kwargs) {
   const Waiting* outer = std::exchange(waiting, nullptr);
-  if (!outer) return PyObject_Call(function, args, kwargs);
+  if (!outer) {
+    Inside inside;
+    return PyObject_Call(function, args, kwargs);
+  }
   watch::Resume resume(*outer->pause);
   tracing::TapeScope taped(outer->tape);
   if (!outer->recorder->callsSpread(function, args, kwargs)) {

@@ -41,7 +41,7 @@ bool isNamedResult(PyTypeObject* type) {
   return type->tp_base == &PyTuple_Type && _PyType_Lookup(type, fields) && !isPythonClass(type);
 }
 
-constexpr int kDeepest = 12;
+constexpr int kDeepestValue = 12;
 
 const char* const kLength[] = {"__bool__", "__len__", nullptr};
 const char* const kCompare[] = {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", nullptr};
@@ -161,7 +161,7 @@ bool Recorder::realize(PyObject* object, bool deep, int depth) {
   object = behindProxy(object);
   if (subjects_->arrays.arrayOf(object)) return stop(Why::ArrayInside);
   guardSpecials(Py_TYPE(object));
-  if (depth > kDeepest || isAtom(object) || named(object) || isTensor(object)) return true;
+  if (depth > kDeepestValue || isAtom(object) || named(object) || isTensor(object)) return true;
   if (!isContainer(object)) {
     if (isIterator(object) && placeOf(object) != kInside) return subjects_->iterators.consumes(object);
     if (PyWeakref_CheckRefExact(object)) return true;  // calling it is told

@@ -16,7 +16,7 @@ namespace {
 
 using Values = std::vector<PyObject*>;
 
-constexpr int kDeepest = 12;
+constexpr int kDeepestRead = 12;
 
 // Every name that an operator, a statement or a builtin function looks up on a type.
 const char* const kSpecials[] = {"__abs__",      "__add__",      "__aenter__",
@@ -90,7 +90,7 @@ bool Recorder::belongs(PyObject* object, PyObject* kinds, bool isClass, int dept
     if (!realize(kinds, true)) return false;
   }
   if (PyTuple_Check(kinds)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kinds) && depth < kDeepest; ++i) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kinds) && depth < kDeepestRead; ++i) {
       if (!belongs(object, PyTuple_GET_ITEM(kinds, i), isClass, depth + 1)) return false;
     }
   } else {
@@ -104,7 +104,7 @@ bool Recorder::tells(PyObject* object, int depth) {
   static PyObject* const module = interned("__module__");
   static PyObject* const plainName = interned("__name__");
   static PyObject* const represent = interned("__repr__");
-  if (depth > kDeepest || isAtom(object) || isTensor(object)) return true;
+  if (depth > kDeepestRead || isAtom(object) || isTensor(object)) return true;
   if (PyType_Check(object)) {
     guardSpecials(Py_TYPE(object));
     return attribute(object, module) && attribute(object, qualname) && attribute(object, plainName);

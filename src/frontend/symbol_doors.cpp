@@ -20,7 +20,7 @@ namespace {
 using watch::Binary;
 using Values = std::vector<PyObject*>;
 
-constexpr int kDeepest = 8;
+constexpr int kDeepestSymbol = 8;
 
 // What an object of C refers to: its type tells the garbage collector.
 int visitPart(PyObject* part, void* found) {
@@ -50,7 +50,7 @@ bool isPlainNumber(PyObject* object) {
 
 // What symbols can be compared with: such numbers, what equals no number, and what compares by code of the program.
 bool isComparable(PyObject* object, int depth = 0) {
-  if (depth > kDeepest) return false;
+  if (depth > kDeepestSymbol) return false;
   if (isPlainNumber(object) || object == Py_None || PyUnicode_CheckExact(object) || PyBytes_CheckExact(object) ||
       isTensor(object) || isNamed(object)) {
     return true;
@@ -281,7 +281,7 @@ Number kindOf(PyObject* object) {
 
 PyObject* symbolIn(PyObject* object, int depth) {
   if (isSymbol(object)) return object;
-  if (depth > kDeepest) return nullptr;
+  if (depth > kDeepestSymbol) return nullptr;
   auto among = [&](PyObject* const* items, Py_ssize_t count) -> PyObject* {
     for (Py_ssize_t i = 0; i < count; ++i) {
       if (PyObject* found = symbolIn(items[i], depth + 1)) return found;

@@ -10,11 +10,11 @@ namespace saker::frontend::doors {
 
 namespace {
 
-constexpr int kDeepest = 8;
+constexpr int kDeepestClass = 8;
 
 // Classes whose __instancecheck__ looks at the class of an object, not at its value.
 bool asksClassOnly(PyObject* classes, int depth = 0) {
-  if (depth > kDeepest) return false;
+  if (depth > kDeepestClass) return false;
   if (PyTuple_Check(classes)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(classes); ++i) {
       if (!asksClassOnly(PyTuple_GET_ITEM(classes, i), depth + 1)) return false;

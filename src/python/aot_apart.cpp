@@ -69,12 +69,12 @@ class Apart {
     if (Variant* found = variants_.find(hash, [&](const aot::Signature& key) { return key == signature; })) {
       return *found;
     }
-    Compiled made = compileWith(compile, taken_, plain);
+    python::Variant made = compileWith(compile, taken_, plain);
     return variants_.add(hash, std::move(signature), {made.native, taken_->recorded()});
   }
 
-  static Compiled compileWith(PyObject* compile, const std::shared_ptr<TakenApart>& taken,
-                              const std::vector<at::Tensor>& plain) {
+  static python::Variant compileWith(PyObject* compile, const std::shared_ptr<TakenApart>& taken,
+                                     const std::vector<at::Tensor>& plain) {
     py::tuple args(plain.size());
     for (size_t i = 0; i < plain.size(); ++i) args[i] = py::cast(plain[i]);
     return compileFunction(compile, py::cast(taken), args, py::dict());

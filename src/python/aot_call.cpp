@@ -51,7 +51,7 @@ py::object run(AotCallable& self, CallArguments call) {
     return results ? taken(std::move(*results)) : runEagerly(self, call, true);
   }
   if (aot::belongToEager(call.tensors)) return runEagerly(self, call, true);
-  Compiled compiled =
+  Variant compiled =
       self.variants->get(self.compile, self.function, call);  // what runs may come back, and compile more
   if (!compiled.native) return runEagerly(self, call, true);
   std::optional<std::vector<at::Tensor>> results;

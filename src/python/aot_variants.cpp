@@ -94,21 +94,21 @@ uint64_t hashOf(const aot::Signature& signature) {
   return hash;
 }
 
-Compiled compileFunction(PyObject* compile, const py::object& function, const py::tuple& args, const py::dict& kwargs) {
+Variant compileFunction(PyObject* compile, const py::object& function, const py::tuple& args, const py::dict& kwargs) {
   py::tuple made = py::handle(compile)(function, args, kwargs);
-  Compiled out;
+  Variant out;
   if (py::object(made[0]).is_none()) return out;
   out.native = made[0].cast<std::shared_ptr<aot::CompiledFunction>>();
   out.results = made[1].cast<std::shared_ptr<ResultTree>>();
   return out;
 }
 
-const Compiled& Variants::get(PyObject* compile, PyObject* function, const CallArguments& call) {
+const Variant& Variants::get(PyObject* compile, PyObject* function, const CallArguments& call) {
   aot::Signature signature = aot::signatureOf(call.tensors);
   uint64_t hash = hashOf(signature) ^ call.structure.tree.hash();
   auto matches = [&](const Key& key) { return key.signature == signature && key.structure == call.structure; };
-  if (const Compiled* found = compiled_.find(hash, matches)) return *found;
-  Compiled made =
+  if (const Variant* found = compiled_.find(hash, matches)) return *found;
+  Variant made =
       compileFunction(compile, py::reinterpret_borrow<py::object>(function), call.positional(), call.named());
   return compiled_.add(hash, {call.structure, std::move(signature)}, std::move(made));
 }

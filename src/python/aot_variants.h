@@ -98,18 +98,18 @@ class KeyedList {
 };
 
 // What the package compiles of a function.
-struct Compiled {
+struct Variant {
   std::shared_ptr<const aot::CompiledFunction> native;  // nullptr: eager mode
   std::shared_ptr<ResultTree> results;
 };
 
 // Calls `compile(function, args, kwargs)` of saker._aot.
-Compiled compileFunction(PyObject* compile, const py::object& function, const py::tuple& args, const py::dict& kwargs);
+Variant compileFunction(PyObject* compile, const py::object& function, const py::tuple& args, const py::dict& kwargs);
 
 class Variants {
  public:
   // Compiles where nothing was yet.
-  const Compiled& get(PyObject* compile, PyObject* function, const CallArguments& call);
+  const Variant& get(PyObject* compile, PyObject* function, const CallArguments& call);
   int traverse(const Visitor& visit) const;
 
  private:
@@ -117,7 +117,7 @@ class Variants {
     Structure structure;
     aot::Signature signature;
   };
-  KeyedList<Key, Compiled> compiled_;
+  KeyedList<Key, Variant> compiled_;
 };
 
 }  // namespace saker::python

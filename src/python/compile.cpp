@@ -77,7 +77,7 @@ py::list reportsOf(const py::object& object) {
 double timeGuards(const py::object& object, const py::tuple& args, size_t repeats) {
   const std::vector<Known>& known = unwrap(object).known();
   if (known.empty() || repeats == 0) throw py::value_error("nothing was recorded yet");
-  CallArguments call{reinterpret_cast<PyTupleObject*>(args.ptr())->ob_item, args.size(), nullptr};
+  frontend::CallArguments call{reinterpret_cast<PyTupleObject*>(args.ptr())->ob_item, args.size(), nullptr};
   std::vector<double> times;
   for (size_t i = 0; i < repeats; ++i) {
     auto start = std::chrono::steady_clock::now();

@@ -32,10 +32,15 @@ class PyBodyRecorder {
     return recorder_.begin(operands, sliced);
   }
   void end(std::vector<at::Tensor> results) { recorder_.end(std::move(results)); }
-  std::pair<PyBodies, std::vector<at::Tensor>> close(size_t carried, size_t sliced, bool reverse) {
+  // None: they have to run as Python code.
+  std::optional<std::pair<PyBodies, std::vector<at::Tensor>>> close(size_t carried, size_t sliced, bool reverse) {
     std::vector<at::Tensor> closed;
-    PyBodies bodies{recorder_.close(closed, {.carried = carried, .sliced = sliced, .reverse = reverse})};
-    return {std::move(bodies), std::move(closed)};
+    try {
+      PyBodies bodies{recorder_.close(closed, {.carried = carried, .sliced = sliced, .reverse = reverse})};
+      return std::pair{std::move(bodies), std::move(closed)};
+    } catch (const control::OnlyAsPython&) {
+      return std::nullopt;
+    }
   }
   // The object may outlive what is recorded around it, in the traceback of an error.
   void cancel() { recorder_.cancel(); }

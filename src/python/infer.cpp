@@ -18,7 +18,7 @@ namespace {
 
 // What the functions of the module share. Calls without symbols use a context of their own, renewed now and then
 // because types are never given back.
-class State {
+class InferenceState {
  public:
   aten::Inference& inference() { return inference_; }
   aten::SharedContext contextFor(std::span<const c10::IValue> values) {
@@ -35,7 +35,7 @@ class State {
   aten::SharedContext scratch_ = newContext();
 };
 
-py::tuple infer(State& state, py::handle op, const py::args& args, const py::kwargs& kwargs) {
+py::tuple infer(InferenceState& state, py::handle op, const py::args& args, const py::kwargs& kwargs) {
   c10::OperatorHandle handle = findOperator(op);
   torch::jit::Stack stack = makeStack(handle, args, kwargs);
   aten::SharedContext context = state.contextFor(stack);
@@ -47,7 +47,7 @@ py::tuple infer(State& state, py::handle op, const py::args& args, const py::kwa
 }
 
 // Nanoseconds of one inference by the table: with converted arguments, or with the conversion.
-double timeInfer(State& state, py::handle op, const py::args& args, const py::kwargs& kwargs, size_t repeats,
+double timeInfer(InferenceState& state, py::handle op, const py::args& args, const py::kwargs& kwargs, size_t repeats,
                  bool withConversion) {
   c10::OperatorHandle handle = findOperator(op);
   torch::jit::Stack stack = makeStack(handle, args, kwargs);
@@ -73,7 +73,7 @@ double timeInfer(State& state, py::handle op, const py::args& args, const py::kw
 }  // namespace
 
 void bindInfer(py::module_& module) {
-  auto state = std::make_shared<State>();
+  auto state = std::make_shared<InferenceState>();
   module.def(
       "infer",
       [state](py::handle op, const py::tuple& args, const py::dict& kwargs) {
