@@ -58,6 +58,8 @@ ABSENT_OPERATORS = REMOVED_OPERATORS | NEW_OPERATORS
 BCOMPLEX32 = [torch.bcomplex32] if at_least(2, 14) else []
 # Programs of the corpus that this torch.compile captures and Saker does not, beside those of behind.txt.
 BEHIND_HERE = {"classes.user_keys_in_dicts", "random_numbers.a_float_as_another_argument"} if at_least(2, 14) else set()
+if at_least(2, 15):
+    BEHIND_HERE |= {"effects.bytearray_from_outside", "names.deleted_cell"}
 # A checkpoint without a function gives a decorator.
 checkpoint_decorates = pytest.mark.skipif(not at_least(2, 14), reason="checkpoint() takes a function before torch 2.14")
 # Statistics of group norm have gradients. Before, eager mode's backward forgets them where no gradient of the
