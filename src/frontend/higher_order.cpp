@@ -1,5 +1,7 @@
 #include "frontend/higher_order.h"
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
 #include "capture/tape.h"
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
@@ -143,13 +145,59 @@ bool isKnown(PyObject* op) {
   return isSo(knows, name.get());
 }
 
+// The operator that calls a torch.autograd.Function inside of torch.func's transforms.
+bool callsFunctionInTransform(PyObject* op) {
+  static constinit watch::Once<PyObject*> found;
+  return op == found.get([] {
+    return watch::importedAttribute("torch._functorch.autograd_function", "custom_function_call");
+  });
+}
+
+// Does a question of saker._vmapped, asked about `function` if there is one, have the answer True?
+bool isSo(PyObject* question, PyObject* function) {
+  watch::Pause unwatched;
+  Ref answer = question ? Ref::steal(PyObject_CallFunctionObjArgs(question, function, nullptr)) : Ref();
+  PyErr_Clear();
+  return answer && answer.get() == Py_True;
+}
+
+// Python functions that take the place of the operator, and of a Function's apply where that is C code, a new
+// reference. They are watched. nullptr: there is another transform than vmap.
+PyObject* functionInVmap() {
+  static constinit watch::Once<PyObject*> question, standIn;
+  PyObject* asked = question.get([] { return watch::importedAttribute("saker._vmapped", "only_vmaps"); });
+  if (!isSo(asked, nullptr)) return nullptr;
+  return Py_XNewRef(standIn.get([] { return watch::importedAttribute("saker._vmapped", "call"); }));
+}
+
+PyObject* applyInVmap(PyObject* function) {
+  static constinit watch::Once<PyObject*> question, standIn;
+  PyObject* asked = question.get([] { return watch::importedAttribute("saker._vmapped", "may_apply"); });
+  if (!isSo(asked, function)) return nullptr;
+  PyObject* apply = standIn.get([] { return watch::importedAttribute("saker._vmapped", "apply"); });
+  return apply ? PyMethod_New(apply, function) : nullptr;
+}
+
 }  // namespace
+
+bool inTransform() { return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode); }
+
+bool appliesFunction(PyObject* callable) {
+  PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
+  return self && PyType_Check(self) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(self), functionClass()) &&
+         nameOf(callable) == "apply";
+}
 
 PyObject* insteadOf(PyObject* callable) {
   if (callable == implementation() || callable == condFunction()) return PyCFunction_New(&operatorMethod, callable);
-  if (PyFunction_Check(callable) || PyType_Check(callable) || PyCFunction_Check(callable)) return nullptr;
-  if (!PyType_IsSubtype(Py_TYPE(callable), operatorClass()) || !isKnown(callable)) return nullptr;
-  return PyCFunction_New(&operatorMethod, callable);
+  if (PyCFunction_Check(callable)) {
+    bool transformed = inTransform() && appliesFunction(callable);
+    return transformed ? applyInVmap(PyCFunction_GET_SELF(callable)) : nullptr;
+  }
+  if (PyFunction_Check(callable) || PyType_Check(callable)) return nullptr;
+  if (!PyType_IsSubtype(Py_TYPE(callable), operatorClass())) return nullptr;
+  if (callsFunctionInTransform(callable)) return functionInVmap();
+  return isKnown(callable) ? PyCFunction_New(&operatorMethod, callable) : nullptr;
 }
 
 bool isOperator(PyObject* callable) {

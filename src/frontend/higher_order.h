@@ -16,6 +16,10 @@ namespace higher_order {
 // nullptr: `callable` is something else.
 PyObject* insteadOf(PyObject* callable);
 bool isOperator(PyObject* callable);
+// Is a transform of torch.func around the code that runs?
+bool inTransform();
+// Is this the apply of a torch.autograd.Function, as C has it?
+bool appliesFunction(PyObject* callable);
 bool calls(Recorder& recorder);
 
 }  // namespace higher_order

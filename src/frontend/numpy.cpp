@@ -59,8 +59,25 @@ bool isDtype(PyObject* object) {
 
 bool isDtypeClass(PyObject* object) { return std::string_view(Py_TYPE(object)->tp_name) == "numpy._DTypeMeta"; }
 
+namespace {
+
+// Methods of generators are such functions since NumPy 2, and plain C functions before.
 bool isCython(PyObject* callable) {
   return std::string_view(Py_TYPE(callable)->tp_name).ends_with("cython_function_or_method");
+}
+
+bool isGeneratorClass(PyTypeObject* type) { return std::string_view(type->tp_name).starts_with("numpy.random."); }
+
+}  // namespace
+
+PyObject* boundGenerator(PyObject* callable) {
+  PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
+  return self && isGeneratorClass(Py_TYPE(self)) ? self : nullptr;
+}
+
+bool draws(PyObject* callable) {
+  bool method = Py_IS_TYPE(callable, &PyMethodDescr_Type) && isGeneratorClass(PyDescr_TYPE(callable));
+  return method || isCython(callable) || boundGenerator(callable);
 }
 
 bool isFunction(PyObject* callable) {
@@ -73,13 +90,14 @@ bool isFunction(PyObject* callable) {
   }
   if (PyCFunction_Check(callable)) {
     PyObject* self = PyCFunction_GET_SELF(callable);
-    if (self && (isArray(self) || isScalar(self))) return true;
+    if (self && (isArray(self) || isScalar(self) || isGeneratorClass(Py_TYPE(self)))) return true;
     return ofNumpy(moduleOf(callable));
   }
   if (isCython(callable)) return ofNumpy(moduleOf(callable));
   if (Py_IS_TYPE(callable, &PyMethodDescr_Type)) {
     PyTypeObject* owner = PyDescr_TYPE(callable);
-    return PyType_IsSubtype(owner, types()->array) || PyType_IsSubtype(owner, types()->generic);
+    return PyType_IsSubtype(owner, types()->array) || PyType_IsSubtype(owner, types()->generic) ||
+           isGeneratorClass(owner);
   }
   return false;
 }
@@ -93,7 +111,7 @@ bool isRepeatable(PyObject* callable, PyObject* names) {
   for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i) {
     if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), "out") == 0) return false;
   }
-  return !isCython(callable) && !writing.contains(nameOf(callable));
+  return !draws(callable) && !writing.contains(nameOf(callable));
 }
 
 bool tellsGeometry(PyObject* callable) {

@@ -15,7 +15,9 @@ bool isArray(PyObject* object);   // numpy.ndarray itself, no subclass
 bool isScalar(PyObject* object);  // an instance of numpy.generic
 bool isDtype(PyObject* object);
 bool isDtypeClass(PyObject* object);
-bool isCython(PyObject* callable);
+// A method of a generator of random numbers. It is given the generator, or bound to it (boundGenerator).
+bool draws(PyObject* callable);
+PyObject* boundGenerator(PyObject* callable);
 // A function, method or type of numpy's that C code or numpy's own Python code runs.
 bool isFunction(PyObject* callable);
 // Would calling it again, after a failure, be as if it had not been called before?

@@ -292,8 +292,8 @@ bool Recorder::attribute(PyObject* owner, PyObject* name, bool plain) {
       fixed(descriptor);
       return true;
     }
-    if (PyTuple_Check(owner)) return realize(owner, false);                         // a field of a named tuple
-    if (numpy::isCython(descriptor) && numpy::isFunction(descriptor)) return true;  // binds like a function
+    if (PyTuple_Check(owner)) return realize(owner, false);                      // a field of a named tuple
+    if (numpy::draws(descriptor) && numpy::isFunction(descriptor)) return true;  // binds like a function
     return stop({Why::ReadsThrough, described(owner, name), kind->tp_name});
   }
   noteFixed(descriptor);

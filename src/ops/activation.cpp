@@ -2,6 +2,7 @@
 #include <cmath>
 #include <string>
 
+#include "ir/torch_facts.h"
 #include "ops/pointwise.h"
 #include "ops/shape.h"
 
@@ -19,18 +20,21 @@ void gelu(Infer& in) {
   unary<kFloats>(in);
 }
 
+void relu(Infer& in) { unaryResult(in, in.tensor(0), clampable(in, kReal)); }
+
 // The bounds of integers are rounded, and do not promote.
 void hardtanh(Infer& in) {
   const TensorType& x = in.tensor(0);
-  require(in, kReal, x.dtype);
+  require(in, clampable(in, kReal), x.dtype);
+  bool aboveZero = x.dtype == DType::UInt8 && !in.context().ambient().torch->clampTakesIntegers;
   for (size_t i = 1; i <= 2; ++i) {
     if (!in.given(i)) continue;
     bool integral = ir::isIntegral(x.dtype, false);
-    if (x.dtype == DType::UInt8 && in.number(i) <= -1) refuse("hardtanh of an unsigned type with negative bounds");
+    if (aboveZero && in.number(i) <= -1) refuse("hardtanh of an unsigned type with negative bounds");
     if (integral) requireFits(in, i, DType::Int64);
-    requireFits(in, i, x.dtype);
+    requireBoundFits(in, i, x.dtype);
   }
-  if (x.dtype == DType::UInt8 && !in.given(1)) refuse("hardtanh of an unsigned type with negative bounds");
+  if (aboveZero && !in.given(1)) refuse("hardtanh of an unsigned type with negative bounds");
   if (in.op().variant == Variant::Out) return elementwiseResult(in, {&x}, x.dtype);
   likeResult(in, x, x.dtype);
 }
@@ -128,7 +132,7 @@ void addParametric(Rows& rows) {
 void addActivation(Rows& rows) {
   Forms exact{.outTraits = kExactOut};
   Forms exactNoInplace{.inplace = false, .outTraits = kExactOut};
-  addForms(rows, "relu(Tensor self)", unary<kReal>, {.outTraits = kCopiedOut});
+  addForms(rows, "relu(Tensor self)", relu, {.outTraits = kCopiedOut});
   addForms(rows, "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1)", unaryWithNumbers<kFloats>,
            exact);
   addForms(rows, "celu(Tensor self, Scalar alpha=1.)", celu, {.outTraits = kCopiedOut});

@@ -202,7 +202,7 @@ void addBinary(Rows& rows) {
   for (const char* name : {"hypot", "nextafter"}) addForms(rows, ofPair(name), binary<kFloats>);
   for (const char* name : {"gcd", "lcm"}) addForms(rows, ofPair(name), binary<kInts>);
   for (const char* name : {"maximum", "minimum", "fmax", "fmin"}) {
-    addForms(rows, ofPair(name), binary < kBool | kReal >, noInplace);
+    addForms(rows, ofPair(name), extremeOfTwo, noInplace);
   }
   addForms(rows, "copysign.Tensor(Tensor self, Tensor other)", binary<kFloats, Gives::Float>);
   addForms(rows, "copysign.Scalar(Tensor self, Scalar other)", binary<kFloats, Gives::Float>, {.out = "Scalar_out"});

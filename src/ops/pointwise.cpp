@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "ir/torch_facts.h"
 #include "support/check.h"
 
 namespace saker::ops {
@@ -24,6 +25,17 @@ void binaryResult(Infer& in, const TensorType& a, const TensorType& b, uint16_t 
   require(in, accepted, computed);
   elementwiseResult(in, both, gives == Gives::Bool ? DType::Bool : computed, computed);
 }
+
+uint16_t clampable(const Infer& in, uint16_t set) {
+  return in.context().ambient().torch->clampTakesIntegers ? set | kWideInts : set;
+}
+
+void requireBoundFits(const Infer& in, size_t i, DType dtype) {
+  bool limited = in.context().ambient().torch->clampTakesIntegers && ir::isIntegral(dtype, false);
+  if (!limited) requireFits(in, i, dtype);
+}
+
+void extremeOfTwo(Infer& in) { binaryResult(in, operand(in, 0), operand(in, 1), clampable(in, kBool | kReal)); }
 
 void requireNumbersFit(const Infer& in, DType dtype) {
   if (dtype == DType::Float16 || dtype == DType::BFloat16) dtype = DType::Float32;

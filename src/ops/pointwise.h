@@ -34,6 +34,13 @@ void binary(Infer& in) {
   binaryResult(in, operand(in, first), operand(in, second), accepted, gives);
 }
 
+// The dtypes that clamp, maximum and their like take: `set`, and in newer versions of torch u16, u32 and u64 too.
+uint16_t clampable(const Infer& in, uint16_t set);
+// Refuses a bound (argument `i`) that clamp does not take for elements of `dtype`.
+void requireBoundFits(const Infer& in, size_t i, DType dtype);
+// maximum, clamp_min by a tensor, and their like.
+void extremeOfTwo(Infer& in);
+
 // Refuses numbers that do not fit, for operators that compute half precision in f32.
 void requireNumbersFit(const Infer& in, DType dtype);
 

@@ -1,4 +1,5 @@
 // Interpolation to other sizes, and sampling along a grid.
+#include "ir/torch_facts.h"
 #include "ops/accept.h"
 #include "ops/families.h"
 #include "ops/windows.h"
@@ -88,7 +89,8 @@ void requireGrid(Infer& in, const TensorType& x, const TensorType& grid, size_t 
   for (size_t i = 2; i < x.rank; ++i) {
     if (x.size(i) <= Int(0)) refuse("grid_sampler: an empty input");
   }
-  if (spatial == 3 && cubic) refuse("grid_sampler: bicubic works in two dimensions");
+  if (spatial == 3 && cubic && !in.context().ambient().torch->cubicGridsInSpace)
+    refuse("grid_sampler: bicubic works in two dimensions");
   require(in, kFloats, x.dtype);
 }
 

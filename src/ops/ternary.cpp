@@ -24,11 +24,11 @@ void clamp(Infer& in) {
     }
     dtype = resultType(in.context(), all);
   }
-  require(in, kReal, dtype);
+  require(in, clampable(in, kReal), dtype);
   for (size_t i = 1; i <= last; ++i) {
     if (!in.given(i)) continue;
     if (last == 1 && in.scalar(i).kind == Scalar::Kind::Complex) refuse("a complex bound");
-    requireFits(in, i, dtype);
+    requireBoundFits(in, i, dtype);
   }
   elementwiseResult(in, {&converted(in, x, dtype)}, dtype);
 }
@@ -37,7 +37,7 @@ void clampByTensors(Infer& in) {
   const TensorType* all[] = {&in.tensor(0), in.optionalTensor(1), in.optionalTensor(2)};
   requireBound(all[1] || all[2]);
   DType dtype = resultType(in.context(), all);
-  require(in, all[1] && all[2] ? kReal : kReal | kBool, dtype);
+  require(in, clampable(in, all[1] && all[2] ? kReal : kReal | kBool), dtype);
   elementwiseResult(in, all, dtype, dtype);
 }
 
@@ -122,8 +122,8 @@ void addTernary(Rows& rows) {
   addForms(rows, "clamp_max(Tensor self, Scalar max)", clamp<1>, exact);
   Forms tensors{.out = "Tensor_out"};
   addForms(rows, "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None)", clampByTensors, tensors);
-  addForms(rows, "clamp_min.Tensor(Tensor self, Tensor min)", binary < kBool | kReal >, tensors);
-  addForms(rows, "clamp_max.Tensor(Tensor self, Tensor max)", binary < kBool | kReal >, tensors);
+  addForms(rows, "clamp_min.Tensor(Tensor self, Tensor min)", extremeOfTwo, tensors);
+  addForms(rows, "clamp_max.Tensor(Tensor self, Tensor max)", extremeOfTwo, tensors);
   addForms(rows, "where.self(Tensor condition, Tensor self, Tensor other)", where,
            {.inplace = false, .out = "self_out", .outTraits = kExactOut});
   addForms(rows, "lerp.Tensor(Tensor self, Tensor end, Tensor weight)", lerpByTensor,

@@ -5,8 +5,9 @@
 
 namespace saker::watch {
 
-// The running instruction of the innermost watched frame is a conditional jump, and one of its two ways does nothing
-// but raise: the truth that leads the other way. Nothing: it is no such check.
+// The running instruction of the innermost watched frame is a conditional jump, or calls bool for one, there or in the
+// frame that it returns to; and one of the two ways of the jump does nothing but raise: the truth that leads the other
+// way. Nothing: it is no such check.
 std::optional<bool> checkedTruth();
 
 // Is the innermost watched frame in a call of the builtin functions min or max? They ask data which of their arguments

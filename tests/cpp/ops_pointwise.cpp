@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "ir/torch_facts.h"
 #include "ops/infer.h"
 
 namespace saker::ops {
@@ -92,8 +93,23 @@ TEST_F(OpsPointwise, NumbersMustFitWhereTheyAreStored) {
   EXPECT_FALSE(run("aten::fill_.Scalar", {bytes, number(-1)}).ok()) << "floats do not wrap around";
   EXPECT_TRUE(run("aten::masked_fill.Scalar", {halfs, mask, number(-std::numeric_limits<double>::infinity())}).ok());
   EXPECT_FALSE(run("aten::masked_fill.Scalar", {halfs, mask, number(-1e9)}).ok());
-  EXPECT_FALSE(run("aten::clamp", {bytes, kNoArg, integer(300)}).ok());
+  EXPECT_FALSE(run("aten::clamp", {halfs, kNoArg, number(1e9)}).ok());
   EXPECT_TRUE(run("aten::eq.Scalar", {bytes, integer(300)}).ok()) << "compared as a tensor";
+}
+
+TEST_F(OpsPointwise, WhatClampsIntegersIsAMatterOfTheVersion) {
+  Arg bytes = tensor({3}, DType::UInt8), wide = tensor({3}, DType::UInt16);
+  EXPECT_EQ(one("aten::clamp", {bytes, kNoArg, integer(300)}), "u8[3]");
+  EXPECT_EQ(one("aten::hardtanh", {bytes, integer(-1), integer(300)}), "u8[3]");
+  EXPECT_EQ(one("aten::maximum", {wide, wide}), "u16[3]");
+  EXPECT_EQ(one("aten::relu", {wide}), "u16[3]");
+  ir::TorchFacts before;
+  before.clampTakesIntegers = false;
+  context.ambient().torch = &before;
+  EXPECT_EQ(reason("aten::clamp", {bytes, kNoArg, integer(300)}), Reason::BadArgument);
+  EXPECT_EQ(reason("aten::hardtanh", {bytes, integer(-1), integer(1)}), Reason::BadArgument);
+  EXPECT_EQ(reason("aten::maximum", {wide, wide}), Reason::BadArgument);
+  EXPECT_EQ(reason("aten::relu", {wide}), Reason::BadArgument);
 }
 
 TEST_F(OpsPointwise, AConvertedInputIsDenseInItsOwnOrder) {

@@ -4,16 +4,18 @@ computes things again; checkpoints, with and without random operators, and what 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch._higher_order_ops.effects import _EffectType, _register_effectful_op
 from torch.nn import functional as F
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 import saker
-from torch_versions import captures_see_python
+from torch_versions import EFFECTS_ARE_SAVED, captures_see_python, integers_are_drawn_by_keys
 
 PARTITIONS = ["min_cut", "default"]
 W = torch.randn(4, 4, generator=torch.Generator().manual_seed(1)) / 2
@@ -261,3 +263,67 @@ def test_what_a_policy_saves_is_not_computed_again() -> None:
         compiled = saker.aot_module(stack(how), fw_compiler=lambda graph, _: graph, bw_compiler=compiler)
         compiled(torch.randn(8, 32, requires_grad=True)).sum().backward()
     assert counts == {"selective": 0, "not reentrant": 8}
+
+
+RAN: list[str] = []
+
+
+@torch.library.custom_op("saker_tests::counted", mutates_args=())
+def counted(x: torch.Tensor) -> torch.Tensor:
+    RAN.append("counted")
+    return x * 2
+
+
+counted.register_fake(torch.empty_like)
+counted.register_autograd(lambda ctx, gradient: gradient * 2)
+
+
+@captures_see_python
+@pytest.mark.parametrize("partition", PARTITIONS)
+@pytest.mark.parametrize("policy", [CheckpointPolicy.PREFER_RECOMPUTE, CheckpointPolicy.MUST_SAVE])
+def test_an_operator_with_ordered_effects_runs_once(policy: CheckpointPolicy, partition: str) -> None:
+    """As eager mode has it that saves what such operators give, unless a policy says MUST_RECOMPUTE."""
+    _register_effectful_op(torch.ops.saker_tests.counted.default, _EffectType.ORDERED)
+    contexts = partial(create_selective_checkpoint_contexts, lambda *_args, **_kwargs: policy)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(lambda t: (counted(t.sin()).sin() * t).cos(), x, use_reentrant=False, context_fn=contexts)
+
+    def gradient(call: Callable) -> torch.Tensor:
+        x = torch.arange(3.0, requires_grad=True)
+        RAN.clear()
+        call(x).sum().backward()
+        return x.grad
+
+    try:
+        expected = gradient(program)
+        if EFFECTS_ARE_SAVED or policy is CheckpointPolicy.MUST_SAVE:
+            assert RAN == ["counted"]
+        compiled = saker.aot_function(program, partition_fn=partition)
+        for _ in range(2):
+            torch.testing.assert_close(gradient(compiled), expected)
+            assert RAN == ["counted"]
+    finally:
+        _register_effectful_op(torch.ops.saker_tests.counted.default, None)
+
+
+@integers_are_drawn_by_keys
+@pytest.mark.parametrize("way", ["compile", "aot", "capture"])
+def test_integers_are_drawn_by_keys(way: str) -> None:
+    """Numbers that follow from a key, which is a tensor: no generator is asked."""
+    from torch.func import _random as keyed
+
+    def program(key: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        one, other = keyed.split(key).unbind(0)
+        strided = torch.empty(2, 3, dtype=torch.int64).t()
+        return keyed.randint(one, (3,), high=10), keyed.randint_(other, strided, low=-3, high=9)
+
+    key = keyed.key(42)
+    ways = {
+        "compile": lambda: saker.compile(program, fullgraph=True),
+        "aot": lambda: saker.aot_function(program),
+        "capture": lambda: saker.capture(program, key),
+    }
+    call = ways[way]()
+    for given in (key, key, keyed.key(7), keyed.key(8)):
+        torch.testing.assert_close(call(given), program(given), rtol=0, atol=0, check_stride=True)

@@ -73,6 +73,23 @@ def drawn(x: Tensor, b: Tensor, seen: list) -> Tensor:
     return x + y * torch.rand(3)
 
 
+def holds(question: Tensor) -> bool:
+    return bool(question.all())
+
+
+def asked_elsewhere(x: Tensor, b: Tensor, seen: list) -> Tensor:
+    if not holds(x > 0):
+        raise ValueError("not positive")
+    return x + 1
+
+
+def asked_by_a_function_that_is_given(x: Tensor, b: Tensor, seen: list) -> Tensor:
+    """Its answers go to C code."""
+    if not all(map(holds, [x > 0, x < 9])):
+        raise ValueError("not between")
+    return x + 2
+
+
 def normal(x: Tensor, b: Tensor, seen: list) -> Tensor:
     made = distributions.Normal(x, x.abs() + 0.1)
     return made.log_prob(made.rsample())
@@ -98,9 +115,11 @@ def decided(x: Tensor, b: Tensor, seen: list) -> Tensor:
 
 PROGRAMS = [
     *(asserted, either, written_behind, written_before, caught, noted, drawn),
+    *(asked_elsewhere, asked_by_a_function_that_is_given),
     *(normal, categorical, bernoulli, gamma, decided),
 ]
-EAGER = {"written_before", "decided"}  # what was done cannot be taken back; the other answer does not raise
+# What was done cannot be taken back; the other answer does not raise, or is not known to.
+EAGER = {"written_before", "decided", "asked_by_a_function_that_is_given"}
 
 
 def outcome(call: Callable, step: int, grad: bool) -> list[Any]:

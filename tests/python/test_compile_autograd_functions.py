@@ -386,3 +386,86 @@ def test_hooks_on_saved_tensors_of_a_compiled_backward() -> None:
             result.sum().backward()
             seen.append((x.grad, y.grad))
         same(seen[1], seen[0])
+
+
+# --- inside of vmap ---
+
+
+class Looked(torch.autograd.Function):
+    """Looks a number up by positions, as functions that make masks do."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(table: Tensor, positions: list[Tensor]) -> Tensor:
+        return torch.ops.aten.index(table, positions)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        table, positions = inputs
+        ctx.save_for_backward(*positions)
+        ctx.sizes = table.shape
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        return gradient.new_zeros(ctx.sizes).index_put(ctx.saved_tensors, gradient, accumulate=True), None
+
+
+class Both(torch.autograd.Function):
+    """Returns what it was given, and something else."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, factor: float) -> tuple[Tensor, Tensor]:
+        return x, x * factor
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.needed, ctx.factor = ctx.needs_input_grad, inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, first: Tensor, second: Tensor) -> Any:
+        return first + second * ctx.factor, None
+
+
+def looked_up(table: Tensor, scale: float) -> Tensor:
+    """A number for each pair of positions, by vmap over both."""
+
+    def entry(row: Tensor, column: Tensor) -> Tensor:
+        return Looked.apply(table, [row, column]) * scale + (row <= column)
+
+    over_columns = torch.vmap(entry, in_dims=(None, 0))
+    return torch.vmap(over_columns, in_dims=(0, None))(torch.arange(table.shape[0]), torch.arange(table.shape[1]))
+
+
+def both(x: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    return torch.vmap(lambda row: Both.apply(row.sin(), scale))(x)
+
+
+@backends
+@pytest.mark.parametrize("call", [looked_up, both])
+def test_a_function_inside_of_vmap(call: Callable, backend: Any) -> None:
+    compiled = saker.compile(call, backend=backend, fullgraph=True)
+    call(torch.randn(3, 4), 2.0)  # loads what vmap needs
+    before = saker.stats()["replays"]
+    for _ in range(4):
+        x = torch.randn(3, 4)
+        same(compiled(x, 2.0), call(x, 2.0))
+    assert saker.stats()["replays"] - before == 3
+
+
+@pytest.mark.parametrize("call", [looked_up, both])
+def test_a_function_inside_of_vmap_has_gradients(call: Callable) -> None:
+    """Such a call is not recorded: PyTorch makes a class for it."""
+
+    def gradient(run: Callable) -> Tensor:
+        torch.manual_seed(0)
+        x = torch.randn(3, 4, requires_grad=True)
+        result = run(x, 3.0)
+        (result if isinstance(result, Tensor) else sum(result)).cos().sum().backward()
+        return x.grad
+
+    compiled = saker.compile(call)
+    for _ in range(3):
+        same(gradient(compiled), gradient(call))

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import saker
-from torch_versions import symbolic_matmul
+from torch_versions import LENGTHS_BEYOND_A_WINDOW, symbolic_matmul
 from zoo import MODELS, Case
 
 torch.set_num_threads(1)
@@ -26,7 +26,7 @@ KNOWN = {
 # Models that look at data: the batch sizes of a sequence; a random number that says whether to skip a layer.
 READS_DATA = {("packed lstm", False), ("packed lstm", True), ("whisper encoder", True)}
 # All that dynamic sizes are told to obey: the number of position embeddings, the length of a sliding window.
-GUARDS = {"bert": ["length <= 32"], "mistral": ["length >= 8"]}
+GUARDS = {"bert": ["length <= 32"], "mistral": [LENGTHS_BEYOND_A_WINDOW]}
 
 
 def models(test: str) -> list[Any]:

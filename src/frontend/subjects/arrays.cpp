@@ -143,7 +143,8 @@ bool Arrays::hosts(PyObject* callable, const Values& args, PyObject* names, bool
   call->names = Ref::borrow(names);
   call->repeatable = numpy::isRepeatable(callable, names);
   hosted_.emplace();
-  bool random = numpy::isCython(callable);
+  bool random = numpy::draws(callable);
+  if (PyObject* generator = numpy::boundGenerator(callable)) pin(generator);
   for (size_t i = 0; i < args.size(); ++i) {
     if (i == 0 && random && !isAtom(args[0]) && !arrays_.contains(args[0])) {  // a generator of numbers
       call->arguments.push_back({HostPart::Kind::Constant, Ref::borrow(args[0]), 0, {}});

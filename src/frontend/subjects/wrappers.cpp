@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "frontend/higher_order.h"
 #include "frontend/kinds.h"
 #include "frontend/subjects/subjects.h"
 #include "frontend/wrapped.h"
@@ -28,17 +29,6 @@ class Wrappers final : public SubjectOf<Wrappers> {
 
 }  // namespace
 
-namespace {
-
-// The apply of a torch.autograd.Function, as C has it.
-bool appliesFunction(PyObject* callable) {
-  PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
-  return self && PyType_Check(self) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(self), functionClass()) &&
-         nameOf(callable) == "apply";
-}
-
-}  // namespace
-
 // Code of the user's runs among the operators of a replay, and effects come after these, unless they need no result and
 // no operator before them may fail: then they come first.
 bool Wrappers::doesEffectsFirst() {
@@ -56,7 +46,8 @@ bool Wrappers::doesEffectsFirst() {
 }
 
 Answer Wrappers::calls(PyObject* callable, const Values& args, PyObject* names) {
-  if (appliesFunction(callable)) {
+  if (higher_order::appliesFunction(callable)) {
+    if (higher_order::inTransform()) return stop({Why::CallsUnknown, Operations::name(callable)});
     if (!doesEffectsFirst()) {
       return stop(Why::WrapperAfterEffects);
     }

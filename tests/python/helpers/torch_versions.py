@@ -1,6 +1,8 @@
-"""What differs between PyTorch versions as far as tests see it. Only this file asks for the version."""
+"""What differs between versions of PyTorch and transformers as far as tests see it. Only this file asks for them."""
 
 from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
 
 import pytest
 import torch
@@ -56,6 +58,8 @@ ABSENT_OPERATORS = REMOVED_OPERATORS | NEW_OPERATORS
 BCOMPLEX32 = [torch.bcomplex32] if at_least(2, 14) else []
 # Programs of the corpus that this torch.compile captures and Saker does not, beside those of behind.txt.
 BEHIND_HERE = {"classes.user_keys_in_dicts", "random_numbers.a_float_as_another_argument"} if at_least(2, 14) else set()
+if at_least(2, 15):
+    BEHIND_HERE |= {"effects.bytearray_from_outside", "names.deleted_cell"}
 # A checkpoint without a function gives a decorator.
 checkpoint_decorates = pytest.mark.skipif(not at_least(2, 14), reason="checkpoint() takes a function before torch 2.14")
 # Statistics of group norm have gradients. Before, eager mode's backward forgets them where no gradient of the
@@ -66,3 +70,21 @@ statistics_have_gradients = pytest.mark.skipif(
 # Samples of OpInfo on which eager mode reads memory that it should not, when their dimensions are permuted: the numbers
 # of a head must lie beside each other, and the kernel does not ask.
 READ_ELSEWHERE_WHEN_PERMUTED = {"torch.ops.aten._scaled_dot_product_flash_attention_for_cpu"}
+
+# --- 2.15 ---
+
+# Eager mode's selective checkpoints save what operators with ordered effects give, unless told MUST_RECOMPUTE.
+EFFECTS_ARE_SAVED = at_least(2, 15)
+# Integers that follow from a key and from no generator.
+integers_are_drawn_by_keys = pytest.mark.skipif(not at_least(2, 15), reason="torch draws integers by keys from 2.15 on")
+
+# --- transformers 5 ---
+
+try:
+    TRANSFORMERS_5 = int(version("transformers").partition(".")[0]) >= 5
+except PackageNotFoundError:
+    TRANSFORMERS_5 = True
+# Layers of experts are products of groups. Before, they ask which experts were chosen.
+EXPERTS_READ_DATA = not TRANSFORMERS_5
+# From which length on a sliding window of eight positions leaves some out.
+LENGTHS_BEYOND_A_WINDOW = "length >= 8" if TRANSFORMERS_5 else "length >= 7"
