@@ -91,9 +91,10 @@ void raiseChanges(PyObject* name) {
   if (made) PyErr_SetObject(error.get(), made.get());
 }
 
-// A question about an operator's name, which is answered in Python.
-bool isSo(PyObject* question, PyObject* name) {
-  Ref answer = name && question ? Ref::steal(PyObject_CallOneArg(question, name)) : Ref();
+// Does a question that is answered in Python, about `subject` if there is one, have the answer True?
+bool isSo(PyObject* question, PyObject* subject) {
+  watch::Pause unwatched;
+  Ref answer = question ? Ref::steal(PyObject_CallFunctionObjArgs(question, subject, nullptr)) : Ref();
   PyErr_Clear();
   return answer && answer.get() == Py_True;
 }
@@ -101,7 +102,6 @@ bool isSo(PyObject* question, PyObject* name) {
 bool mayChange(PyObject* name) {
   static constinit watch::Once<PyObject*> found;
   PyObject* question = found.get([] { return watch::importedAttribute("saker._control_flow", "may_change"); });
-  watch::Pause unwatched;
   return isSo(question, name);
 }
 
@@ -141,8 +141,7 @@ bool isKnown(PyObject* op) {
   static constinit watch::Once<PyObject*> found;
   PyObject* knows = found.get([] { return watch::importedAttribute("saker._control_flow", "knows"); });
   Ref name = Ref::steal(PyObject_GetAttrString(op, "_name"));
-  watch::Pause unwatched;
-  return isSo(knows, name.get());
+  return name && isSo(knows, name.get());
 }
 
 // The operator that calls a torch.autograd.Function inside of torch.func's transforms.
@@ -151,14 +150,6 @@ bool callsFunctionInTransform(PyObject* op) {
   return op == found.get([] {
     return watch::importedAttribute("torch._functorch.autograd_function", "custom_function_call");
   });
-}
-
-// Does a question of saker._vmapped, asked about `function` if there is one, have the answer True?
-bool isSo(PyObject* question, PyObject* function) {
-  watch::Pause unwatched;
-  Ref answer = question ? Ref::steal(PyObject_CallFunctionObjArgs(question, function, nullptr)) : Ref();
-  PyErr_Clear();
-  return answer && answer.get() == Py_True;
 }
 
 // Python functions that take the place of the operator, and of a Function's apply where that is C code, a new
