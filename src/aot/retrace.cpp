@@ -16,7 +16,8 @@ std::vector<at::Tensor> retrace(const runtime::Program& recording, tracing::Trac
     given.push_back(argument ? inputs[source.argument] : source.tensor);
   }
   for (const ir::Node* node = recording.graph->top()->first(); node; node = node->next()) {
-    if (!node->regions().empty() && !tracing::ClosedBodies::kindOf(*node)) throw NotAheadOfTime(Why::BodyOfChangingSizes, node->op()->qualified);
+    if (!node->regions().empty() && !tracing::ClosedBodies::kindOf(*node))
+      throw NotAheadOfTime(Why::BodyOfChangingSizes, node->op()->qualified);
   }
   runtime::RecordedCalls calls(recording, /*withAutograd=*/true);
   control::Interpretation how{recording.objects, trace};
