@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "capture/symbolic_number.h"
+#include "host/errors.h"
 #include "host/gil.h"
 #include "host/symbol_watch.h"
 #include "watch/once.h"
@@ -118,11 +119,38 @@ std::exception_ptr error(const ops::Refusal& refusal, const std::string& op, con
 }
 
 // An error of Python's is used up when it is raised: a copy is.
+bool isCaptureError(PyObject* error) {
+  Ref type = Ref::steal(errorClass("CaptureError"));
+  return type && PyObject_IsInstance(error, type.get()) == 1;
+}
+
+// An error of the same class that says the same. Python keeps with an error the frames that it went through, and what
+// is in them: one that is told again and again would keep them all.
+PyObject* anew(PyObject* error) {
+  PyTypeObject* type = Py_TYPE(error);
+  Ref args = Ref::steal(PyObject_GetAttrString(error, "args"));
+  Ref fresh = Ref::steal(args ? reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_new(type, args.get(), nullptr)
+                              : nullptr);
+  Ref from = Ref::steal(fresh ? PyObject_GetAttrString(error, "__dict__") : nullptr);
+  Ref to = Ref::steal(from ? PyObject_GetAttrString(fresh.get(), "__dict__") : nullptr);
+  if (!to || PyDict_Update(to.get(), from.get()) != 0) {
+    PyErr_Clear();
+    return Py_NewRef(error);
+  }
+  return fresh.release();
+}
+
 void rethrow(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (const python_error& kept) {
+    py::gil_scoped_acquire gil;
     python_error copy(kept);
+    if (copy.value && isCaptureError(copy.value)) {
+      PyObject* shared = std::exchange(copy.value, anew(copy.value));
+      Py_XDECREF(shared);
+      Py_CLEAR(copy.traceback);
+    }
     throw copy;
   }
 }

@@ -141,3 +141,14 @@ def test_gradients_through_wrappers(name, compiler):
         x = X.clone().requires_grad_()
         compiled(x).sum().backward()
         torch.testing.assert_close(x.grad, torch.full((3, 3), 3.0))
+
+
+def test_an_error_about_a_dead_tensor_keeps_nothing():
+    """PyTorch turns transforms off while it prints a tensor, for as long as the frame that does so lives."""
+    kept = []
+    saker.capture(lambda x: (kept.append(x), kept.append(x.sin()), x * 2)[2], torch.ones(2))
+    for tensor in kept:
+        with pytest.raises(saker.CaptureError, match="has ended"):
+            repr(tensor)
+    expected = torch.full((2, 2), 2.0)
+    assert torch.vmap(torch.vmap(lambda a: a[0] * 2))(torch.ones(2, 2, 2)).equal(expected)
