@@ -312,7 +312,7 @@ def call(name: str, *args: Any, **kwargs: Any) -> Any:
     args = _positional(record, args, kwargs)
     if is_pythons(args):
         return _call_pytorchs(name, args)
-    if _is_transformed() and name != "flex_attention":
+    if _is_transformed():
         found = _control_transforms.under_transform(call, name, args)
         return as_python(*args) if found is None else found[0]
     if _control_transforms.is_functional(args):

@@ -149,6 +149,8 @@ def is_functional(args: Sequence[Any]) -> bool:
 
 def under_transform(call: Call, name: str, args: Sequence[Any]) -> tuple[Any] | None:
     """The operator below the innermost transform that is around; None: it has to see what the functions call."""
+    if name not in _BATCHED:
+        return None
     from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter
 
     interpreter = retrieve_current_functorch_interpreter()

@@ -38,6 +38,11 @@ const ir::TensorType* historyType(ir::Context& context) {
   return context.types().tensor(spec);
 }
 
+// How many operands come behind those that bodies close over.
+size_t behindClosed(Kind kind, const ClosedBodies::Shape& shape) {
+  return kind == Kind::WhileBackward ? shape.flowing + shape.history : 0;
+}
+
 void addAll(std::vector<ir::Value*>& to, const ir::Arg& list) {
   for (const ir::Arg& item : list.toList()) to.push_back(item.toValue());
 }
@@ -93,9 +98,8 @@ c10::intrusive_ptr<ClosedBodies> ClosedBodies::ofNode(const ir::Node& node, cons
   }
   std::vector<ir::Value*> outer;
   std::vector<std::unique_ptr<ir::Graph>> graphs = passes::closed(node, *node.regions()[0]->graph(), outer);
-  // What bodies use from around is closed over: what comes behind that stays behind.
-  size_t behind = shape.flowing + (*kind == Kind::WhileBackward && shape.history);
-  operands.insert(operands.end() - static_cast<std::ptrdiff_t>(behind), outer.begin(), outer.end());
+  auto closedEnd = operands.end() - static_cast<std::ptrdiff_t>(behindClosed(*kind, shape));
+  operands.insert(closedEnd, outer.begin(), outer.end());
   return c10::make_intrusive<ClosedBodies>(*kind, std::move(graphs), objects, shape);
 }
 
@@ -149,8 +153,7 @@ std::vector<ir::Arg> ClosedBodies::arguments(std::span<const ir::Arg> operands) 
   if (kind_ == Kind::Scan) args.push_back(ir::Arg::boolean(shape_.reverse));
   args.push_back(take(shape_.carried));
   if (kind_ == Kind::Scan) args.push_back(take(shape_.sliced));
-  size_t behind = kind_ == Kind::WhileBackward ? shape_.flowing + shape_.history : 0;
-  args.push_back(take(operands.size() - behind));
+  args.push_back(take(operands.size() - behindClosed(kind_, shape_)));
   if (kind_ != Kind::WhileBackward) return args;
   args.push_back(take(shape_.flowing));
   args.push_back(take(shape_.history));
@@ -229,7 +232,7 @@ const ir::TensorType* ClosedBodies::parameterType(size_t operand, size_t operand
   std::span<ir::Value* const> parameters = main().top()->parameters();
   if (kind_ == Kind::If) return operand == 0 ? nullptr : parameters[operand - 1]->tensor();
   if (kind_ != Kind::WhileBackward) return parameters[operand]->tensor();
-  size_t first = operands - shape_.flowing - shape_.history;  // of what flows
+  size_t first = operands - behindClosed(kind_, shape_);  // of what flows
   if (operand < first) return parameters[shape_.flowing + operand]->tensor();
   return operand - first < shape_.flowing ? parameters[operand - first]->tensor() : nullptr;
 }

@@ -119,6 +119,13 @@ Bodies derivedOrNone(const ClosedBodies& bodies, const std::vector<bool>& given,
   });
 }
 
+Bodies gradientBodies(Kind kind, std::vector<std::unique_ptr<ir::Graph>> graphs, std::vector<c10::IValue> objects,
+                      ClosedBodies::Shape shape, std::vector<bool> absent) {
+  auto made = c10::make_intrusive<ClosedBodies>(kind, std::move(graphs), std::move(objects), shape);
+  made->setAbsent(std::move(absent));
+  return made;
+}
+
 // --- branches: (condition, given..., tangents...) -> the gradients of what is given ---
 
 Bodies deriveIf(const ClosedBodies& bodies, const std::vector<bool>& given, const std::vector<bool>& wanted) {
@@ -139,9 +146,7 @@ Bodies deriveIf(const ClosedBodies& bodies, const std::vector<bool>& given, cons
     Tensors results = resultsOf(*body, sketch, bodies, parameters);
     graphs.push_back(sketch.finish(gradientsOf(sketch, results, tangents, inputs, absent), objects));
   }
-  auto made = c10::make_intrusive<ClosedBodies>(Kind::If, std::move(graphs), std::move(objects));
-  made->setAbsent(std::move(absent));
-  return made;
+  return gradientBodies(Kind::If, std::move(graphs), std::move(objects), {}, std::move(absent));
 }
 
 std::optional<Tensors> gradientsOfIf(const Bodies& bodies, const Tensors& operands, const Tensors& tangents,
@@ -253,9 +258,7 @@ Bodies deriveScan(const ClosedBodies& bodies, const LoopParts& parts, const std:
   shape.carried = parts.carried.size() + parts.closed.size();
   shape.sliced = bodies.carried() + bodies.sliced() + parts.rows.size();
   shape.reverse = !bodies.shape().reverse;
-  auto made = c10::make_intrusive<ClosedBodies>(Kind::Scan, std::move(graphs), std::move(objects), shape);
-  made->setAbsent(std::move(absent));
-  return made;
+  return gradientBodies(Kind::Scan, std::move(graphs), std::move(objects), shape, std::move(absent));
 }
 
 // `saved` is what was carried before each step.
@@ -286,9 +289,7 @@ Bodies deriveWhile(const ClosedBodies& bodies, const LoopParts& parts, const std
   shape.carried = bodies.carried();
   shape.flowing = parts.carried.size() + parts.closed.size();
   shape.history = true;
-  auto made = c10::make_intrusive<ClosedBodies>(Kind::WhileBackward, std::move(graphs), std::move(objects), shape);
-  made->setAbsent(std::move(absent));
-  return made;
+  return gradientBodies(Kind::WhileBackward, std::move(graphs), std::move(objects), shape, std::move(absent));
 }
 
 // `history`: what the loop carried.
@@ -305,8 +306,6 @@ std::optional<Tensors> gradientsOfWhile(const Bodies& bodies, const Tensors& ope
   return byOperand(parts, tracing::callBodies(all, derived), wanted, derived->absent());
 }
 
-}  // namespace
-
 // Operators called one by one, so that autograd follows each.
 class Following final : public runtime::Conduct {
  public:
@@ -316,8 +315,8 @@ class Following final : public runtime::Conduct {
 };
 
 // Where no operator is the derivative: the bodies are run again, and autograd follows what they call.
-static Tensors gradientsByRunning(const ClosedBodies& bodies, const Tensors& operands, const Tensors& tangents,
-                                  const std::vector<bool>& wanted) {
+Tensors gradientsByRunning(const ClosedBodies& bodies, const Tensors& operands, const Tensors& tangents,
+                           const std::vector<bool>& wanted) {
   bool again = c10::GradMode::is_enabled();  // are gradients to be differentiated?
   c10::AutoGradMode on(true);
   Tensors given = operands;
@@ -344,6 +343,8 @@ static Tensors gradientsByRunning(const ClosedBodies& bodies, const Tensors& ope
   }
   return out;
 }
+
+}  // namespace
 
 void setLeniently(Leniently how) { leniently = how; }
 
