@@ -103,7 +103,8 @@ std::unique_ptr<ir::Graph> partOf(const ir::Graph& backward, size_t firstTangent
   ZeroPropagation(*graph, firstTangent, given).run();
   passes::RunOptions options;
   options.verify = false;
-  passes::run(*graph, "dce-errors", options);  // in eager mode what nobody asks for does not run, and does not raise
+  // In eager mode what nobody asks for does not run, and does not raise.
+  passes::run(*graph, "dce-errors,simplify-control-flow,dce-errors", options);
   return graph;
 }
 

@@ -3,6 +3,7 @@
 #include "autograd/checkpoint.h"
 #include "autograd/imitated.h"
 #include "autograd/joint_graph.h"
+#include "autograd/keep_values.h"
 #include "autograd/min_cut.h"
 #include "autograd/split.h"
 #include "ir/clone.h"
@@ -103,6 +104,11 @@ std::variant<Cut, std::string> partition(const ir::Graph& joint, const Joint& la
   // Sizes become expressions, so that no tensor is saved for its size; what both halves compute becomes one value.
   passes::RunResult cleaned = passes::run(*graph, "fold,cse,dce");
   if (!cleaned.ok()) return *cleaned.error;
+  if (options.memoryBudget == 1) {
+    keepValues(*graph);
+    cleaned = passes::run(*graph, "dce");
+    if (!cleaned.ok()) return *cleaned.error;
+  }
   bool checkpoints = hasCheckpoints(*graph);
   if (checkpoints) readStates(*graph);
   JointGraph first(*graph, layout);

@@ -88,6 +88,7 @@ c10::intrusive_ptr<ClosedBodies> ClosedBodies::ofNode(const ir::Node& node, cons
       add(ops::kWhileClosed);
       shape.flowing = add(ops::kWhileFlowing);
       shape.history = add(ops::kWhileHistory);
+      shape.kept = ops::keptParameters(node);
       break;
     case Kind::Scan:
       shape.reverse = node.arg(ops::kScanReverse).toBool();
@@ -112,7 +113,8 @@ std::optional<Kind> ClosedBodies::kindOf(const ir::Node& node) {
 }
 
 size_t ClosedBodies::resultCount() const {
-  return main().top()->terminator()->args().size() + (kind_ == Kind::While && shape_.history);
+  if (kind_ == Kind::While) return shape_.carried + shape_.history;
+  return main().top()->terminator()->args().size();
 }
 
 c10::intrusive_ptr<ClosedBodies> ClosedBodies::reshaped(Shape shape) const {
@@ -133,7 +135,8 @@ bool ClosedBodies::isRandom() const {
 
 std::vector<const ir::Type*> ClosedBodies::resultTypes(std::span<ir::Value* const> operands) const {
   std::vector<const ir::Type*> types;
-  for (const ir::Arg& arg : main().top()->terminator()->args()) {
+  std::span<const ir::Arg> returned = main().top()->terminator()->args();
+  for (const ir::Arg& arg : kind_ == Kind::While ? returned.first(shape_.carried) : returned) {
     const ir::TensorType& type = *arg.toValue()->tensor();
     bool row = kind_ == Kind::Scan && types.size() >= shape_.carried;
     types.push_back(row ? stacked(*context(), type, operands[shape_.carried]->tensor()->size(0)) : &type);
@@ -233,8 +236,8 @@ const ir::TensorType* ClosedBodies::parameterType(size_t operand, size_t operand
   if (kind_ == Kind::If) return operand == 0 ? nullptr : parameters[operand - 1]->tensor();
   if (kind_ != Kind::WhileBackward) return parameters[operand]->tensor();
   size_t first = operands - behindClosed(kind_, shape_);  // of what flows
-  if (operand < first) return parameters[shape_.flowing + operand]->tensor();
-  return operand - first < shape_.flowing ? parameters[operand - first]->tensor() : nullptr;
+  if (operand < first) return parameters[shape_.kept + shape_.flowing + operand]->tensor();
+  return operand - first < shape_.flowing ? parameters[shape_.kept + operand - first]->tensor() : nullptr;
 }
 
 std::vector<at::Tensor> ClosedBodies::run(const std::vector<at::Tensor>& operands, runtime::Conduct* conduct) const {

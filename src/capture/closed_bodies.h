@@ -6,7 +6,7 @@
 //   If      condition, given...        given...                   what either body returns
 //   While   carried..., closed...      the same                   carried..., and its history where that is kept
 //   WhileBackward  carried..., closed..., flowing..., history
-//                                      the same; the last body: flowing..., carried..., closed...
+//                                      the same; the last body: kept..., flowing..., carried..., closed...
 //                                                                 flowing...
 //   Scan    carried..., xs..., closed...  carried..., slices..., closed...  carried..., rows put together
 #pragma once
@@ -34,6 +34,7 @@ class ClosedBodies final : public torch::CustomClassHolder {
   // Which operands are what, and what of a loop is chosen.
   struct Shape {
     size_t carried = 0, sliced = 0, flowing = 0;
+    size_t kept = 0;       // parameters of a way back that steps kept
     bool reverse = false;  // a scan goes from the last slice to the first
     bool history = false;  // a while loop keeps what it carried; its derivative is given that
   };

@@ -12,6 +12,7 @@
 #include "control/interpret.h"
 #include "control/sketch.h"
 #include "ir/clone.h"
+#include "passes/bodies.h"
 
 namespace saker::control {
 
@@ -169,17 +170,30 @@ std::optional<Tensors> gradientsOfIf(const Bodies& bodies, const Tensors& operan
 // --- loops: gradients of what was carried flow from step to step, and with them sums of those of what is closed over.
 
 struct LoopParts {
-  std::vector<size_t> carried;  // that have gradients
+  std::vector<size_t> carried;  // that have gradients, some of which may be other than zero
   std::vector<size_t> closed;   // operands whose gradients are sums over all steps
   std::vector<size_t> sliced;   // operands whose gradients are rows
   std::vector<size_t> rows;     // results that are given tangents
 };
 
+// Which carried values lead to a result that is given a tangent, at once or through later steps?
+std::vector<bool> leadsToTangents(const ClosedBodies& bodies, const std::vector<bool>& given) {
+  const ir::Region& body = *bodies.main().top();
+  std::vector<bool> leads(given.begin(), given.begin() + static_cast<std::ptrdiff_t>(bodies.carried()));
+  std::vector<bool> needed(bodies.main().valueLimit());
+  for (size_t i = bodies.carried(); i < given.size(); ++i) {
+    if (given[i]) needed[body.terminator()->arg(i).toValue()->id()] = true;
+  }
+  passes::markCarried(body, leads, needed);
+  return leads;
+}
+
 LoopParts partsOf(const ClosedBodies& bodies, const std::vector<bool>& given, const std::vector<bool>& wanted) {
   LoopParts parts;
   size_t carried = bodies.carried(), sliced = bodies.sliced();
+  std::vector<bool> leads = leadsToTangents(bodies, given);
   for (size_t i = 0; i < carried; ++i) {
-    if (isDifferentiable(returnedType(bodies.main(), i))) parts.carried.push_back(i);
+    if (leads[i] && isDifferentiable(returnedType(bodies.main(), i))) parts.carried.push_back(i);
   }
   for (size_t i = carried; i < wanted.size(); ++i) {
     if (wanted[i]) (i < carried + sliced ? parts.sliced : parts.closed).push_back(i);

@@ -15,13 +15,14 @@
 // These two are what programs call by PyTorch's names. Their bodies write nothing that is around them, and their
 // results are memory of their own. A scan takes slices along the first dimension of all xs, and puts rows together
 // along a new one; `reverse`: from the last one on, and each row stays where its slices were. A while loop may have one
-// more result, its history: a tensor without elements that keeps what was carried before each step.
+// more result, its history: a tensor without elements that keeps what was carried before each step, and what the step
+// returns behind that: values which its derivative reads.
 //
 //   flowing... = saker::while_backward([carried...], [closed...], [flowing...], [history])
-//                    { condition, step, (flowing..., carried..., closed...) { ... return flowing... } }
+//                    { condition, step, (kept..., flowing..., carried..., closed...) { ... return flowing... } }
 //
-// Goes through the steps of a while loop from the last one to the first: `carried` is what each was given. Without a
-// history, or with one that was copied, the loop is run again to find that.
+// Goes through the steps of a while loop from the last one to the first: `carried` is what each was given, `kept` what
+// it gave besides, or nothing. Without a history, or with one that was copied, the loop is run again to find that.
 #pragma once
 
 #include <span>
@@ -35,6 +36,8 @@ bool isLoop(const ir::Node& node);
 bool isWhile(const ir::Node& node);
 bool isWhileBackward(const ir::Node& node);
 bool isScan(const ir::Node& node);
+// Of a way back: how many parameters of its last body are values that steps kept.
+size_t keptParameters(const ir::Node& node);
 
 // How the values around a body and those in it are connected: these are the same thing at some time of the run.
 // F: void(const ir::Arg& from, ir::Value* to), where `to` is a parameter of a body or a result of the node.

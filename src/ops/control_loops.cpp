@@ -53,8 +53,9 @@ Mismatch badType(const char* what, size_t i, const ir::Type* wanted, const ir::T
          ir::toString(found);
 }
 
-Mismatch checkParameters(const ir::Region& body, std::span<const Arg> lists, size_t sliced) {
-  size_t next = 0, count = 0;
+// `next`: the first parameter that the lists are for.
+Mismatch checkParameters(const ir::Region& body, std::span<const Arg> lists, size_t sliced, size_t next = 0) {
+  size_t count = next;
   for (const Arg& list : lists) count += list.toList().size();
   if (Mismatch bad = badCount("parameters of a body", count, body.parameters().size())) return bad;
   for (size_t k = 0; k < lists.size(); ++k) {
@@ -71,15 +72,28 @@ Mismatch checkParameters(const ir::Region& body, std::span<const Arg> lists, siz
 
 const ir::Type* typeOf(const Arg& arg) { return arg.isValue() ? arg.toValue()->type() : nullptr; }
 
-// What a body returns from `first` on are values like the parameters from there on, and like the results.
-Mismatch checkCarried(const ir::Node& node, const ir::Region& body, size_t count) {
+// What a body returns are values like the parameters from `first` on, and like the results.
+Mismatch checkCarried(const ir::Node& node, const ir::Region& body, size_t count, size_t first = 0) {
   std::span<const Arg> returned = body.terminator()->args();
   for (size_t i = 0; i < count; ++i) {
-    const ir::Type *given = typeOf(returned[i]), *parameter = body.parameters()[i]->type();
+    const ir::Type *given = typeOf(returned[i]), *parameter = body.parameters()[first + i]->type();
     if (!given || !sameSizes(given, parameter)) {
       return given ? badType("carried value", i, parameter, given) : "a carried value is a constant";
     }
     if (!sameSizes(given, node.result(i)->type())) return badType("result", i, given, node.result(i)->type());
+  }
+  return std::nullopt;
+}
+
+// What a step returns behind what it carries is what the way back is given first.
+Mismatch checkKept(const ir::Region& step, const ir::Region& back, size_t carried, size_t kept) {
+  std::span<const Arg> returned = step.terminator()->args();
+  if (Mismatch bad = badCount("values that are kept", kept, returned.size() - carried)) return bad;
+  for (size_t i = 0; i < kept; ++i) {
+    const ir::Type *given = typeOf(returned[carried + i]), *parameter = back.parameters()[i]->type();
+    if (!given || !sameSizes(given, parameter)) {
+      return given ? badType("kept value", i, parameter, given) : "a kept value is a constant";
+    }
   }
   return std::nullopt;
 }
@@ -90,14 +104,16 @@ bool areLists(const ir::Node& node, size_t first, size_t count) {
                                                      [](const Arg& arg) { return areTensors(arg); });
 }
 
-Mismatch checkWhileBodies(const ir::Node& node) {
+// `keeps`: a step may return more than is carried.
+Mismatch checkWhileBodies(const ir::Node& node, bool keeps) {
   size_t carried = node.arg(kWhileCarried).toList().size();
   for (size_t b = 0; b < 2; ++b) {
     const ir::Region& body = *node.regions()[b];
     if (Mismatch bad = checkParameters(body, node.args().first(2), 2)) return bad;
     if (!body.terminator()) continue;
-    size_t wanted = b == 0 ? 1 : carried;
-    if (Mismatch bad = badCount("values that a body returns", wanted, body.terminator()->args().size())) return bad;
+    size_t wanted = b == 0 ? 1 : carried, found = body.terminator()->args().size();
+    if (b == 1 && keeps) wanted = std::max(wanted, found);
+    if (Mismatch bad = badCount("values that a body returns", wanted, found)) return bad;
   }
   return std::nullopt;
 }
@@ -109,7 +125,7 @@ Mismatch checkWhile(const ir::Node& node) {
   if (node.resultCount() != carried + 1) {  // the last one may be its history
     if (Mismatch bad = badCount("results", carried, node.resultCount())) return bad;
   }
-  if (Mismatch bad = checkWhileBodies(node)) return bad;
+  if (Mismatch bad = checkWhileBodies(node, node.resultCount() > carried)) return bad;
   if (!node.regions()[1]->terminator()) return std::nullopt;
   return checkCarried(node, *node.regions()[1], carried);
 }
@@ -121,13 +137,17 @@ Mismatch checkWhileBackward(const ir::Node& node) {
   if (Mismatch bad = badCount("bodies", 3, node.regions().size())) return bad;
   size_t flowing = node.arg(kWhileFlowing).toList().size();
   if (Mismatch bad = badCount("results", flowing, node.resultCount())) return bad;
-  if (Mismatch bad = checkWhileBodies(node)) return bad;
-  const ir::Region& back = *node.regions()[2];
+  if (Mismatch bad = checkWhileBodies(node, true)) return bad;
+  const ir::Region &step = *node.regions()[1], &back = *node.regions()[2];
   const Arg lists[] = {node.arg(kWhileFlowing), node.arg(kWhileCarried), node.arg(kWhileClosed)};
-  if (Mismatch bad = checkParameters(back, lists, 3)) return bad;
+  size_t kept = keptParameters(node);
+  if (Mismatch bad = checkParameters(back, lists, 3, kept)) return bad;
+  if (kept && step.terminator()) {
+    if (Mismatch bad = checkKept(step, back, node.arg(kWhileCarried).toList().size(), kept)) return bad;
+  }
   if (!back.terminator()) return std::nullopt;
   if (Mismatch bad = badCount("values that a body returns", flowing, back.terminator()->args().size())) return bad;
-  return checkCarried(node, back, flowing);
+  return checkCarried(node, back, flowing, kept);
 }
 
 Mismatch checkScan(const ir::Node& node) {
@@ -157,6 +177,12 @@ void asItsBodies(Infer&) { unsupported("the results are what the bodies return")
 bool isWhile(const ir::Node& node) { return node.op() == whileOperator(); }
 bool isWhileBackward(const ir::Node& node) { return node.op() == whileBackwardOperator(); }
 bool isScan(const ir::Node& node) { return node.op() == scanOperator(); }
+
+size_t keptParameters(const ir::Node& node) {
+  size_t others = 0, all = node.regions()[2]->parameters().size();
+  for (size_t list : {kWhileFlowing, kWhileCarried, kWhileClosed}) others += node.arg(list).toList().size();
+  return std::max(all, others) - others;
+}
 
 void addLoopsOfPrograms(Rows& rows) {
   rows.push_back({.schema = "saker::while(...) -> ...",

@@ -63,6 +63,35 @@ std::vector<std::unique_ptr<ir::Graph>> closed(const Node& node, const ir::Graph
   return graphs;
 }
 
+// Marks what values of a body that are marked are computed from, and whatever else is never left out.
+static void markNeeded(const ir::Region& body, std::vector<bool>& needed) {
+  auto read = [&](auto&& self, const Node& node) -> void {
+    for (const ir::Use& use : node.operands()) needed[use.value->id()] = true;
+    for (const ir::Region* inner : node.regions()) {
+      for (const Node* each = inner->first(); each; each = each->next()) self(self, *each);
+    }
+  };
+  for (const Node* node = body.last()->prev(); node; node = node->prev()) {
+    ops::Effects effects = ops::effectsOf(*node);
+    bool stays = !effects.removable() || effects.has(ops::kFailsOnData);
+    for (size_t i = 0; i < node->resultCount(); ++i) stays = stays || needed[node->result(i)->id()];
+    if (stays) read(read, *node);
+  }
+}
+
+void markCarried(const ir::Region& body, std::vector<bool>& carried, std::vector<bool>& needed) {
+  std::vector<bool> marked(carried.size());
+  for (bool changed = true; changed;) {
+    markNeeded(body, needed);
+    changed = false;
+    for (size_t i = 0; i < carried.size(); ++i) {
+      if (marked[i] || !(carried[i] || needed[body.parameters()[i]->id()])) continue;
+      carried[i] = marked[i] = changed = true;
+      ir::eachValue(body.terminator()->arg(i), [&](const Value* value) { needed[value->id()] = true; });
+    }
+  }
+}
+
 Node* rebuild(ir::Graph& graph, Node* node, std::span<const Arg> args, std::span<const ir::Type* const> results,
               std::span<const size_t> from, const std::vector<bool>& kept) {
   Node* made = graph.create(node->op(), args, results, 0, node->origin());

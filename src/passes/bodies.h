@@ -21,6 +21,14 @@ std::vector<ir::Value*> outerValues(const ir::Region& body);
 std::vector<std::unique_ptr<ir::Graph>> closed(const ir::Node& node, const ir::Graph& graph,
                                                std::vector<ir::Value*>& outer);
 
+// Of the body of a loop whose first parameters and results are what it carries: completes `carried`, those that are
+// read behind the loop, by those that lead to them in later steps, or to values that are marked in `needed` (by
+// number); marks there whatever they are computed from.
+void markCarried(const ir::Region& body, std::vector<bool>& carried, std::vector<bool>& needed);
+
+// Erases what nothing reads in a body, and what nothing sees: operators that may raise stay.
+void eraseUnread(ir::Graph& graph, ir::Region* body);
+
 // Puts a node of the same operator and origin in the place of `node`, which is erased: with these arguments and
 // results, and with its bodies, of which the parameters with a `false` in `kept` (by place; none: all stay) are left
 // out: nothing may use them. Result i takes over the uses and the name of result `from[i]` of the old node, where that

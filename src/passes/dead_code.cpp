@@ -1,6 +1,7 @@
 // What an unused operator does may still be seen: where it may raise because of its data (an index out of range), eager
 // mode raises, so it stays. "dce-errors" drops these too, for a caller who knows that nothing raises, or does not care.
 #include "ops/effects.h"
+#include "passes/bodies.h"
 #include "passes/pass.h"
 
 namespace saker::passes {
@@ -31,6 +32,8 @@ void sweep(ir::Graph& graph, ir::Region* region, Errors errors) {
 }  // namespace
 
 void eliminateDeadCode(ir::Graph& graph) { sweep(graph, graph.top(), Errors::Keep); }
+
+void eraseUnread(ir::Graph& graph, ir::Region* body) { sweep(graph, body, Errors::Keep); }
 
 void eliminateDeadCodeAndErrors(ir::Graph& graph) { sweep(graph, graph.top(), Errors::Drop); }
 

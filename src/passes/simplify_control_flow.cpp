@@ -97,6 +97,50 @@ void dropUnread(ir::Graph& graph, Node* node) {
   rebuild(graph, node, args, results, from, parameters);
 }
 
+// The same for a scan, whose body also takes slices and gives rows. One slice stays: it says how often.
+void dropUnreadOfScan(ir::Graph& graph, Node* node) {
+  const ir::Region& body = *node->regions()[0];
+  size_t carried = node->arg(ops::kScanCarried).toList().size(), sliced = node->arg(ops::kScanSliced).toList().size();
+  std::span<const Arg> returned = body.terminator()->args();
+  std::vector<bool> keepResult, needed(graph.valueLimit());
+  for (size_t i = 0; i < node->resultCount(); ++i) {
+    keepResult.push_back(node->result(i)->hasUses());
+    if (i >= carried && keepResult[i]) needed[returned[i].toValue()->id()] = true;
+  }
+  std::vector<bool> carries(keepResult.begin(), keepResult.begin() + static_cast<ptrdiff_t>(carried));
+  markCarried(body, carries, needed);
+  std::copy(carries.begin(), carries.end(), keepResult.begin());
+  std::vector<bool> keepParameter = carries;
+  for (size_t i = carried; i < body.parameters().size(); ++i)
+    keepParameter.push_back(needed[body.parameters()[i]->id()]);
+  auto slices = keepParameter.begin() + static_cast<ptrdiff_t>(carried);
+  if (std::find(slices, slices + static_cast<ptrdiff_t>(sliced), true) == slices + static_cast<ptrdiff_t>(sliced)) {
+    *slices = true;
+  }
+  auto all = [](const std::vector<bool>& kept) { return std::find(kept.begin(), kept.end(), false) == kept.end(); };
+  if (all(keepResult) && all(keepParameter)) return;
+
+  std::vector<Arg> returns, lists[3];
+  std::vector<const ir::Type*> results;
+  std::vector<size_t> from;
+  for (size_t i = 0; i < keepResult.size(); ++i) {
+    if (!keepResult[i]) continue;
+    results.push_back(node->result(i)->type());
+    returns.push_back(returned[i]);
+    from.push_back(i);
+  }
+  graph.setArgs(body.terminator(), returns);
+  eraseUnread(graph, node->regions()[0]);  // nothing reads a parameter that goes
+  size_t next = 0;
+  for (size_t list = 0; list < 3; ++list) {
+    for (const Arg& item : node->arg(ops::kScanCarried + list).toList()) {
+      if (keepParameter[next++]) lists[list].push_back(item);
+    }
+  }
+  const Arg args[] = {node->arg(ops::kScanReverse), Arg::list(lists[0]), Arg::list(lists[1]), Arg::list(lists[2])};
+  rebuild(graph, node, args, results, from, keepParameter);
+}
+
 void visit(ir::Graph& graph, ir::Region* region) {
   // Backwards: what a dropped result was the last to read may be dropped in a node before it.
   for (Node* node = region->last(); node;) {
@@ -107,6 +151,7 @@ void visit(ir::Graph& graph, ir::Region* region) {
       if (!unfold(graph, node)) dropUnread(graph, node);
     } else {
       for (ir::Region* body : node->regions()) visit(graph, body);
+      if (ops::isScan(*node)) dropUnreadOfScan(graph, node);
     }
     node = before;
   }

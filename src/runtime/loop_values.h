@@ -18,6 +18,7 @@ void copyShared(Values& results, const Values& given);
 struct History {
   size_t steps = 0;
   std::vector<Values> carried;  // into all but the first step
+  std::vector<Values> kept;     // what each step gave beside what it carries
 };
 
 // A tensor without elements that keeps a history as long as it, or another tensor over its memory, lives.

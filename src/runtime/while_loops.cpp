@@ -14,9 +14,18 @@ Values together(Values left, const Values& right) {
   return left;
 }
 
+// Takes those from `count` on.
+Values takeFrom(Values& values, size_t count) {
+  auto first = values.begin() + static_cast<std::ptrdiff_t>(count);
+  Values taken(std::make_move_iterator(first), std::make_move_iterator(values.end()));
+  values.erase(first, values.end());
+  return taken;
+}
+
 }  // namespace
 
-// Runs the condition and the step in turns. `history`, if given, gets what was carried into each step but the first.
+// Runs the condition and the step in turns. `history`, if given, gets what was carried into each step but the first,
+// and what steps give besides.
 std::vector<c10::IValue> Run::repeat(const Instruction& at, const Values& initial, const Values& closed,
                                      History* history) {
   const Body &condition = at.bodies[0], &step = at.bodies[1];
@@ -36,6 +45,8 @@ std::vector<c10::IValue> Run::repeat(const Instruction& at, const Values& initia
     }
     runBody(step);
     values = leave(step);
+    Values besides = takeFrom(values, initial.size());
+    if (history) history->kept.push_back(std::move(besides));
   }
 }
 
@@ -45,8 +56,10 @@ void Run::whileLoop(const Instruction& at) {
   bool keeps = at.results.size() > initial.size() && at.results.back().value->hasUses();
   History history;
   Values values = repeat(at, initial, closed, keeps ? &history : nullptr);
-  // What a step gave may be what it was given, also where a history keeps that.
-  copyShared(values, together(initial, closed));
+  // What a step gave may be what it was given, or what the history keeps of the last one.
+  Values others = together(initial, closed);
+  if (!history.kept.empty()) others = together(std::move(others), history.kept.back());
+  copyShared(values, others);
   if (at.results.size() > initial.size()) values.emplace_back(keeps ? keepHistory(std::move(history)) : at::Tensor());
   setResults(at, values);
 }
@@ -64,9 +77,11 @@ void Run::whileBackward(const Instruction& at) {
     history = &again;
   }
   const Body& back = at.bodies[2];
+  const bool keeps = back.parameters.size() > given.size() + initial.size() + closed.size();
   Values flowing = given;
   for (size_t step = history->steps; step-- > 0;) {
-    Values entering = together(together(std::move(flowing), step ? history->carried[step - 1] : initial), closed);
+    Values entering = keeps ? together(history->kept[step], flowing) : std::move(flowing);
+    entering = together(together(std::move(entering), step ? history->carried[step - 1] : initial), closed);
     enter(back, 0, entering);
     runRange(back.begin, back.end);
     flowing = leave(back);
