@@ -67,7 +67,7 @@ test-sanitize-extension: setup
 	@cmake --build build-asan -j $(JOBS) --target saker_python saker-opt
 	@cp python/saker/*.py $(asan)
 	@LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
-	  ASAN_OPTIONS=detect_leaks=0,detect_stack_use_after_return=0,verify_asan_link_order=0 \
+	  ASAN_OPTIONS=protect_shadow_gap=0,detect_leaks=0,detect_stack_use_after_return=0,verify_asan_link_order=0 \
 	  SAKER_OPT=build-asan/saker-opt PYTHONPATH=build-asan/python $(PYTHON) -m pytest -q -n $(JOBS) tests/python
 
 # Everything once more with clang, warnings as errors.
