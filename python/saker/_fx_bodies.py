@@ -1,0 +1,347 @@
+"""Nodes with bodies in ``torch.fx`` graphs: calls of PyTorch's operators on graph modules that are attributes.
+
+Bodies are closed: they have placeholders for the operands of their node, then for values from outside that they read,
+in the order in which they read them, then for sizes that no operand has. Equal bodies are one attribute.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import keyword
+import operator
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.fx
+from torch._higher_order_ops.cond import cond_op
+from torch._higher_order_ops.map import map_impl
+from torch._higher_order_ops.scan import scan_op
+from torch._higher_order_ops.while_loop import while_loop_op
+
+from saker._describe import Described, operands
+from saker._fx import Builder, Scope, symbol_of
+from saker._fx_loops import while_backward
+
+_MARK = "saker_body"
+
+
+def add_call(builder: Builder, described: Described) -> None:
+    """Adds a node with bodies to the graph that is being built."""
+    rule = _RULES.get(described["op"])
+    if rule is None:
+        raise NotImplementedError(f"{described['op']} has bodies, and torch.fx has no operator like it")
+    rule(_Call(builder, described))
+
+
+def is_body(function: Any) -> bool:
+    """Is this a body of a graph that Saker has made?"""
+    return isinstance(function, torch.fx.GraphModule) and function.meta.get(_MARK, False)
+
+
+class _Call:
+    """A node with bodies on its way into a graph."""
+
+    def __init__(self, builder: Builder, described: Described) -> None:
+        self.builder = builder
+        self.described = described
+        self.args = [builder.argument(arg) for arg in described["args"]]
+        self._free = _free_values(described["bodies"])
+        self._symbols = self._symbols_from_outside()
+
+    def _symbols_from_outside(self) -> list[str]:
+        found: dict[str, None] = {}
+        for body in self.described["bodies"]:
+            parameters = [*body["parameters"], *(self.builder.scope.types[number] for number in self._free)]
+            bound = {symbol_of(size) for parameter in parameters for size in _sizes(parameter)}
+            found.update(dict.fromkeys(name for name in _symbols(body) if name not in bound))
+        return [name for name in found if self.builder.knows_symbol(name)]
+
+    @property
+    def lifted(self) -> list[Any]:
+        """What bodies read without being given it by their node."""
+        values = [self.builder.values[number] for number in self._free]
+        return [*values, *(self.builder.symbol(name) for name in self._symbols)]
+
+    def body(self, number: int, prefix: str, *, gives_one: bool = False) -> torch.fx.Node:
+        inner = _BodyBuilder(self.builder, self.described["bodies"][number])
+        module = inner.build_body([self.builder.scope.types[v] for v in self._free], self._symbols, gives_one)
+        return self.builder.graph.get_attr(_install(self.builder, module, prefix))
+
+    def add(self, target: Callable, name: str, *args: Any) -> torch.fx.Node:
+        node = self.builder.graph.create_node("call_function", target, args, name=self.builder.graph._target_to_str(name))
+        self.builder.add_location(node, self.described)
+        return node
+
+    def take(self, node: torch.fx.Node, flipped: int | None = None) -> None:
+        """Items of what the node gives are the results; those from ``flipped`` on come from the end."""
+        results = self.described["results"]
+        whole = []
+        for i, result in enumerate(results):
+            item = self.builder.graph.call_function(operator.getitem, (node, i))
+            self.builder.take(item, result)
+            whole.append(item.meta.get("val"))
+            if flipped is not None and i >= flipped:
+                self.builder.take(self.flip(item), result)
+        node.meta["val"] = tuple(whole)
+
+    def flip(self, value: torch.fx.Node) -> torch.fx.Node:
+        made = self.builder.graph.call_function(torch.ops.aten.flip.default, (value, [0]))
+        if value.meta.get("val") is not None:
+            made.meta["val"] = self.builder.examples.compute(torch.ops.aten.flip.default, value.meta["val"], [0])
+        return made
+
+
+def _if(call: _Call) -> None:
+    condition, *given = call.args
+    bodies = call.body(0, "true_graph"), call.body(1, "false_graph")
+    call.take(call.add(cond_op, "cond", condition, *bodies, (*given, *call.lifted)))
+
+
+def _while(call: _Call) -> None:
+    carried, closed = call.args
+    bodies = call.body(0, "while_loop_cond_graph", gives_one=True), call.body(1, "while_loop_body_graph")
+    node = call.add(while_loop_op, "while_loop", *bodies, tuple(carried), (*closed, *call.lifted))
+    results = call.described["results"]
+    call.described = {**call.described, "results": results[: len(carried)]}
+    call.take(node)
+    for history in results[len(carried) :]:
+        _take_history(call.builder, history)
+
+
+def _take_history(builder: Builder, described: Described) -> None:
+    """What a loop keeps for its backward is in no module: a tensor that keeps nothing has the backward run it again."""
+    given = {"dtype": described["dtype"], "device": described["device"]}
+    if _is_read(builder.program, described["id"]):
+        builder.take(builder.graph.call_function(torch.ops.aten.empty.memory_format, ([0],), given), described)
+
+
+def _is_read(program: Described, number: int) -> bool:
+    """Is a history read by anything but backwards?"""
+    args = [node["args"] for node in program["nodes"] if node["op"] != "saker::while_backward"]
+    return any(number in operands(each) for each in (*args, program["returns"]))
+
+
+def _while_backward(call: _Call) -> None:
+    carried, closed, flowing = call.args[:3]
+    bodies = (
+        call.body(0, "while_loop_cond_graph", gives_one=True),
+        call.body(1, "while_loop_body_graph"),
+        call.body(2, "while_loop_backward_graph"),
+    )
+    given = (tuple(carried), tuple(flowing), (*closed, *call.lifted))
+    call.take(call.add(while_backward, "while_backward", *bodies, *given))
+
+
+def _scan(call: _Call) -> None:
+    reverse, carried, sliced, closed = call.args
+    if not carried:  # then the order does not matter
+        body = call.body(0, "body_graph")
+        call.take(call.add(map_impl, "map_impl", body, sliced, [*closed, *call.lifted]))
+        return
+    body = call.body(0, "scan_combine_graph")
+    rows = [call.flip(value) for value in sliced] if reverse else sliced
+    node = call.add(scan_op, "scan", body, carried, rows, [*closed, *call.lifted])
+    call.take(node, len(carried) if reverse else None)
+
+
+_RULES: dict[str, Callable[[_Call], None]] = {
+    "saker::if": _if,
+    "saker::while": _while,
+    "saker::while_backward": _while_backward,
+    "saker::scan": _scan,
+}
+
+
+class _BodyBuilder(Builder):
+    """Adds a body to a graph of its own."""
+
+    def __init__(self, outer: Builder, body: Described) -> None:
+        around = {key: outer.program[key] for key in ("objects", "differentiable", "functional")}
+        self.scope = Scope({**body, **around}, {}, {}, {}, {})
+        self.examples = outer.examples
+        self.form = outer.form and dataclasses.replace(outer.form, returns_writes=False)
+        self.shared = outer.shared
+        self.start()
+        self.expanding = list(outer.expanding)
+
+    def build_body(self, lifted: list[Described], symbols: list[str], gives_one: bool) -> torch.fx.GraphModule:
+        for number, described in enumerate([*self.program["parameters"], *lifted]):
+            node = self.graph.placeholder(_name_of(described["name"], number, self.parameters))
+            self.take(node, described)
+            self.parameters.append(node)
+        for name in symbols:
+            node = self.graph.placeholder(name)
+            node.meta.update(type=f"int({name})", val=self.examples.symbol(name))
+            self.scope.symbols[name] = node
+        self.bind_symbols([*self.program["parameters"], *lifted])
+        for node in self.program["nodes"]:
+            self.add_node(node)
+        results = self._apart([self.argument(arg) for arg in self.program["returns"]])
+        self.switch_grad(True)
+        values = tuple(r.meta.get("val") if isinstance(r, torch.fx.Node) else r for r in results)
+        end = self.graph.output(results[0] if gives_one else tuple(results))
+        end.meta["val"] = values[0] if gives_one else values
+        self.drop_unread()
+        self.graph.lint()
+        module = torch.fx.GraphModule(self.root, self.graph, class_name="Body")
+        module.meta[_MARK] = True
+        return module
+
+    def grad_mode(self, described: Described) -> bool:
+        return True if not self.program["differentiable"] else super().grad_mode(described)
+
+    def _apart(self, results: list[Any]) -> list[Any]:
+        """Results that are memory of their own: a copy of what is an operand, a view of one, or given already."""
+        roots = {_root(node) for node in self.parameters}
+        for i, result in enumerate(results):
+            if not isinstance(result, torch.fx.Node) or not isinstance(result.meta.get("val"), torch.Tensor):
+                continue
+            if _root(result) in roots:
+                results[i] = self.graph.call_function(torch.ops.aten.clone.default, (result,))
+                results[i].meta.update(result.meta)
+            roots.add(_root(results[i]))
+        return results
+
+
+def _name_of(name: str, number: int, before: list[torch.fx.Node]) -> str:
+    """A placeholder is called as the parameter of the program's function, if that is known."""
+    name = re.sub(r"\W", "_", name)
+    if not name.isidentifier() or keyword.iskeyword(name) or any(name == node.target for node in before):
+        return f"arg{number}_1"
+    return "self_" if name == "self" else name
+
+
+def _root(node: torch.fx.Node) -> torch.fx.Node:
+    """The node whose memory this one's tensor is in."""
+    while node.op == "call_function":
+        if node.target is operator.getitem:
+            owner = node.args[0]
+            schema = getattr(owner.target, "_schema", None)
+            if schema is None or not any(returned.alias_info for returned in schema.returns):
+                return node
+            node = owner
+            continue
+        schema = getattr(node.target, "_schema", None)
+        aliases = [r.alias_info.before_set for r in schema.returns if r.alias_info] if schema else []
+        shared = [
+            node.args[i]
+            for i, formal in enumerate(schema.arguments if aliases else ())
+            if formal.alias_info and formal.alias_info.before_set in aliases and i < len(node.args)
+        ]
+        if not shared or not isinstance(shared[0], torch.fx.Node):
+            return node
+        node = shared[0]
+    return node
+
+
+# --- what bodies read ---
+
+
+def _free_values(bodies: list[Described]) -> list[int]:
+    """Values that are read in bodies and made outside of them, in the order in which they are read."""
+    found: dict[int, None] = {}
+    for body in bodies:
+        made = {value["id"] for value in _made(body)}
+        found.update(dict.fromkeys(number for number in _read(body) if number not in made))
+    return list(found)
+
+
+def _made(body: Described) -> Iterator[Described]:
+    yield from body["parameters"]
+    for node in body["nodes"]:
+        yield from node["results"]
+        for inner in node["bodies"]:
+            yield from _made(inner)
+
+
+def _read(body: Described) -> Iterator[int]:
+    for node in body["nodes"]:
+        yield from operands(node["args"])
+        for inner in node["bodies"]:
+            yield from _read(inner)
+    yield from operands(body["returns"])
+
+
+def _sizes(described: Described) -> list[Any]:
+    return [*described.get("sizes", ()), *([described["number"]] if "number" in described else [])]
+
+
+def _symbols(body: Described) -> Iterator[str]:
+    """Names of the symbols in the arguments of operators."""
+    for node in body["nodes"]:
+        yield from _symbols_of(node["args"])
+        for inner in node["bodies"]:
+            yield from _symbols(inner)
+    yield from _symbols_of(body["returns"])
+
+
+def _symbols_of(args: Any) -> Iterator[str]:
+    for arg in args:
+        if isinstance(arg, list):
+            yield from _symbols_of(arg)
+        elif isinstance(arg, tuple) and arg[0] == "expression":
+            yield from _leaves(arg[1])
+
+
+def _leaves(tree: Any) -> Iterator[str]:
+    if not isinstance(tree, tuple):
+        return
+    if tree[0] == "symbol":
+        yield tree[1]
+        return
+    for operand in tree[1:]:
+        yield from _leaves(operand)
+
+
+# --- bodies as attributes ---
+
+
+def _install(builder: Builder, module: torch.fx.GraphModule, prefix: str) -> str:
+    """The name of the attribute that the body is: that of an equal one, or a new one."""
+    key = _key(module)
+    module = builder.shared.setdefault(key, module)
+    name = next((name for name, known in builder.root.named_children() if known is module), None)
+    if name is None:
+        number = next(n for n in range(len(builder.shared) + 1) if not hasattr(builder.root, f"{prefix}_{n}"))
+        name = f"{prefix}_{number}"
+        setattr(builder.root, name, module)
+    return name
+
+
+def _key(module: torch.fx.GraphModule) -> tuple:
+    """Equal for bodies that do the same on operands of the same kinds."""
+    numbers = {node: i for i, node in enumerate(module.graph.nodes)}
+
+    def part(arg: Any) -> Any:
+        if isinstance(arg, torch.fx.Node):
+            return ("node", numbers[arg])
+        if isinstance(arg, (list, tuple)):
+            return (type(arg), *map(part, arg))
+        if isinstance(arg, slice):
+            return ("slice", part(arg.start), part(arg.stop), part(arg.step))
+        return (type(arg), repr(arg))
+
+    def target(node: torch.fx.Node) -> Any:
+        if node.op == "get_attr":
+            return id(getattr(module, node.target))
+        return None if node.op == "placeholder" else node.target
+
+    return tuple(
+        (
+            node.op,
+            target(node),
+            part(node.args),
+            *((name, part(arg)) for name, arg in node.kwargs.items()),
+            _kind(node) if node.op == "placeholder" else None,
+        )
+        for node in module.graph.nodes
+    )
+
+
+def _kind(node: torch.fx.Node) -> Any:
+    value = node.meta.get("val")
+    if isinstance(value, torch.Tensor):  # where it begins in its memory does not matter
+        return (value.dtype, value.device, str(value.shape), str(value.stride()))
+    return node.meta.get("type")
