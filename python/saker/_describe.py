@@ -1,7 +1,7 @@
 """Graphs as dicts, with the bodies of their nodes.
 
-``_C.describe_graph`` says how many bodies a node has, and not what is in them. They are read from the graph's text: each
-one is parsed as a graph of its own, in which values from outside are further parameters.
+``_C.describe_graph`` says how many bodies a node has, and not what is in them. They are read from the graph's text:
+each one is parsed as a graph of its own, in which values from outside are further parameters.
 """
 
 from __future__ import annotations

@@ -20,11 +20,10 @@ from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op
 
+from saker._control_flow import BODY_MARK
 from saker._describe import Described, operands
 from saker._fx import Builder, Scope, symbol_of
 from saker._fx_loops import while_backward
-
-_MARK = "saker_body"
 
 
 def add_call(builder: Builder, described: Described) -> None:
@@ -35,18 +34,15 @@ def add_call(builder: Builder, described: Described) -> None:
     rule(_Call(builder, described))
 
 
-def is_body(function: Any) -> bool:
-    """Is this a body of a graph that Saker has made?"""
-    return isinstance(function, torch.fx.GraphModule) and function.meta.get(_MARK, False)
-
-
 class _Call:
     """A node with bodies on its way into a graph."""
 
     def __init__(self, builder: Builder, described: Described) -> None:
         self.builder = builder
         self.described = described
-        self.args = [builder.argument(arg) for arg in described["args"]]
+        given = described["args"]
+        given = given[:3] if described["op"] == "saker::while_backward" else given  # histories are in no module
+        self.args = [builder.argument(arg) for arg in given]
         self._free = _free_values(described["bodies"])
         self._symbols = self._symbols_from_outside()
 
@@ -70,7 +66,8 @@ class _Call:
         return self.builder.graph.get_attr(_install(self.builder, module, prefix))
 
     def add(self, target: Callable, name: str, *args: Any) -> torch.fx.Node:
-        node = self.builder.graph.create_node("call_function", target, args, name=self.builder.graph._target_to_str(name))
+        graph = self.builder.graph
+        node = graph.create_node("call_function", target, args, name=graph._target_to_str(name))
         self.builder.add_location(node, self.described)
         return node
 
@@ -124,7 +121,7 @@ def _is_read(program: Described, number: int) -> bool:
 
 
 def _while_backward(call: _Call) -> None:
-    carried, closed, flowing = call.args[:3]
+    carried, closed, flowing = call.args
     bodies = (
         call.body(0, "while_loop_cond_graph", gives_one=True),
         call.body(1, "while_loop_body_graph"),
@@ -186,7 +183,7 @@ class _BodyBuilder(Builder):
         self.drop_unread()
         self.graph.lint()
         module = torch.fx.GraphModule(self.root, self.graph, class_name="Body")
-        module.meta[_MARK] = True
+        module.meta[BODY_MARK] = True
         return module
 
     def grad_mode(self, described: Described) -> bool:

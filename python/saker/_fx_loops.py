@@ -9,7 +9,7 @@ import torch
 Values = Sequence[torch.Tensor]
 
 
-def while_backward(
+def while_backward(  # noqa: PLR0917 (as PyTorch's operators are called)
     cond_fn: Callable, body_fn: Callable, backward_fn: Callable, carried: Values, flowing: Values, closed: Values
 ) -> tuple[torch.Tensor, ...]:
     """Goes through the steps of a while loop from the last to the first, which are found by running the loop again.

@@ -44,6 +44,8 @@ _dispatch = HigherOrderOperator.dispatch
 def dispatch(self, /, dispatch_key, *args, **kwargs):
     if _C.recording_keys.has(dispatch_key):
         return _record(self, *args, **kwargs)
+    if _control_flow.runs_plainly(self._name, args):
+        return _control_flow.run_plainly(self._name, args)
     if _control_flow.knows(self._name) and _C.is_engaged() and not _control_flow.is_pythons((args, kwargs)):
         return _control_flow.call(self._name, *args, **kwargs)
     return _dispatch(self, dispatch_key, *args, **kwargs)
