@@ -64,7 +64,7 @@ class Builder:
         described = describe_program(program)
         self.scope = Scope(described, {}, {}, {}, {})
         self.sources = program.sources
-        self.examples = examples or Examples(described["symbols"])
+        self.examples = examples or Examples(described)
         self.form = form
         self.shared: dict[tuple, torch.fx.GraphModule] = {}  # bodies, by what they do
         self.start()

@@ -393,6 +393,23 @@ def test_compilers_of_aot_function(program, partition):
     assert len(seen) >= 2 and all(len(all_graphs(module)) > 1 for module in seen[:2])
 
 
+@pytest.mark.parametrize("program", [p for p in PROGRAMS if p not in (mapped, nested)], ids=lambda p: p.__name__)
+def test_modules_run_on_examples(program):
+    """Compilers ask what a graph gives by calling it with fake tensors."""
+    seen = []
+
+    def compiler(module, examples):
+        with examples[0].fake_mode:
+            found = module(*examples)
+        expected = module.graph.output_node().meta["val"]
+        seen.append([(f.shape, f.dtype) for f in found] == [(e.shape, e.dtype) for e in expected])
+        return module.forward
+
+    compiled = saker.aot_function(lambda x, w: program(operators, x, w), compiler)
+    gradients(lambda x: compiled(x, WEIGHT), inputs()[0])
+    assert seen == [True, True]
+
+
 def test_partitioners_get_bodies():
     seen = []
 
