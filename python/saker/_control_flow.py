@@ -331,12 +331,15 @@ BODY_MARK = "saker_body"  # in the ``meta`` of graph modules that are bodies of 
 
 
 def runs_plainly(name: str, args: tuple[Any, ...]) -> bool:
-    """Is this a call in a graph module of Saker's on plain tensors? PyTorch would trace its bodies to differentiate."""
+    """Is this a call in a graph module of Saker's, outside of recordings and with no mode around?
+
+    PyTorch would trace the bodies to differentiate them, and not all of its operators know all transforms.
+    """
     if name not in _OPERATORS or not any(
         isinstance(arg, torch.nn.Module) and BODY_MARK in getattr(arg, "meta", ()) for arg in args
     ):
         return False
-    return not (is_pythons(args) or _is_transformed() or _control_transforms.is_functional(args))
+    return not is_pythons(args) and not _control_transforms.is_functional(args)
 
 
 def run_plainly(name: str, args: tuple[Any, ...]) -> Any:
