@@ -208,6 +208,7 @@ class Builder:
         if self._is_final_write(op, args):
             self.written[args[0]] = args[1]
             self.values[described["results"][0]["id"]] = args[1]
+            self.scope.types[described["results"][0]["id"]] = described["results"][0]
             return
         if self.form and self.form.decompositions and self._decompose(op, described):
             return

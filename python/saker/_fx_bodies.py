@@ -27,6 +27,9 @@ _COND, _WHILE_LOOP, _SCAN, _MAP = (
     getattr(torch.ops.higher_order, name) for name in ("cond", "while_loop", "scan", "map_impl")
 )
 
+# Which argument of a loop its bodies are given in each step.
+_CLOSED = {"saker::while": 1, "saker::while_backward": 1, "saker::scan": 3}
+
 
 def add_call(builder: Builder, described: Described) -> None:
     """Adds a node with bodies to the graph that is being built."""
@@ -45,26 +48,35 @@ class _Call:
         given = described["args"]
         given = given[:3] if described["op"] == "saker::while_backward" else given  # histories are in no module
         self.args = [builder.argument(arg) for arg in given]
-        self._free = _free_values(described["bodies"])
-        self._symbols = self._symbols_from_outside()
+        # What all bodies are given at the end of their operands, the same in each step; what is lifted comes behind.
+        self.last = list(self.args[1:] if described["op"] == "saker::if" else self.args[_CLOSED[described["op"]]])
+        closed = len(self.last)
+        self.places: dict[int, int] = {}  # of values from outside that bodies read, among those
+        self.lifted_types: list[Described] = []
+        for number in _free_values(described["bodies"]):
+            self.places[number] = self._lift(number)
+        self.symbols = self._symbols_from_outside()
+        self.lifted = [*self.last[closed:], *map(builder.symbol, self.symbols)]
+
+    def _lift(self, number: int) -> int:
+        node = self.builder.values[number]
+        for place, known in enumerate(self.last):
+            if known is node:
+                return place
+        self.last.append(node)
+        self.lifted_types.append(self.builder.scope.types[number])
+        return len(self.last) - 1
 
     def _symbols_from_outside(self) -> list[str]:
         found: dict[str, None] = {}
         for body in self.described["bodies"]:
-            parameters = [*body["parameters"], *(self.builder.scope.types[number] for number in self._free)]
+            parameters = [*body["parameters"], *self.lifted_types]
             bound = {symbol_of(size) for parameter in parameters for size in _sizes(parameter)}
             found.update(dict.fromkeys(name for name in _symbols(body) if name not in bound))
         return [name for name in found if self.builder.knows_symbol(name)]
 
-    @property
-    def lifted(self) -> list[Any]:
-        """What bodies read without being given it by their node."""
-        values = [self.builder.values[number] for number in self._free]
-        return [*values, *(self.builder.symbol(name) for name in self._symbols)]
-
     def body(self, number: int, prefix: str, *, gives_one: bool = False) -> torch.fx.Node:
-        inner = _BodyBuilder(self.builder, self.described["bodies"][number])
-        module = inner.build_body([self.builder.scope.types[v] for v in self._free], self._symbols, gives_one)
+        module = _BodyBuilder(self, self.described["bodies"][number]).build_body(gives_one)
         return self.builder.graph.get_attr(_install(self.builder, module, prefix))
 
     def add(self, target: Callable, name: str, *args: Any) -> torch.fx.Node:
@@ -156,7 +168,8 @@ _RULES: dict[str, Callable[[_Call], None]] = {
 class _BodyBuilder(Builder):
     """Adds a body to a graph of its own."""
 
-    def __init__(self, outer: Builder, body: Described) -> None:
+    def __init__(self, call: _Call, body: Described) -> None:
+        self.call, outer = call, call.builder
         around = {key: outer.program[key] for key in ("objects", "differentiable", "functional")}
         self.scope = Scope({**body, **around}, {}, {}, {}, {})
         self.examples = outer.examples
@@ -165,16 +178,21 @@ class _BodyBuilder(Builder):
         self.start()
         self.expanding = list(outer.expanding)
 
-    def build_body(self, lifted: list[Described], symbols: list[str], gives_one: bool) -> torch.fx.GraphModule:
-        for number, described in enumerate([*self.program["parameters"], *lifted]):
+    def build_body(self, gives_one: bool) -> torch.fx.GraphModule:
+        parameters = [*self.program["parameters"], *self.call.lifted_types]
+        for number, described in enumerate(parameters):
             node = self.graph.placeholder(_name_of(described["name"], number, self.parameters))
             self.take(node, described)
             self.parameters.append(node)
-        for name in symbols:
+        first = len(self.parameters) - len(self.call.last)
+        for number, place in self.call.places.items():
+            self.values[number] = self.parameters[first + place]
+            self.scope.types[number] = self.call.builder.scope.types[number]
+        for name in self.call.symbols:
             node = self.graph.placeholder(name)
             node.meta.update(type=f"int({name})", val=self.examples.symbol(name))
             self.scope.symbols[name] = node
-        self.bind_symbols([*self.program["parameters"], *lifted])
+        self.bind_symbols(parameters)
         for node in self.program["nodes"]:
             self.add_node(node)
         results = self._apart([self.argument(arg) for arg in self.program["returns"]])

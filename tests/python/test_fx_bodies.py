@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-import copy
 import operator
-import os
 import random
-import subprocess
-import sys
 
 import pytest
 import torch
-from torch import nn
 
 import saker
+from body_programs import (
+    PROGRAMS,
+    WEIGHT,
+    all_graphs,
+    as_list,
+    branch,
+    branches_in_branches,
+    calls,
+    captured,
+    expected_of,
+    gradients,
+    inputs,
+    loop,
+    mapped,
+    nested,
+    results,
+    results_of_other_kinds,
+    scanned,
+    scanned_from_the_end,
+)
 from control_flow import operators, reference
 from control_flow_programs import nest
 from torch_versions import control_flow_in_one_place
@@ -21,123 +36,6 @@ from torch_versions import control_flow_in_one_place
 pytestmark = control_flow_in_one_place
 
 higher = torch.ops.higher_order
-WEIGHT = nn.Parameter(torch.randn(3, 3, generator=torch.Generator().manual_seed(7)) / 3)
-
-
-def branch(o, x, w):
-    scale = x * 2
-    return o.cond(x.sum() > 0, lambda v: v * scale + w, lambda v: v.cos() - w, (x,))
-
-
-def loop(o, x, w):
-    scale = x.cos()
-    return o.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, (v @ w).sin() * scale), (torch.tensor(0), x))[1]
-
-
-def loop_without_a_step(o, x, w):
-    return o.while_loop(lambda v: v.sum() > 1e6, lambda v: (v @ w,), (x,))[0] * 2
-
-
-def scanned(o, x, w):
-    return o.scan(lambda c, r: (c * r.sin() + w[0], c @ w), x[0] * 1, x)[1]
-
-
-def scanned_from_the_end(o, x, w):
-    carry, rows = o.scan(lambda c, r: (c * 0.5 + r, c * r), x[0] * 1, x, reverse=True)
-    return carry + rows
-
-
-def mapped(o, x, w):
-    return o.map(lambda row, y: row @ w + y, x, x[0])
-
-
-def nested(o, x, w):
-    inner = x.sin()
-
-    def body(i, v):
-        def left(u):
-            return o.scan(lambda c, r: (c + r * inner[0], c * w[1]), u[0] * 1, u)[1]
-
-        return i + 1, o.cond(v.sum() > 0, left, lambda u: u.cos() + inner, (v,))
-
-    return o.while_loop(lambda i, v: i < 2, body, (torch.tensor(0), x))[1]
-
-
-def branches_in_branches(o, x, w):
-    inner = x.exp()
-
-    def deep(v):
-        return o.cond(v.mean() > 0, lambda u: u * inner, lambda u: u - w, (v,))
-
-    def middle(v):
-        return o.cond(v.max() > 0.5, deep, lambda u: u.tanh(), (v,))
-
-    return o.cond(x.sum() > 0, middle, lambda v: v * 3, (x,))
-
-
-def results_of_other_kinds(o, x, w):
-    def combine(carry, row):
-        return carry + row.long(), row.double() * 2
-
-    carry, rows = o.scan(combine, torch.zeros(3, dtype=torch.int64), x)
-    positive, kept = o.cond(x.sum() > 0, lambda v: (v > 0, v), lambda v: (v < 0, v), (x,))
-    return carry, rows, positive, kept
-
-
-def trees_and_nothing(o, x, w):
-    made = o.cond(x.sum() > 0, lambda v: {"a": v.sin(), "n": None}, lambda v: {"a": v.cos(), "n": None}, (x,))
-    return made["a"]
-
-
-PROGRAMS = [
-    branch,
-    loop,
-    loop_without_a_step,
-    scanned,
-    scanned_from_the_end,
-    mapped,
-    nested,
-    branches_in_branches,
-    trees_and_nothing,
-]
-
-
-# Gradients are accumulated in the results of a scan, which the functional form takes for memory that others may see.
-accumulates = pytest.mark.xfail(reason="functionalize: memory is written that the results of a body may share")
-BY_AOT = [pytest.param(p, marks=accumulates) if p in (mapped, nested) else p for p in PROGRAMS]
-
-
-def inputs():
-    generator = torch.Generator().manual_seed(3)
-    return [torch.randn(3, 3, generator=generator) + shift for shift in (1, -1, 0)]
-
-
-def captured(program):
-    """Closes over the parameter."""
-    return saker.capture(lambda x: program(operators, x, WEIGHT), inputs()[0].requires_grad_())
-
-
-def expected_of(program, x):
-    return program(reference, x, WEIGHT)
-
-
-def gradients(function, x):
-    x = x.clone().requires_grad_()
-    y = function(x)
-    found = torch.autograd.grad(y.sin().sum(), (x, WEIGHT), allow_unused=True)
-    return [y.detach(), *(torch.zeros(3, 3) if g is None else g for g in found)]
-
-
-def all_graphs(module):
-    return [m for m in module.modules() if isinstance(m, torch.fx.GraphModule)]
-
-
-def calls(module, target):
-    return [node for node in module.graph.nodes if node.target is target]
-
-
-def results(module):
-    return list(module.graph.output_node().args[0])
 
 
 # --- values and gradients ---
@@ -151,10 +49,6 @@ def test_modules_compute_what_graphs_do(program):
             expected = graph(x)
             torch.testing.assert_close(module(x), as_list(expected))
             torch.testing.assert_close(as_list(expected), as_list(expected_of(program, x)))
-
-
-def as_list(value):
-    return list(value) if isinstance(value, tuple) else [value]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
@@ -315,6 +209,27 @@ def test_a_value_is_lifted_once():
     assert len(call.args[3]) == 2
 
 
+def test_a_value_that_is_passed_is_not_lifted_too():
+    """The functional form reads operands where bodies read parameters."""
+
+    def program(x):
+        x.mul_(2)
+        y = torch.cond(x.sum() > 0, lambda v: v * WEIGHT, lambda v: v - WEIGHT, (x,))
+        return y.add_(1)
+
+    graph = saker.capture(program, inputs()[0])
+    module = graph.functional().to_fx()
+    (call,) = calls(module, higher.cond)
+    assert len(call.args[3]) == len(set(call.args[3])) == 2
+    for x in inputs():
+        expected, one, other = x.clone(), x.clone(), x.clone()
+        expected.mul_(2)
+        result = (expected * WEIGHT if expected.sum() > 0 else expected - WEIGHT) + 1
+        torch.testing.assert_close(module(one)[0], result)
+        torch.testing.assert_close(graph(other), result)
+        torch.testing.assert_close(one, expected)
+
+
 def test_all_nodes_of_bodies_say_what_they_give():
     for program in PROGRAMS:
         for module in all_graphs(captured(program).to_fx()):
@@ -381,194 +296,3 @@ def test_bodies_that_differ_are_not_shared(other):
     first, second = calls(saker.capture(program, inputs()[0]).to_fx(), higher.cond)
     same = [first.args[i].target == second.args[i].target for i in (1, 2)]
     assert same == {"constant": [False, True], "dtype": [False, False], "inner": [True, False]}[other]
-
-
-# --- tools ---
-
-
-def test_passes_over_modules():
-    module = captured(nested).to_fx()
-    for each in all_graphs(module):
-        each.graph.lint()
-        each.graph.eliminate_dead_code()
-        each.recompile()
-    again = copy.deepcopy(module)
-    for x in inputs():
-        torch.testing.assert_close(again(x), [expected_of(nested, x)])
-    rebuilt = torch.fx.Interpreter(module)
-    torch.testing.assert_close(rebuilt.run(inputs()[0]), [expected_of(nested, inputs()[0])])
-
-
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
-def test_back_ends_of_compile(program):
-    made = []
-
-    def backend(module, examples):
-        made.append(module)
-        for each in all_graphs(module):
-            each.graph.eliminate_dead_code()
-            each.recompile()
-        return module.forward
-
-    saker.reset(counts=True)
-    compiled = saker.compile(lambda x: program(operators, x, WEIGHT), backend=backend, fullgraph=True)
-    for x in inputs():
-        torch.testing.assert_close(compiled(x), expected_of(program, x))
-        expected = gradients(lambda x: expected_of(program, x), x)
-        torch.testing.assert_close(gradients(compiled, x), expected)
-    assert made and all(len(all_graphs(module)) > 1 for module in made)
-    assert saker.stats()["fallbacks"] == 0
-
-
-@pytest.mark.parametrize("partition", ["min_cut", "default"])
-@pytest.mark.parametrize("program", BY_AOT, ids=lambda p: p.__name__)
-def test_compilers_of_aot_function(program, partition):
-    seen = []
-
-    def compiler(module, examples):
-        seen.append(module)
-        return module.forward
-
-    compiled = saker.aot_function(lambda x, w: program(operators, x, w), compiler, partition_fn=partition)
-    for x in inputs():
-        expected = gradients(lambda x: expected_of(program, x), x)
-        torch.testing.assert_close(gradients(lambda x: compiled(x, WEIGHT), x), expected)
-        torch.testing.assert_close(compiled(x, WEIGHT), expected[0])
-    assert len(seen) >= 2 and all(len(all_graphs(module)) > 1 for module in seen[:2])
-
-
-@pytest.mark.parametrize("program", [p for p in PROGRAMS if p not in (mapped, nested)], ids=lambda p: p.__name__)
-def test_modules_run_on_examples(program):
-    """Compilers ask what a graph gives by calling it with fake tensors."""
-    seen = []
-
-    def compiler(module, examples):
-        with examples[0].fake_mode:
-            found = module(*examples)
-        expected = module.graph.output_node().meta["val"]
-        for one, other in zip(found, expected, strict=True):
-            assert (one is None and other is None) or (one.shape, one.dtype) == (other.shape, other.dtype)
-        seen.append(module)
-        return module.forward
-
-    compiled = saker.aot_function(lambda x, w: program(operators, x, w), compiler)
-    gradients(lambda x: compiled(x, WEIGHT), inputs()[0])
-    assert len(seen) == 2
-
-
-def test_partitioners_get_bodies():
-    seen = []
-
-    def partition(joint, inputs, *, num_fwd_outputs):
-        from functorch.compile import default_partition
-
-        seen.append(joint)
-        return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs)
-
-    def mine(joint, inputs, *, num_fwd_outputs):
-        return partition(joint, inputs, num_fwd_outputs=num_fwd_outputs)
-
-    compiled = saker.aot_function(lambda x, w: branch(operators, x, w), partition_fn=mine)
-    for x in inputs():
-        expected = gradients(lambda x: expected_of(branch, x), x)
-        torch.testing.assert_close(gradients(lambda x: compiled(x, WEIGHT), x), expected)
-    assert len(calls(seen[0], higher.cond)) == 2
-
-
-def test_modules_of_aot_module():
-    class Layer(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = nn.Linear(3, 3)
-
-        def forward(self, x, o=operators):
-            return o.cond(x.sum() > 0, lambda v: self.linear(v).relu(), lambda v: self.linear(v * 2), (x,))
-
-    layer = Layer()
-    compiled = saker.aot_module(layer, lambda module, examples: module.forward)
-    for x in inputs():
-        expected = layer(x, reference)
-        torch.testing.assert_close(compiled(x), expected)
-        wanted = torch.autograd.grad(expected.sum(), list(layer.parameters()))
-        torch.testing.assert_close(torch.autograd.grad(compiled(x).sum(), list(layer.parameters())), wanted)
-
-
-def test_export():
-    class Layer(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = nn.Linear(3, 3)
-
-        def forward(self, x, o=operators):
-            y = o.cond(x.sum() > 0, lambda v: self.linear(v).relu(), lambda v: self.linear(v * 2), (x,))
-            return (o.scan(lambda c, r: (c + r, c * r), y[0] * 1, y)[1].sum(),)
-
-    layer = Layer()
-    state = list(layer.parameters())
-    module, signature = saker.aot_export_module(layer, (inputs()[0],), trace_joint=False)
-    joint, _ = saker.aot_export_module(layer, (inputs()[0],), trace_joint=True, output_loss_index=0)
-    assert signature.parameters == ["linear.weight", "linear.bias"]
-    for x in inputs():
-        loss = layer(x, reference)[0]
-        torch.testing.assert_close(module(*state, x)[0], loss)
-        with torch.no_grad():
-            found = joint(*state, x)
-        torch.testing.assert_close(list(found[1:]), list(torch.autograd.grad(loss, state)))
-
-
-def test_decompositions_reach_bodies():
-    seen = []
-
-    def compiler(module, examples):
-        seen.append(module)
-        return module.forward
-
-    def silu(x):
-        return x * torch.sigmoid(x)
-
-    table = {torch.ops.aten.silu.default: silu}
-
-    def program(o, x):
-        return o.cond(x.sum() > 0, lambda v: torch.nn.functional.silu(v), lambda v: v * 2, (x,))
-
-    compiled = saker.aot_function(lambda x: program(operators, x), compiler, decompositions=table)
-    with torch.no_grad():
-        for x in inputs():
-            torch.testing.assert_close(compiled(x), program(reference, x))
-    found = {node.target for module in all_graphs(seen[0]) for node in module.graph.nodes}
-    assert torch.ops.aten.silu.default not in found and torch.ops.aten.sigmoid.default in found
-
-
-def test_drawings_and_explanations_show_bodies():
-    graph = captured(nested)
-    drawn = graph.to_dot()
-    assert drawn.count("subgraph cluster") == 5
-    assert drawn.count("aten::cos") == 1 and drawn.count("label=return") == 6
-    shown = graph._repr_html_()
-    assert "saker::scan" in shown and "aten::cos" in shown
-    told = saker.explain(lambda x: nested(operators, x, WEIGHT))(inputs()[0])
-    assert told.operators["saker::scan"] == 1 and told.operators["aten::cos"] == 1
-    assert told.bodies == {"saker::while": 2, "saker::if": 2, "saker::scan": 1}
-    assert "bodies: 5" in str(told)
-
-
-PROGRAM_THAT_TRACES_NOTHING = """
-from test_fx_bodies import *
-for program in PROGRAMS:
-    module = captured(program).to_fx()
-    gradients(lambda x: module(x)[0], inputs()[0])
-    compiled = saker.compile(lambda x: program(operators, x, WEIGHT), backend=lambda module, examples: module.forward)
-    compiled(inputs()[0])
-    gradients(compiled, inputs()[0])
-    compiled = saker.aot_function(lambda x, w: program(operators, x, w), lambda module, examples: module.forward)
-    gradients(lambda x: compiled(x, WEIGHT), inputs()[0])
-# fake tensors ask for its settings; it has traced nothing
-print([sorted(counts) for counts in torch._dynamo.utils.counters.values()])
-"""
-
-
-def test_pytorchs_compiler_is_not_started():
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
-    command = [sys.executable, "-c", PROGRAM_THAT_TRACES_NOTHING]
-    found = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
-    assert found.stdout.strip() == "[]", found.stdout + found.stderr
