@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-import torch._higher_order_ops
 import torch.fx
 
 from saker._control_flow import BODY_MARK
@@ -22,11 +21,7 @@ from saker._describe import Described, operands
 from saker._fx import Builder, Scope, symbol_of
 from saker._fx_loops import while_backward
 
-# Looked up here, and not when a module is run: PyTorch keeps what it has found, which looks like a change.
-_COND, _WHILE_LOOP, _SCAN, _MAP = (
-    getattr(torch.ops.higher_order, name) for name in ("cond", "while_loop", "scan", "map_impl")
-)
-
+_higher = torch.ops.higher_order
 # Which argument of a loop its bodies are given in each step.
 _CLOSED = {"saker::while": 1, "saker::while_backward": 1, "saker::scan": 3}
 
@@ -107,13 +102,13 @@ class _Call:
 def _if(call: _Call) -> None:
     condition, *given = call.args
     bodies = call.body(0, "true_graph"), call.body(1, "false_graph")
-    call.take(call.add(_COND, "cond", condition, *bodies, (*given, *call.lifted)))
+    call.take(call.add(_higher.cond, "cond", condition, *bodies, (*given, *call.lifted)))
 
 
 def _while(call: _Call) -> None:
     carried, closed = call.args
     bodies = call.body(0, "while_loop_cond_graph", gives_one=True), call.body(1, "while_loop_body_graph")
-    node = call.add(_WHILE_LOOP, "while_loop", *bodies, tuple(carried), (*closed, *call.lifted))
+    node = call.add(_higher.while_loop, "while_loop", *bodies, tuple(carried), (*closed, *call.lifted))
     results = call.described["results"]
     call.described = {**call.described, "results": results[: len(carried)]}
     call.take(node)
@@ -149,11 +144,11 @@ def _scan(call: _Call) -> None:
     reverse, carried, sliced, closed = call.args
     if not carried:  # then the order does not matter
         body = call.body(0, "body_graph")
-        call.take(call.add(_MAP, "map_impl", body, sliced, [*closed, *call.lifted]))
+        call.take(call.add(_higher.map_impl, "map_impl", body, sliced, [*closed, *call.lifted]))
         return
     body = call.body(0, "scan_combine_graph")
     rows = [call.flip(value) for value in sliced] if reverse else sliced
-    node = call.add(_SCAN, "scan", body, carried, rows, [*closed, *call.lifted])
+    node = call.add(_higher.scan, "scan", body, carried, rows, [*closed, *call.lifted])
     call.take(node, len(carried) if reverse else None)
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import operator
+import os
 import random
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -94,6 +97,21 @@ def test_modules_are_captured_again():
         for function in (compiled, graph, graph.to_fx()):
             found = function(x)
             torch.testing.assert_close(found[0] if isinstance(found, list) else found, expected_of(nested, x) * 2)
+
+
+def test_looking_up_an_operator_in_a_body_changes_nothing():
+    command = """if True:
+        import torch, saker
+        def program(x):
+            def left(v):
+                return torch.ops.higher_order.map_impl(lambda row: (row.sin(),), [v], [])[0]
+            return torch.cond(x.sum() > 0, left, lambda v: v.cos(), (x,))
+        x = torch.ones(3, 3)
+        print(saker.compile(program, fullgraph=True)(x).equal(x.sin()))
+    """
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    found = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, env=env, check=False)
+    assert found.stdout.strip() == "True", found.stderr
 
 
 def test_random_numbers_in_bodies():
