@@ -47,6 +47,13 @@ class Form:
     returns_writes: bool = False
 
 
+class _Size(NamedTuple):
+    """Where a symbol is found: in a size of what a node gives."""
+
+    node: torch.fx.Node
+    dim: int
+
+
 class Scope(NamedTuple):
     """What the program that is being added calls its values and symbols."""
 
@@ -274,6 +281,11 @@ class Builder:
     def take(self, node: torch.fx.Node, described: dict[str, Any]) -> None:
         self.values[described["id"]] = node
         self._describe(node, described)
+        if "number" in described and symbol_of(described["number"]):
+            self.scope.symbols.setdefault(symbol_of(described["number"]), node)
+        for dim, size in enumerate(described.get("sizes", ())):
+            if symbol_of(size):
+                self.scope.symbols.setdefault(symbol_of(size), _Size(node, dim))
 
     # --- decompositions ---
 
@@ -328,7 +340,17 @@ class Builder:
     def symbol(self, name: str) -> Any:
         if name not in self.scope.symbols:
             raise NotImplementedError(f"{name} is a number that is read from data, which torch.fx cannot show")
-        return self.scope.symbols[name]
+        found = self.scope.symbols[name]
+        if isinstance(found, _Size):
+            found = self.graph.call_function(torch.ops.aten.sym_size.int, tuple(found))
+            self.set_symbol(name, found)
+        return found
+
+    def set_symbol(self, name: str, node: torch.fx.Node) -> None:
+        value = self.number(("expression", ("symbol", name), name))
+        if value is not None:
+            node.meta["val"] = value
+        self.scope.symbols[name] = node
 
     def knows_symbol(self, name: str) -> bool:
         return name in self.scope.symbols

@@ -185,8 +185,8 @@ class _BodyBuilder(Builder):
             self.scope.types[number] = self.call.builder.scope.types[number]
         for name in self.call.symbols:
             node = self.graph.placeholder(name)
-            node.meta.update(type=f"int({name})", val=self.examples.symbol(name))
-            self.scope.symbols[name] = node
+            self.set_symbol(name, node)
+            node.meta["type"] = f"int({name})"
         self.bind_symbols(parameters)
         for node in self.program["nodes"]:
             self.add_node(node)

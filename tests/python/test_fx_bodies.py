@@ -272,6 +272,20 @@ def test_sizes_that_change():
             torch.testing.assert_close(module(x), [rows])
 
 
+def test_sizes_that_operators_find():
+    def program(o, x):
+        count = x.nonzero().shape[0]
+
+        def left(v):
+            return torch.full((v.masked_select(v > 0).shape[0] * 2,), 1.0).sum() + v * count
+
+        return o.cond(x.sum() > 0, left, lambda v: v.cos(), (x,)) + torch.full((count,), 2.0).sum()
+
+    graph = saker.capture(lambda x: program(operators, x), inputs()[0])
+    for x in [*inputs(), torch.zeros(3, 3)]:
+        torch.testing.assert_close(graph.to_fx()(x)[0], program(reference, x))
+
+
 # --- bodies that are equal ---
 
 
