@@ -40,9 +40,7 @@ class _Call:
     def __init__(self, builder: Builder, described: Described) -> None:
         self.builder = builder
         self.described = described
-        given = described["args"]
-        given = given[:3] if described["op"] == "saker::while_backward" else given  # histories are in no module
-        self.args = [builder.argument(arg) for arg in given]
+        self.args = [builder.argument(arg) for arg in _args(described)]
         # What all bodies are given at the end of their operands, the same in each step; what is lifted comes behind.
         self.last = list(self.args[1:] if described["op"] == "saker::if" else self.args[_CLOSED[described["op"]]])
         closed = len(self.last)
@@ -119,14 +117,8 @@ def _while(call: _Call) -> None:
 def _take_history(builder: Builder, described: Described) -> None:
     """What a loop keeps for its backward is in no module: a tensor that keeps nothing has the backward run it again."""
     given = {"dtype": described["dtype"], "device": described["device"]}
-    if _is_read(builder.program, described["id"]):
+    if described["id"] in _read(builder.program):
         builder.take(builder.graph.call_function(torch.ops.aten.empty.memory_format, ([0],), given), described)
-
-
-def _is_read(program: Described, number: int) -> bool:
-    """Is a history read by anything but backwards?"""
-    args = [node["args"] for node in program["nodes"] if node["op"] != "saker::while_backward"]
-    return any(number in operands(each) for each in (*args, program["returns"]))
 
 
 def _while_backward(call: _Call) -> None:
@@ -268,9 +260,14 @@ def _made(body: Described) -> Iterator[Described]:
             yield from _made(inner)
 
 
+def _args(node: Described) -> list[Any]:
+    """The arguments that are in the graph: histories are not."""
+    return node["args"][:3] if node["op"] == "saker::while_backward" else node["args"]
+
+
 def _read(body: Described) -> Iterator[int]:
     for node in body["nodes"]:
-        yield from operands(node["args"])
+        yield from operands(_args(node))
         for inner in node["bodies"]:
             yield from _read(inner)
     yield from operands(body["returns"])
