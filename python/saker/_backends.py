@@ -60,7 +60,7 @@ class Graphs:
     def _examples(self) -> Any:
         from saker._fx_examples import Examples
 
-        return Examples(_C.describe_program(self._native.forward_program())["symbols"], self._mode)
+        return Examples(_C.describe_program(self._native.forward_program()), self._mode)
 
     @functools.cached_property
     def forward(self) -> torch.fx.GraphModule:

@@ -327,6 +327,26 @@ def call(name: str, *args: Any, **kwargs: Any) -> Any:
         return as_python(*args)
 
 
+BODY_MARK = "saker_body"  # in the ``meta`` of graph modules that are bodies of ``Graph.to_fx()``
+
+
+def runs_plainly(name: str, args: tuple[Any, ...]) -> bool:
+    """Is this a call in a graph module of Saker's, outside of recordings and with no mode around?
+
+    PyTorch would trace the bodies to differentiate them, and not all of its operators know all transforms.
+    """
+    if name not in _OPERATORS or not any(
+        isinstance(arg, torch.nn.Module) and BODY_MARK in getattr(arg, "meta", ()) for arg in args
+    ):
+        return False
+    return not is_pythons(args) and not _control_transforms.is_functional(args)
+
+
+def run_plainly(name: str, args: tuple[Any, ...]) -> Any:
+    """Operator by operator, which autograd follows."""
+    return _OPERATORS[name][1](*args)
+
+
 def _call_pytorchs(name: str, args: tuple[Any, ...]) -> Any:
     """PyTorch's operator, whose functions give their results in a row."""
     if name not in ("while_loop", "map_impl"):

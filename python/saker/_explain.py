@@ -12,6 +12,7 @@ from typing import Any
 
 from saker import _C
 from saker._compile import CompiledModule, compile
+from saker._describe import Described, describe_graph
 
 
 @dataclasses.dataclass
@@ -49,6 +50,7 @@ class Explanation:
     seconds: dict[str, float]  # by phase
     instead: list[Break] = dataclasses.field(default_factory=list)  # why gradients are not compiled
     stages: dict[str, float] = dataclasses.field(default_factory=dict)  # of compiling: seconds
+    bodies: dict[str, int] = dataclasses.field(default_factory=dict)  # how many graphs operators like saker::if run
 
     @property
     def captured(self) -> bool:
@@ -61,12 +63,17 @@ class Explanation:
             ("captured", "whole" if self.captured else "no: it runs eagerly"),
             ("graphs", str(len(self.graphs))),
             ("operators", f"{sum(self.operators.values())}" + (f" ({most})" if most else "")),
+            *self._bodies(),
             ("Python frames watched", str(self.frames)),
             ("guards", str(len(self.guards))),
             ("done again besides the graph", str(self.effects)),
             ("time", times),
             *self._gradients(),
         ]
+
+    def _bodies(self) -> list[tuple[str, str]]:
+        owners = ", ".join(f"{name} x{count}" for name, count in self.bodies.items())
+        return [("bodies", f"{sum(self.bodies.values())} (of {owners})")] if self.bodies else []
 
     def _gradients(self) -> list[tuple[str, str]]:
         if self.instead:
@@ -120,6 +127,20 @@ def _operators(graphs: list[Any]) -> dict[str, int]:
     return dict(names.most_common())
 
 
+def _bodies(graphs: list[Any]) -> dict[str, int]:
+    counts: collections.Counter[str] = collections.Counter()
+
+    def count(described: Described) -> None:
+        for node in described["nodes"]:
+            for body in node["bodies"]:
+                counts[node["op"]] += 1
+                count(body)
+
+    for graph in graphs:
+        count(describe_graph(graph))
+    return dict(counts)
+
+
 _INSTEAD = "the recording itself runs"
 
 
@@ -171,6 +192,7 @@ def explain(fn: Callable, **options: Any) -> Callable[..., Explanation]:
                 if report["instead"]
             ],
             stages=_stages(reports),
+            bodies=_bodies(graphs),
             seconds={
                 "running and recording": sum(report["watching"] for report in reports),
                 "compiling": sum(report["compiling"] for report in reports),

@@ -11,6 +11,7 @@ import torch
 import torch.fx
 
 from saker import _C
+from saker._describe import describe_program
 from saker._fx_examples import Examples
 from saker._fx_numbers import ON_INTEGERS, compute
 
@@ -46,7 +47,14 @@ class Form:
     returns_writes: bool = False
 
 
-class _Scope(NamedTuple):
+class _Size(NamedTuple):
+    """Where a symbol is found: in a size of what a node gives."""
+
+    node: torch.fx.Node
+    dim: int
+
+
+class Scope(NamedTuple):
     """What the program that is being added calls its values and symbols."""
 
     program: dict[str, Any]
@@ -60,11 +68,15 @@ class Builder:
     """Adds a program to a new graph, node by node."""
 
     def __init__(self, program: _C.Program, examples: Examples | None = None, form: Form | None = None) -> None:
-        described = _C.describe_program(program)
-        self.scope = _Scope(described, {}, {}, {}, {})
+        described = describe_program(program)
+        self.scope = Scope(described, {}, {}, {}, {})
         self.sources = program.sources
-        self.examples = examples or Examples(described["symbols"])
+        self.examples = examples or Examples(described)
         self.form = form
+        self.shared: dict[tuple, torch.fx.GraphModule] = {}  # bodies, by what they do
+        self.start()
+
+    def start(self) -> None:
         self.root = torch.nn.Module()
         self.graph = torch.fx.Graph()
         self.parameters: list[torch.fx.Node] = []
@@ -93,7 +105,7 @@ class Builder:
         results, gradients = returned[: self.program["results"]], returned[self.program["results"] :]
         for parameter, gradient in zip(self.program["gradients"], gradients, strict=True):
             self.graph.call_function(set_grad, (self.parameters[parameter], gradient))
-        self._switch_grad(True)
+        self.switch_grad(True)
         return self.finish(results)
 
     def finish(self, results: list[Any]) -> torch.fx.GraphModule:
@@ -102,9 +114,13 @@ class Builder:
         else:
             end = self.graph.output(tuple(results))
             end.meta["val"] = tuple(r.meta.get("val") if isinstance(r, torch.fx.Node) else r for r in results)
-            self.graph.eliminate_dead_code(lambda node: node.op != "call_function" or not _is_free(node))
+            self.drop_unread()
         self.graph.lint()
         return torch.fx.GraphModule(self.root, self.graph, class_name="Captured")
+
+    def drop_unread(self) -> None:
+        """Sizes and items of results that nothing has read."""
+        self.graph.eliminate_dead_code(lambda node: node.op != "call_function" or not _is_free(node))
 
     # --- inputs ---
 
@@ -131,11 +147,15 @@ class Builder:
             self._describe(node, described)
             self.values[described["id"]] = node
             self.parameters.append(node)
-        for node, described in zip(self.parameters, self.program["parameters"], strict=True):
-            if "number" in described and _symbol_of(described["number"]):
-                self.scope.symbols.setdefault(_symbol_of(described["number"]), node)
+        self.bind_symbols(self.program["parameters"])
+
+    def bind_symbols(self, parameters: list[dict[str, Any]]) -> None:
+        """Symbols are found in the sizes of parameters."""
+        for node, described in zip(self.parameters, parameters, strict=True):
+            if "number" in described and symbol_of(described["number"]):
+                self.scope.symbols.setdefault(symbol_of(described["number"]), node)
             for dim, size in enumerate(described.get("sizes", ())):
-                name = _symbol_of(size)
+                name = symbol_of(size)
                 if name and name not in self.scope.symbols:
                     made = self.graph.call_function(torch.ops.aten.sym_size.int, (node, dim))
                     made.meta["val"] = self.number(size)
@@ -181,17 +201,21 @@ class Builder:
     # --- nodes ---
 
     def add_node(self, described: dict[str, Any]) -> None:
-        if described["regions"]:
-            raise NotImplementedError(f"{described['op']} has a body, which torch.fx cannot show")
         if all(result["id"] in self.values for result in described["results"]) and described["results"]:
             self._describe_input(described["results"])  # an input instead
             return
-        self._switch_grad(self._grad_mode(described))
+        self.switch_grad(self.grad_mode(described))
+        if described["bodies"]:
+            from saker._fx_bodies import add_call
+
+            add_call(self, described)
+            return
         op = _overload(described["op"])
         args, kwargs = self._call(op, described["args"])
         if self._is_final_write(op, args):
             self.written[args[0]] = args[1]
             self.values[described["results"][0]["id"]] = args[1]
+            self.scope.types[described["results"][0]["id"]] = described["results"][0]
             return
         if self.form and self.form.decompositions and self._decompose(op, described):
             return
@@ -203,10 +227,14 @@ class Builder:
 
     def _add_call(self, op: Any, args: tuple, kwargs: dict[str, Any], described: dict[str, Any]) -> None:
         node = self.graph.create_node("call_function", op, args, kwargs, name=self._name(op))
+        self.add_location(node, described)
+        self._take_results(op, node, described["results"])
+
+    @staticmethod
+    def add_location(node: torch.fx.Node, described: dict[str, Any]) -> None:
         if described["location"]:
             file, line, function = described["location"]
             node.meta["stack_trace"] = f'  File "{file}", line {line}, in {function}'
-        self._take_results(op, node, described["results"])
 
     def _name(self, op: torch._ops.OpOverload) -> str:
         return self.graph._target_to_str(op._schema.name.rpartition("::")[2])
@@ -237,22 +265,27 @@ class Builder:
         for i, returned in enumerate(returns):
             part = node if len(returns) == 1 else self.graph.call_function(operator.getitem, (node, i))
             if "[]" not in str(returned.type) and "List" not in str(returned.type):
-                self._take(part, queue.pop(0))
+                self.take(part, queue.pop(0))
                 whole.append(part.meta.get("val"))
                 continue
             items = []
             for k in range(len(queue) - (len(returns) - 1 - i)):
                 item = self.graph.call_function(operator.getitem, (part, k))
-                self._take(item, queue.pop(0))
+                self.take(item, queue.pop(0))
                 items.append(item.meta.get("val"))
             part.meta["val"] = items
             whole.append(items)
         if len(returns) > 1:
             node.meta["val"] = tuple(whole)
 
-    def _take(self, node: torch.fx.Node, described: dict[str, Any]) -> None:
+    def take(self, node: torch.fx.Node, described: dict[str, Any]) -> None:
         self.values[described["id"]] = node
         self._describe(node, described)
+        if "number" in described and symbol_of(described["number"]):
+            self.scope.symbols.setdefault(symbol_of(described["number"]), node)
+        for dim, size in enumerate(described.get("sizes", ())):
+            if symbol_of(size):
+                self.scope.symbols.setdefault(symbol_of(size), _Size(node, dim))
 
     # --- decompositions ---
 
@@ -268,7 +301,7 @@ class Builder:
         if inner is None:
             return False
         outer, returned = self.scope, inner.returned
-        self.scope = _Scope(_C.describe_program(inner.program), {}, {}, inner.symbols, {})
+        self.scope = Scope(describe_program(inner.program), {}, {}, inner.symbols, {})
         self.expanding.append(op)
         try:
             for parameter, node in zip(self.program["parameters"], inner.arguments, strict=True):
@@ -301,13 +334,26 @@ class Builder:
 
     def _expression(self, tree: Any, text: str) -> Any:
         if text not in self.scope.expressions:
-            self.scope.expressions[text] = compute(tree, self._symbol, self._call_on_numbers)
+            self.scope.expressions[text] = compute(tree, self.symbol, self._call_on_numbers)
         return self.scope.expressions[text]
 
-    def _symbol(self, name: str) -> Any:
+    def symbol(self, name: str) -> Any:
         if name not in self.scope.symbols:
             raise NotImplementedError(f"{name} is a number that is read from data, which torch.fx cannot show")
-        return self.scope.symbols[name]
+        found = self.scope.symbols[name]
+        if isinstance(found, _Size):
+            found = self.graph.call_function(torch.ops.aten.sym_size.int, tuple(found))
+            self.set_symbol(name, found)
+        return found
+
+    def set_symbol(self, name: str, node: torch.fx.Node) -> None:
+        value = self.number(("expression", ("symbol", name), name))
+        if value is not None:
+            node.meta["val"] = value
+        self.scope.symbols[name] = node
+
+    def knows_symbol(self, name: str) -> bool:
+        return name in self.scope.symbols
 
     def _call_on_numbers(self, function: Callable, operands: tuple) -> torch.fx.Node:
         node = self.graph.call_function(function, operands)
@@ -323,7 +369,7 @@ class Builder:
 
     # --- autograd around the graph ---
 
-    def _grad_mode(self, described: dict[str, Any]) -> bool:
+    def grad_mode(self, described: dict[str, Any]) -> bool:
         """Whether autograd follows this operator, if it is on around the graph."""
         if self.form:
             return True  # whoever runs the graph sees to it
@@ -333,7 +379,7 @@ class Builder:
             return described["op"] != "aten::copy_"
         return described["grad"]
 
-    def _switch_grad(self, on: bool) -> None:
+    def switch_grad(self, on: bool) -> None:
         if on == self.grad:
             return
         self.grad = on
@@ -342,7 +388,7 @@ class Builder:
         self.graph.call_function(torch._C._set_grad_enabled, (self.entered if on else False,))
 
 
-def _symbol_of(number: Any) -> str | None:
+def symbol_of(number: Any) -> str | None:
     """The name, where a number is a plain symbol."""
     if isinstance(number, tuple) and isinstance(number[1], tuple) and number[1][0] == "symbol":
         return number[1][1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,18 +20,20 @@ def _source(name: str) -> Any:
 
 
 class Examples:
-    """Makes ``node.meta["val"]`` for the graphs of one function: fake tensors of one mode.
+    """Makes ``node.meta["val"]`` for the graphs of one function, of which a program is given: fake tensors of one mode.
 
-    Sizes that may change are symbolic integers; ``known`` gives those that the caller has made already.
+    Sizes that may change are symbolic integers.
     """
 
-    def __init__(self, symbols: dict[str, int], mode: Any = None, known: dict[str, Any] | None = None) -> None:
+    def __init__(self, described: dict[str, Any], mode: Any = None) -> None:
         from torch._subclasses.fake_tensor import FakeTensorMode
 
-        self._hints = symbols
-        self._numbers: dict[str, Any] = dict(known or {})
+        self._hints = symbols = described["symbols"]
+        self._numbers: dict[str, Any] = {}
         if mode is None:
-            mode = FakeTensorMode(shape_env=self._new_env() if symbols else None, static_shapes=not symbols)
+            # PyTorch's loops look for symbols too when they are called with examples.
+            needs_env = symbols or any(node["regions"] for node in described["nodes"])
+            mode = FakeTensorMode(shape_env=self._new_env() if needs_env else None, static_shapes=not symbols)
         self.mode = mode
 
     @staticmethod
@@ -56,3 +59,8 @@ class Examples:
             return None
         with self.mode:
             return torch.empty_strided(sizes, strides, dtype=dtype, device=device)
+
+    def compute(self, function: Callable, *args: Any) -> Any:
+        """What an operator gives for examples."""
+        with self.mode:
+            return function(*args)

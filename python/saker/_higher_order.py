@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch._higher_order_ops import utils as torch_utils
-from torch._ops import HigherOrderOperator, _compute_keyset
+from torch._ops import HigherOrderOperator, _compute_keyset, _higher_order_ops
 
 from saker import _C, _control_flow, _flex_attention, _wrappers
 from saker.errors import CaptureError
@@ -44,6 +44,8 @@ _dispatch = HigherOrderOperator.dispatch
 def dispatch(self, /, dispatch_key, *args, **kwargs):
     if _C.recording_keys.has(dispatch_key):
         return _record(self, *args, **kwargs)
+    if _control_flow.runs_plainly(self._name, args):
+        return _control_flow.run_plainly(self._name, args)
     if _control_flow.knows(self._name) and _C.is_engaged() and not _control_flow.is_pythons((args, kwargs)):
         return _control_flow.call(self._name, *args, **kwargs)
     return _dispatch(self, dispatch_key, *args, **kwargs)
@@ -82,6 +84,8 @@ class _Dynamo:
 def install() -> None:
     if "torch._dynamo" not in sys.modules:
         torch._dynamo = _Dynamo()  # an import puts the module in its place
+    for name in list(_higher_order_ops):  # the namespace keeps what was looked up, which is no change by a program
+        getattr(torch.ops.higher_order, name)
     if HigherOrderOperator.dispatch is not dispatch:
         _flex_attention.install()
         _wrappers.install()
