@@ -49,12 +49,19 @@ def python_associative(combine: Callable, xs: tuple[Tensor, ...]) -> tuple[Tenso
     return tuple(torch.stack(column) for column in zip(*rows, strict=True))
 
 
-PYTHON = SimpleNamespace(scan=python_scan, while_loop=python_while, cond=python_cond, associative=python_associative)
+PYTHON = SimpleNamespace(
+    scan=python_scan,
+    while_loop=python_while,
+    cond=python_cond,
+    associative=python_associative,
+    region=lambda function: function,
+)
 OPERATORS = SimpleNamespace(
     scan=scan,
     while_loop=while_loop,
     cond=torch.cond,
     associative=lambda combine, xs: associative_scan(combine, xs, 0, combine_mode="generic"),
+    region=torch.compiler.nested_compile_region,
 )
 
 
@@ -115,6 +122,34 @@ def branches(o: SimpleNamespace) -> tuple[Callable, tuple[Tensor, ...]]:
     return Layers(o), (torch.randn(32, 128),)
 
 
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(64), nn.Linear(64, 256), nn.Linear(256, 64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
+
+
+class Deep(nn.Module):
+    """64 equal layers, each called through a region that is compiled once."""
+
+    def __init__(self, o: SimpleNamespace) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Block() for _ in range(64))
+        self.region = o.region(lambda layer, x: layer(x))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = self.region(layer, x)
+        return x
+
+
+def regions(o: SimpleNamespace) -> tuple[Callable, tuple[Tensor, ...]]:
+    torch.manual_seed(0)
+    return Deep(o), (torch.randn(32, 64),)
+
+
 def attention(window: int | None) -> Callable:
     """2,048 places, 8 heads of 64 numbers; each sees those before it, or the last ones of these."""
 
@@ -142,6 +177,7 @@ ROWS = {
     "Newton by while_loop": newton,
     "recurrence by associative_scan, T=4096": recurrence,
     "12 layers with cond": branches,
+    "64 layers by a nested region": regions,
     "flex_attention, causal, S=2048": attention(None),
     "flex_attention, window of 256, S=2048": attention(256),
 }

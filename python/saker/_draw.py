@@ -6,7 +6,7 @@ import html
 from typing import Any
 
 from saker import _C
-from saker._describe import Described, describe_graph, operands
+from saker._describe import Described, operands
 
 # A drawing of more is of no use, and slow to lay out.
 _MOST_NODES = 2000
@@ -70,7 +70,7 @@ def to_dot(graph: _C.Graph) -> str:
 
     A body is a box around its operators, with a dashed arrow to the operator that runs it.
     """
-    described = describe_graph(graph)
+    described = _C.describe_graph(graph)
     drawing = _Dot()
     drawing.add(described, "return", "  ")
     left = _count(described) - drawing.shown
@@ -126,7 +126,7 @@ def _text(arg: Any) -> str:
 
 def to_html(graph: _C.Graph) -> str:
     """A table: an operator a row, its arguments, its results' types and where it was called; its bodies below it."""
-    described = describe_graph(graph)
+    described = _C.describe_graph(graph)
     table = _Table()
     table.add(described)
     left = _count(described) - table.shown

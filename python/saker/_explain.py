@@ -12,7 +12,7 @@ from typing import Any
 
 from saker import _C
 from saker._compile import CompiledModule, compile
-from saker._describe import Described, describe_graph
+from saker._describe import Described
 
 
 @dataclasses.dataclass
@@ -137,7 +137,7 @@ def _bodies(graphs: list[Any]) -> dict[str, int]:
                 count(body)
 
     for graph in graphs:
-        count(describe_graph(graph))
+        count(_C.describe_graph(graph))
     return dict(counts)
 
 

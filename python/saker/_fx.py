@@ -11,7 +11,6 @@ import torch
 import torch.fx
 
 from saker import _C
-from saker._describe import describe_program
 from saker._fx_examples import Examples
 from saker._fx_numbers import ON_INTEGERS, compute
 
@@ -68,7 +67,7 @@ class Builder:
     """Adds a program to a new graph, node by node."""
 
     def __init__(self, program: _C.Program, examples: Examples | None = None, form: Form | None = None) -> None:
-        described = describe_program(program)
+        described = _C.describe_program(program)
         self.scope = Scope(described, {}, {}, {}, {})
         self.sources = program.sources
         self.examples = examples or Examples(described)
@@ -301,7 +300,7 @@ class Builder:
         if inner is None:
             return False
         outer, returned = self.scope, inner.returned
-        self.scope = Scope(describe_program(inner.program), {}, {}, inner.symbols, {})
+        self.scope = Scope(_C.describe_program(inner.program), {}, {}, inner.symbols, {})
         self.expanding.append(op)
         try:
             for parameter, node in zip(self.program["parameters"], inner.arguments, strict=True):

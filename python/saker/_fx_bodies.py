@@ -68,8 +68,10 @@ class _Call:
             found.update(dict.fromkeys(name for name in _symbols(body) if name not in bound))
         return [name for name in found if self.builder.knows_symbol(name)]
 
-    def body(self, number: int, prefix: str, *, gives_one: bool = False) -> torch.fx.Node:
-        module = _BodyBuilder(self, self.described["bodies"][number]).build_body(gives_one)
+    def body(self, number: int, prefix: str, *, gives_one: bool = False, results: int | None = None) -> torch.fx.Node:
+        body = self.described["bodies"][number]
+        body = {**body, "returns": body["returns"][:results]}
+        module = _BodyBuilder(self, body).build_body(gives_one)
         return self.builder.graph.get_attr(_install(self.builder, module, prefix))
 
     def add(self, target: Callable, name: str, *args: Any) -> torch.fx.Node:
@@ -105,7 +107,10 @@ def _if(call: _Call) -> None:
 
 def _while(call: _Call) -> None:
     carried, closed = call.args
-    bodies = call.body(0, "while_loop_cond_graph", gives_one=True), call.body(1, "while_loop_body_graph")
+    bodies = (
+        call.body(0, "while_loop_cond_graph", gives_one=True),
+        call.body(1, "while_loop_body_graph", results=len(carried)),  # without what a history keeps
+    )
     node = call.add(_higher.while_loop, "while_loop", *bodies, tuple(carried), (*closed, *call.lifted))
     results = call.described["results"]
     call.described = {**call.described, "results": results[: len(carried)]}

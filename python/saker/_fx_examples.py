@@ -32,7 +32,7 @@ class Examples:
         self._numbers: dict[str, Any] = {}
         if mode is None:
             # PyTorch's loops look for symbols too when they are called with examples.
-            needs_env = symbols or any(node["regions"] for node in described["nodes"])
+            needs_env = symbols or any(node["bodies"] for node in described["nodes"])
             mode = FakeTensorMode(shape_env=self._new_env() if needs_env else None, static_shapes=not symbols)
         self.mode = mode
 

@@ -17,18 +17,20 @@ def while_backward(  # noqa: PLR0917 (as PyTorch's operators are called)
 ) -> tuple[torch.Tensor, ...]:
     """Goes through the steps of a while loop from the last to the first, which are found by running the loop again.
 
-    ``backward_fn`` takes what flows back, what the step was given, and ``closed``.
+    ``backward_fn`` takes what ``body_fn`` gave behind what is carried, what flows back, what the step was given, and
+    ``closed``.
     """
     if mode_of([*carried, *flowing, *closed]) is not None and not _is_traced():
         return tuple(torch.empty_like(tensor) for tensor in flowing)  # how often it runs is not known
     values, steps = tuple(carried), []
     while cond_fn(*values, *closed):
-        steps.append(values)
-        values = tuple(body_fn(*values, *closed))
+        given, results = values, tuple(body_fn(*values, *closed))
+        values, kept = results[: len(carried)], results[len(carried) :]
+        steps.append((kept, given))
     if not steps:
         return tuple(tensor.clone() for tensor in flowing)
-    for values in reversed(steps):
-        flowing = tuple(backward_fn(*flowing, *values, *closed))
+    for kept, given in reversed(steps):
+        flowing = tuple(backward_fn(*kept, *flowing, *given, *closed))
     return tuple(flowing)
 
 

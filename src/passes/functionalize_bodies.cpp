@@ -32,6 +32,8 @@ void Functionalizer::freeze(const Value* value) {
 void Functionalizer::visitUnknownBodies(Node* node) {
   bool fresh = true;
   for (ir::Region* body : node->regions()) fresh &= visitUnknownBody(body, node);
+  // Loops of programs give memory of their own, whatever their bodies return.
+  fresh |= ops::isScan(*node) || ops::isWhile(*node) || ops::isWhileBackward(*node);
   recorded_.clear();
   for (const ir::Use& use : node->operands()) recorded_.push_back(use.value);
   updateOperands(node);

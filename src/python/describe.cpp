@@ -193,18 +193,20 @@ py::object location(const ir::Location* where) {
   return py::make_tuple(std::string(where->file), where->line, std::string(where->function));
 }
 
-py::dict describeGraph(const ir::Graph& graph) {
+// {"parameters", "nodes", "returns"}; a node has "bodies", each a region again. Numbers are unique in the graph.
+py::dict describeRegion(const ir::Region& region) {
   py::list parameters, nodes;
-  for (const ir::Value* parameter : graph.top()->parameters()) parameters.append(value(*parameter));
+  for (const ir::Value* parameter : region.parameters()) parameters.append(value(*parameter));
   py::dict out;
   out["returns"] = py::list();
-  for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
+  for (const ir::Node* node = region.first(); node; node = node->next()) {
     if (node->isReturn()) {
       out["returns"] = arguments(node->args());
       continue;
     }
-    py::list results;
+    py::list results, bodies;
     for (size_t i = 0; i < node->resultCount(); ++i) results.append(value(*node->result(i)));
+    for (const ir::Region* body : node->regions()) bodies.append(describeRegion(*body));
     py::dict entry;
     entry["id"] = node->id();
     entry["op"] = node->op()->qualified;
@@ -212,12 +214,17 @@ py::dict describeGraph(const ir::Graph& graph) {
     entry["results"] = results;
     entry["location"] = location(node->location());
     entry["grad"] = !node->attributes().noGrad;
-    entry["regions"] = node->regions().size();
+    entry["bodies"] = bodies;
     nodes.append(entry);
   }
-  out["name"] = graph.name();
   out["parameters"] = parameters;
   out["nodes"] = nodes;
+  return out;
+}
+
+py::dict describeGraph(const ir::Graph& graph) {
+  py::dict out = describeRegion(*graph.top());
+  out["name"] = graph.name();
   return out;
 }
 

@@ -37,11 +37,6 @@ pytestmark = control_flow_in_one_place
 higher = torch.ops.higher_order
 
 
-# Gradients are accumulated in the results of a scan, which the functional form takes for memory that others may see.
-accumulates = pytest.mark.xfail(reason="functionalize: memory is written that the results of a body may share")
-BY_AOT = [pytest.param(p, marks=accumulates) if p in (mapped, nested) else p for p in PROGRAMS]
-
-
 def test_passes_over_modules():
     module = captured(nested).to_fx()
     for each in all_graphs(module):
@@ -77,7 +72,7 @@ def test_back_ends_of_compile(program):
 
 
 @pytest.mark.parametrize("partition", ["min_cut", "default"])
-@pytest.mark.parametrize("program", BY_AOT, ids=lambda p: p.__name__)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_compilers_of_aot_function(program, partition):
     seen = []
 
