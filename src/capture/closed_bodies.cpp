@@ -101,7 +101,7 @@ c10::intrusive_ptr<ClosedBodies> ClosedBodies::ofNode(const ir::Node& node, cons
   std::vector<std::unique_ptr<ir::Graph>> graphs = passes::closed(node, *node.regions()[0]->graph(), outer);
   auto closedEnd = operands.end() - static_cast<std::ptrdiff_t>(behindClosed(*kind, shape));
   operands.insert(closedEnd, outer.begin(), outer.end());
-  return c10::make_intrusive<ClosedBodies>(*kind, std::move(graphs), objects, shape);
+  return keptOnce(c10::make_intrusive<ClosedBodies>(*kind, std::move(graphs), objects, shape));
 }
 
 std::optional<Kind> ClosedBodies::kindOf(const ir::Node& node) {

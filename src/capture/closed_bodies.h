@@ -37,6 +37,7 @@ class ClosedBodies final : public torch::CustomClassHolder {
     size_t kept = 0;       // parameters of a way back that steps kept
     bool reverse = false;  // a scan goes from the last slice to the first
     bool history = false;  // a while loop keeps what it carried; its derivative is given that
+    friend bool operator==(const Shape&, const Shape&) = default;
   };
 
   // `graphs`: one for each body, of one context. `objects` are what opaque arguments refer to.
@@ -105,6 +106,10 @@ class ClosedBodies final : public torch::CustomClassHolder {
   mutable std::map<std::pair<int64_t, bool>, Runnable> runnable_;
   mutable std::map<std::vector<int64_t>, c10::intrusive_ptr<ClosedBodies>> derived_;
 };
+
+// The same bodies as one object: those that were made before, if they still live. Which are derived from others, and
+// say more than their graphs, are not asked for.
+c10::intrusive_ptr<ClosedBodies> keptOnce(c10::intrusive_ptr<ClosedBodies> made);
 
 // Gives a tensor of these sizes a layout without gaps that begins where its memory does.
 void makeRowMajor(ir::TensorSpec& spec);

@@ -112,6 +112,7 @@ std::vector<bool> areDefined(const Tensors& tensors) {
 Bodies derivedOrNone(const ClosedBodies& bodies, const std::vector<bool>& given, const std::vector<bool>& wanted,
                      const std::function<Bodies()>& derive) {
   return bodies.derived(keyOf(kGradients, given, wanted), [&]() -> Bodies {
+    c10::AutoGradMode on(true);  // they may be differentiated later, although this backward is not
     try {
       return derive();
     } catch (const std::exception&) {

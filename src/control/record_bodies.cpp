@@ -124,7 +124,7 @@ c10::intrusive_ptr<ClosedBodies> BodyRecorder::close(std::vector<at::Tensor>& cl
   std::vector<c10::IValue> objects = outer().kept();
   for (const ir::Value* value : values) closed.push_back(tensorOf(value));
   node_.reset();
-  return c10::make_intrusive<ClosedBodies>(kind_, std::move(graphs), std::move(objects), shape);
+  return tracing::keptOnce(c10::make_intrusive<ClosedBodies>(kind_, std::move(graphs), std::move(objects), shape));
 }
 
 }  // namespace saker::control

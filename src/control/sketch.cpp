@@ -126,6 +126,8 @@ std::unique_ptr<ir::Graph> Sketch::finish(std::vector<at::Tensor> results, std::
   objects = trace_->kept();
   std::unique_ptr<ir::Graph> made = trace_->takeGraph();
   makeFunctional(*made);
+  // What it computes again has been computed before: where nothing reads that, it raises nothing either.
+  passes::Stages().run(passes::Stage::Simplify, "body", *made, "dce-errors");
   return made;
 }
 

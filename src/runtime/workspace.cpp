@@ -3,8 +3,10 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>
 #include <malloc.h>
+#include <sys/mman.h>
 
 #include <cstdlib>
+#include <new>
 #include <string_view>
 
 #include "aten/trace_key.h"
@@ -25,6 +27,26 @@ void keepHeap() {
 #endif
 }
 
+constexpr size_t kLargePage = 2 << 20;
+
+void freeBuffer(void* memory) { std::free(memory); }
+
+// Memory that is used in every call lies in large pages where the system has them: which small ones a process gets
+// decides for its whole life how often a cache takes one for another.
+c10::Storage allocate(size_t bytes) {
+  if (bytes < kLargePage) {
+    return at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte)).storage();
+  }
+  size_t whole = (bytes + kLargePage - 1) / kLargePage * kLargePage;
+  void* memory = std::aligned_alloc(kLargePage, whole);
+  if (!memory) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+  madvise(memory, whole, MADV_HUGEPAGE);
+#endif
+  return {c10::Storage::use_byte_size_t(), bytes, c10::DataPtr(memory, memory, &freeBuffer, c10::kCPU), nullptr,
+          /*resizable=*/false};
+}
+
 }  // namespace
 
 void keepMemory() {
@@ -38,7 +60,7 @@ Workspace::Workspace(const WorkspacePlan& plan) {
   std::vector<c10::Storage> storages;
   for (size_t bytes : plan.buffers) {
     bytes_ += bytes;
-    storages.push_back(at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte)).storage());
+    storages.push_back(allocate(bytes));
   }
   for (const WorkspacePlan::Place& place : plan.places) {
     Geometry told = geometryOf(*place.type, {});
