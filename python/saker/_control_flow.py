@@ -282,8 +282,19 @@ def _map_as_python(function: Callable, xs: Sequence[Any], args: Sequence[Any] = 
     )
 
 
+def _recorded(name: str, *args: Any) -> Any:
+    return _OPERATORS[name][0](*args)
+
+
 def _flex_attention(*arguments: Any) -> Any:
-    return _flex.attend(call, *arguments)
+    try:
+        return _flex.attend(call, _recorded, *arguments)
+    except _AsPython:  # a branch would ask for data
+        return _flex.attend(call, None, *arguments)
+
+
+def _flex_attention_as_python(*arguments: Any) -> Any:
+    return _flex.attend(call, None, *arguments)
 
 
 _OPERATORS: dict[str, tuple[Callable, Callable]] = {
@@ -291,7 +302,7 @@ _OPERATORS: dict[str, tuple[Callable, Callable]] = {
     "while_loop": (_while_loop, _while_loop_as_python),
     "scan": (_scan, _scan_as_python),
     "map_impl": (_map, _map_as_python),
-    "flex_attention": (_flex_attention, _flex_attention),
+    "flex_attention": (_flex_attention, _flex_attention_as_python),
 }
 
 
