@@ -90,7 +90,7 @@ class Attention:
     def blind(self, query: torch.Tensor) -> Triple:
         """The same for rows that see nothing."""
         nothing = query.new_full(query.shape[:-1], -math.inf, dtype=self.precision)
-        return torch.zeros_like(query), nothing, nothing.clone()
+        return query.new_zeros((*query.shape[:-1], self.value.size(-1))), nothing, nothing.clone()
 
 
 def like(result: torch.Tensor, query: torch.Tensor) -> torch.Tensor:

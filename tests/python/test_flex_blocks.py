@@ -142,10 +142,10 @@ def test_gradients_of_what_scores_close_over(mask):
     blocks = blocks_of(mask, 97, batch=BATCH, heads=HEADS)
 
     def score(s, b, h, i, j):
-        return torch.tanh(s) + bias[h, i, j] - slopes[h] * (i - j)
+        return torch.tanh(s) + bias[h, i, j] - slopes[h] * (i - j) / 97
 
     def small(s, b, h, i, j):
-        return s - slopes[h] * (i - j)
+        return s - slopes[h] * (i - j) / 97
 
     for each, followed in ((score, given), (small, [slopes])):
         compiled = saker.compile(lambda q, k, v, each=each: flex_attention(q, k, v, score_mod=each, block_mask=blocks))
@@ -177,7 +177,7 @@ def test_sums_and_their_gradients(mask):
             assert not any(each.any() for each in found[2:])
         elif mask == "blind rows":  # whose sums have gradients that are no numbers, written out
             check(found[:2], expected[:2])
-            assert all(each.isfinite().all() for each in found)
+            assert all(each.isfinite().all() for each in found[2:])
         else:
             check(found, expected)
 
@@ -267,15 +267,6 @@ def test_masks_that_are_arguments():
             outcome(lambda *t, blocks=blocks: attention(*t, blocks), tensors),
             outcome(lambda *t, mask=mask: written_out(*t, MASKS[mask]), tensors),
         )
-
-
-def test_lists_that_go_beyond_the_keys():
-    """A mask for longer sequences: blocks behind the end are listed."""
-    blocks = blocks_of(MASKS["all"], 256)
-    compiled = saker.compile(lambda q, k, v: flex_attention(q, k, v, block_mask=blocks))
-    for seed in range(2):
-        tensors = inputs(96, seed=seed)
-        check(outcome(compiled, tensors), outcome(lambda *t: written_out(*t, MASKS["all"]), tensors))
 
 
 # --- what is skipped ---
@@ -391,24 +382,43 @@ def test_vmap_around():
         check(attention(*several), expected.float())
 
 
-def test_scores_that_are_random():
+def test_numbers_that_change():
     blocks = blocks_of(MASKS["window"])
 
-    def score(s, b, h, i, j):
-        return s + torch.rand_like(s) * 0
+    @saker.compile
+    def attention(q, k, v, number):
+        return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s * number + (i - j) / 9, block_mask=blocks)
 
-    compiled = saker.compile(lambda q, k, v: flex_attention(q, k, v, score_mod=score, block_mask=blocks))
+    for number in (0.5, 2.0, 0.75, 0.5):
+        tensors = inputs()
+        expected = outcome(
+            lambda *t, n=number: written_out(*t, MASKS["window"], lambda s, b, h, i, j: s * n + (i - j) / 9), tensors
+        )
+        check(outcome(lambda *t, n=number: attention(*t, n), tensors), expected)
+
+
+def test_values_of_another_width():
+    blocks = blocks_of(MASKS["blind rows"])
+    compiled = saker.compile(lambda q, k, v: flex_attention(q, k, v, block_mask=blocks))
+    for seed in range(2):
+        q, k, v = inputs(seed=seed)
+        tensors = [q, k, torch.cat([v, v.sin(), v.cos()], -1)]
+        check(outcome(compiled, tensors), outcome(lambda *t: written_out(*t, MASKS["blind rows"]), tensors))
+
+
+def test_nothing_is_wrong_under_autocast():
+    blocks = blocks_of(MASKS["window"])
+
+    @saker.compile
+    def attention(q, k, v):
+        with torch.autocast("cpu", torch.bfloat16):
+            return flex_attention(q, k, v, block_mask=blocks)
+
     for seed in range(2):
         tensors = inputs(seed=seed)
-        with torch.no_grad():
-            found = torch.vmap(lambda x: x, randomness="different")(tensors[0])
-        assert found.shape == tensors[0].shape
-        try:
-            found = outcome(compiled, tensors)
-        except RuntimeError as error:  # as in eager mode: vmap refuses random numbers
-            assert "random" in str(error)
-            return
-        check(found, outcome(lambda *t: written_out(*t, MASKS["window"]), tensors))
+        found, expected = attention(*tensors), written_out(*tensors, MASKS["window"])[0]
+        assert found.dtype is torch.bfloat16
+        torch.testing.assert_close(found.double(), expected, rtol=0.05, atol=0.05)
 
 
 def test_deferred():
