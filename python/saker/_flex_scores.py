@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -45,8 +46,13 @@ class Attention:
         self.width = key.size(2)
         self.key, self.value = (self._for_each_head(tensor) for tensor in (key, value))
         self.precision = torch.float64 if self.query.dtype is torch.float64 else torch.float32
-        self.score_mod = _for_all(score_mod, (0,), len(self.score_buffers))
-        self.mask_mod = _for_all(self.block_mask[-1], (), len(self.mask_buffers))
+        # None: PyTorch's functions for programs that give none.
+        plain = sys.modules.get("torch.nn.attention.flex_attention")
+        self.score_mod = self.mask_mod = None
+        if score_mod is not getattr(plain, "_identity", None):
+            self.score_mod = _for_all(score_mod, (0,), len(self.score_buffers))
+        if self.block_mask[-1] is not getattr(plain, "noop_mask", None):
+            self.mask_mod = _for_all(self.block_mask[-1], (), len(self.mask_buffers))
 
     def _for_each_head(self, tensor: torch.Tensor) -> torch.Tensor:
         groups = self.heads // tensor.size(1)
@@ -70,27 +76,32 @@ class Attention:
         """
         scores = (query.to(self.precision) * self.scale) @ key.to(self.precision).transpose(-2, -1)
         with _IndexByTensors():
-            seen = self.mask_mod(*places, *self.mask_buffers)
-            scores = self.score_mod(scores, *places, *self.score_buffers)
-        scores = torch.where(seen if there is None else seen & there, scores, -math.inf)
-        # What is subtracted from all scores of a row changes no result, and so has no gradient.
-        largest = scores.detach().amax(-1, keepdim=True)
-        weights = torch.exp(scores - torch.where(largest == -math.inf, 0.0, largest))
-        sums = weights.sum(-1, keepdim=True)
-        blind = sums == 0
-        divisors = torch.where(blind, 1.0, sums)
-        if query.dtype is self.precision:
-            result = weights @ value / divisors
-        else:
-            result = (weights / divisors).to(query.dtype) @ value.to(query.dtype)
-        logarithms = torch.where(blind, -math.inf, divisors.log() + largest)
+            seen = there if self.mask_mod is None else self.mask_mod(*places, *self.mask_buffers)
+            scores = scores if self.score_mod is None else self.score_mod(scores, *places, *self.score_buffers)
+        if there is not None and self.mask_mod is not None:
+            seen = seen & there
+        # Rows that see nothing have equal weights, and no gradients that are no numbers.
+        lowest = torch.finfo(self.precision).min
+        scores = scores if seen is None else torch.where(seen, scores, lowest)
+        scores = scores if self.score_mod is None else scores.clamp(min=lowest)
+        largest, weights = scores.detach().amax(-1, keepdim=True), torch.softmax(scores, -1)
+        blind = largest == lowest
+        result = torch.where(blind, 0.0, weights.to(query.dtype) @ value.to(query.dtype))
+        sums = torch.where(blind, -math.inf, _logarithms(scores, weights.detach(), largest))
+        largest = torch.where(blind, -math.inf, largest)
         # PyTorch's operators give logarithms of base 2.
-        return result, logarithms.squeeze(-1) / math.log(2), largest.squeeze(-1) / math.log(2)
+        return result, sums.squeeze(-1) / math.log(2), largest.squeeze(-1) / math.log(2)
 
     def blind(self, query: torch.Tensor) -> Triple:
         """The same for rows that see nothing."""
         nothing = query.new_full(query.shape[:-1], -math.inf, dtype=self.precision)
         return query.new_zeros((*query.shape[:-1], self.value.size(-1))), nothing, nothing.clone()
+
+
+def _logarithms(scores: torch.Tensor, weights: torch.Tensor, largest: torch.Tensor) -> torch.Tensor:
+    """Of the sums of exponentials of scores: the largest weight is one divided by the sum. Gradients are the weights."""
+    linear = (scores * weights).sum(-1, keepdim=True)
+    return largest - weights.amax(-1, keepdim=True).log() + (linear - linear.detach())
 
 
 def like(result: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
