@@ -2,14 +2,22 @@
 a later call, forward and with a backward.
 
     --no-torch   leaves torch.compile out
+
+At the end the memory that flex_attention takes at its peak, for sequences of several lengths, each in a process of its
+own: what is resident at most during three calls, less what was resident before them.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import torch
@@ -115,18 +123,18 @@ def branches(o: SimpleNamespace) -> tuple[Callable, tuple[Tensor, ...]]:
     return Layers(o), (torch.randn(32, 128),)
 
 
-def attention(window: int | None) -> Callable:
-    """2,048 places, 8 heads of 64 numbers; each sees those before it, or the last ones of these."""
+def attention(window: int | None, length: int = 2048) -> Callable:
+    """Places with 8 heads of 64 numbers; each sees those before it, or the last ones of these."""
 
     def seen(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return (i >= j) if window is None else (i >= j) & (i - j < window)
 
     def make(o: SimpleNamespace) -> tuple[Callable, tuple[Tensor, ...]]:
-        tensors = tuple(torch.randn(1, 8, 2048, 64) for _ in range(3))
+        tensors = tuple(torch.randn(1, 8, length, 64) for _ in range(3))
         if o is OPERATORS:
-            blocks = create_block_mask(seen, None, None, 2048, 2048, device="cpu")
+            blocks = create_block_mask(seen, None, None, length, length, device="cpu")
             return lambda q, k, v: flex_attention(q, k, v, block_mask=blocks), tensors
-        places = torch.arange(2048)
+        places = torch.arange(length)
         hidden = ~seen(places, places, places[:, None], places[None, :])
 
         def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -203,15 +211,70 @@ def measure(name: str, make: Callable, grad: bool, with_torch: bool) -> None:
     print(text + ")", flush=True)
 
 
+# --- memory ---
+
+PEAKS = {"causal": None, "window of 256": 256}
+LENGTHS = (1024, 2048, 4096)
+
+
+def resident(what: str) -> int:
+    """``VmRSS``, or ``VmHWM``, the largest one since it was reset: kilobytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(what))
+
+
+def peak(name: str, length: int, grad: bool, eager: bool) -> int:
+    """What the first three calls take, in kilobytes; short ones before them load what is loaded once."""
+
+    def made(length: int) -> Callable:
+        run, args = attention(PEAKS[name], length)(PYTHON if eager else OPERATORS)
+        return caller(run if eager else saker.compile(run), args, grad)
+
+    short, call = made(256), made(length)
+    short()
+    short()
+    before = resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    for _ in range(3):
+        call()
+    return resident("VmHWM") - before
+
+
+def peak_elsewhere(*what: object) -> int:
+    # Memory that is freed goes back to the system.
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+    command = [sys.executable, __file__, "--peak", *map(str, what)]
+    return int(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+
+
+def print_peaks() -> None:
+    for name in PEAKS:
+        for grad in (False, True):
+            text = f"  flex_attention, {name:24} {'with backward' if grad else 'forward':14} peak"
+            for who, eager in (("saker", False), ("eager", True)):
+                found = [peak_elsewhere(name, length, grad, eager) / 1024 for length in LENGTHS]
+                each = ", ".join(f"{size:7.1f} MB" for size in found)
+                growth = ", ".join(f"{large / small:.1f}" for small, large in itertools.pairwise(found))
+                text += f"   {who} {each} (times {growth})"
+            print(text, flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--no-torch", action="store_true")
+    parser.add_argument("--peak", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.peak:
+        name, length, grad, eager = options.peak
+        print(peak(name, int(length), grad == "True", eager == "True"))
+        return
     print(f"control flow, {torch.get_num_threads()} threads, medians of 7 in turns")
     for name, make in ROWS.items():
         for grad in (False, True):
             torch.manual_seed(0)
             measure(name, make, grad, not options.no_torch)
+    print(f"memory, at S = {', '.join(map(str, LENGTHS))}")
+    print_peaks()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ implementations, which start its compiler, are not called. Arguments arrive here
 from __future__ import annotations
 
 import inspect
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -267,11 +268,16 @@ def _scan_as_python(
     return pytree.tree_unflatten([*carry, *(torch.stack(row) for row in zip(*rows, strict=True))], spec)
 
 
-def _map(function: Callable, xs: Sequence[Any], args: Sequence[Any] = (), **_options: Any) -> Any:
+def _map(
+    function: Callable, xs: Sequence[Any], args: Sequence[Any] = (), sums: float = math.inf, **_options: Any
+) -> Any:
+    """``sums``: as many numbers may be added up in each step backward."""
     given = _Given((), xs, args)
     with _C.BodyRecorder("scan") as recorder:
         body = _Body(recorder, ("map", "f"), function, given)
         bodies, closed = _close(recorder, 0, sum(given.sliced))
+    if sum(tensor.numel() for tensor in closed if tensor.requires_grad) > sums:
+        raise _AsPython("gradients that are too large are added up")
     return body.filled(_call(bodies, [*given.tensors, *closed]))
 
 
@@ -282,14 +288,14 @@ def _map_as_python(function: Callable, xs: Sequence[Any], args: Sequence[Any] = 
     )
 
 
-def _recorded(name: str, *args: Any) -> Any:
-    return _OPERATORS[name][0](*args)
+def _recorded(name: str, *args: Any, **options: Any) -> Any:
+    return _OPERATORS[name][0](*args, **options)
 
 
 def _flex_attention(*arguments: Any) -> Any:
     try:
         return _flex.attend(call, _recorded, *arguments)
-    except _AsPython:  # a branch would ask for data
+    except _AsPython:  # branches would ask for data, or all columns are less work
         return _flex.attend(call, None, *arguments)
 
 

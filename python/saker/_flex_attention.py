@@ -1,7 +1,8 @@
 """``flex_attention`` inside of recordings: rows of queries, some at a time, as a ``map`` whose function has a graph.
 
-Scores exist for one group of rows only, forward and backward: a backward computes them again. PyTorch's own
-implementation starts its compiler, keeps all scores, and has no backward on CPUs.
+With a block mask these are rows of blocks, and columns that they do not see are skipped (``_flex_blocks``). Scores
+exist for one group of rows only, forward and backward: a backward computes them again. PyTorch's own implementation
+starts its compiler, keeps all scores, and has no backward on CPUs.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ _MODULE = "torch.nn.attention.flex_attention"
 
 
 def attend(call: Callable, record: Callable | None, *arguments: Any) -> Triple:
-    """The operator ``flex_attention``; ``call`` calls others. ``record`` is for block masks, where these can be followed:
-    it records others as nodes, or raises.
+    """The operator ``flex_attention``; ``call`` calls others, and ``record`` records them as nodes, or raises.
+
+    Without ``record`` the lists of a block mask are not followed.
     """
     device = arguments[0].device.type
     if torch.is_autocast_enabled(device):
@@ -37,10 +39,15 @@ def attend(call: Callable, record: Callable | None, *arguments: Any) -> Triple:
             return attend(call, record, *arguments)
     attention = Attention(arguments)
     if record is not None and _flex_blocks.is_for(attention):
-        result, sums, largest = _flex_blocks.attend(record, attention, 4 * _SCORES)
+        steps = -(-attention.length // _rows_at_once(attention))
+        result, sums, largest = _flex_blocks.attend(record, attention, 4 * _SCORES, steps)
     else:
         result, sums, largest = _by_rows(call, attention)
     return like(result, attention.query), sums, largest
+
+
+def _rows_at_once(attention: Attention) -> int:
+    return max(_FEWEST_ROWS, _SCORES // max(1, attention.batch * attention.heads * attention.width))
 
 
 def _by_rows(call: Callable, attention: Attention) -> Triple:
@@ -52,7 +59,7 @@ def _by_rows(call: Callable, attention: Attention) -> Triple:
     def rows(query: torch.Tensor, numbers: torch.Tensor) -> Triple:
         return attention.rows(query, attention.key, attention.value, (*others, numbers, columns))
 
-    count = max(_FEWEST_ROWS, _SCORES // max(1, attention.batch * attention.heads * attention.width))
+    count = _rows_at_once(attention)
     if length <= count:
         return rows(query, attention.arange(length))
     groups = -(-length // count)

@@ -1,16 +1,15 @@
 """``flex_attention`` with a block mask: a ``map`` over blocks of rows, each of which reads the blocks that it sees.
 
-How many these are is data. A ``cond`` chooses between functions of a few widths, whose columns are gathered: blocks that
-the mask leaves out are neither read nor computed, and a recording stays right when the mask changes. Backward, the same
-functions are run again. A loop over blocks of columns with running sums was not taken: its gradients of keys and values
-are added up as a whole in each step.
+How many these are is data. Nodes of ``cond`` choose between functions of a few widths, which gather their columns:
+blocks that the mask leaves out are neither read nor computed, and a recording stays right when the mask changes. The
+backward is the one of these nodes. A loop over blocks of columns with running sums was not taken: gradients of keys and
+values would be added up as a whole in each of its steps.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 
@@ -51,6 +50,14 @@ class Blocks:
             self.outer, at_once = (attention.batch, attention.heads), 1
         most = max(_FEWEST_ROWS, scores // (at_once * columns))
         self.rows = max(n for n in range(1, self.high + 1) if self.high % n == 0 and n <= most)
+        self.steps = self.down * self.high // self.rows
+
+    def sums(self, others: int) -> float:
+        """How many numbers may be added up in a step backward; ``others``: the steps of all columns together."""
+        lists = math.prod(self.outer)
+        if lists * self.steps <= others:
+            return math.inf
+        return 2 * (self.attention.key.numel() + self.attention.value.numel()) / lists
 
     def seen(self) -> tuple[torch.Tensor, torch.Tensor]:
         """For each block of rows: how many blocks of columns it sees, and which, these first."""
@@ -87,64 +94,71 @@ def is_for(attention: Attention) -> bool:
     high, wide = mask[-3], mask[-2]
     if attention.width <= wide or min(high, wide) < _FEWEST_ROWS or mask[2].size(2) * high < attention.length:
         return False
-    lists = tuple(mask[2].shape[:2])
-    if lists[0] not in (1, attention.batch) or lists[1] not in (1, attention.heads):
-        return False
-    # Gradients of what functions close over are added up as a whole in each step.
-    followed = [b for b in attention.score_buffers if isinstance(b, torch.Tensor) and b.requires_grad]
-    return lists == (1, 1) or all(buffer.numel() <= attention.key.numel() for buffer in followed)
+    batches, heads = mask[2].shape[:2]
+    return batches in (1, attention.batch) and heads in (1, attention.heads)
 
 
-def attend(record: Callable, attention: Attention, scores: int) -> Triple:
-    """Results, logarithms of sums and largest scores; ``record`` records operators, ``scores`` exist at a time."""
+class _Columns:
+    """Keys and values in blocks, [batches, heads, blocks, columns, numbers], and which batches and heads these are."""
+
+    def __init__(self, blocks: Blocks, key: torch.Tensor, value: torch.Tensor, *who: torch.Tensor) -> None:
+        self.blocks, self.key, self.value, self.who = blocks, key, value, who
+
+    def seen_by(self, rows: torch.Tensor, numbers: torch.Tensor, count: torch.Tensor, table: torch.Tensor) -> Triple:
+        """What attention gives for ``rows``: they see ``count`` of the blocks in ``table``."""
+        attention, wide = self.blocks.attention, self.blocks.wide
+        if table.size(0) == 0:
+            return attention.blind(rows)
+        columns = table.unsqueeze(-1) * wide + attention.arange(wide)
+        there = (attention.arange(table.size(0)) < count).unsqueeze(-1) & (columns < attention.width)
+        places = (*self.who, numbers, columns.flatten().clamp(max=attention.width - 1))
+        taken = (each.index_select(2, table).flatten(2, 3) for each in (self.key, self.value))
+        return attention.rows(rows, *taken, places, there.flatten())
+
+
+def attend(record: Callable, attention: Attention, scores: int, others: int) -> Triple:
+    """Results, logarithms of sums and largest scores; ``record`` records operators, or raises where that is slower than
+    the ``others`` steps that all columns take. ``scores`` exist at a time.
+    """
     blocks = Blocks(attention, scores)
-    steps = blocks.down * blocks.high // blocks.rows
-    numbers = attention.arange(steps * blocks.rows).clamp(max=attention.length - 1).unflatten(0, (steps, -1))
+    numbers = attention.arange(blocks.steps * blocks.rows).clamp(max=attention.length - 1)
+    numbers = numbers.unflatten(0, (blocks.steps, -1))
     counts, table = (_repeated(each, blocks.high // blocks.rows) for each in blocks.seen())
-    query = _padded(attention.query, steps * blocks.rows).unflatten(2, (steps, -1))
+    query = _padded(attention.query, blocks.steps * blocks.rows).unflatten(2, (blocks.steps, -1))
     key, value = (
         _padded(each, blocks.across * blocks.wide).unflatten(2, (blocks.across, -1))
         for each in (attention.key, attention.value)
     )
     batches, heads = attention.arange(attention.batch), attention.arange(attention.heads)
 
-    def over_rows(
-        query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, counts: torch.Tensor, table: torch.Tensor, *who: Any
-    ) -> Triple:
+    def over_rows(query: torch.Tensor, counts: torch.Tensor, table: torch.Tensor, *those: torch.Tensor) -> Triple:
+        columns = _Columns(blocks, *those)
+
         def step(rows: torch.Tensor, numbers: torch.Tensor, count: torch.Tensor, table: torch.Tensor) -> Triple:
-            return _choose(record, _widths(blocks.across), count, lambda width: at(width, rows, numbers, count, table))
+            return _choose(
+                record,
+                _widths(blocks.across),
+                count,
+                lambda width: columns.seen_by(rows, numbers, count, table[:width]),
+            )
 
-        def at(width: int, rows: torch.Tensor, numbers: torch.Tensor, count: torch.Tensor, table: torch.Tensor) -> Triple:
-            if width == 0:
-                return attention.blind(rows)
-            chosen = table[:width]
-            columns = chosen.unsqueeze(-1) * blocks.wide + attention.arange(blocks.wide)
-            there = (attention.arange(width) < count).unsqueeze(-1) & (columns < attention.width)
-            places = (*who, numbers, columns.flatten().clamp(max=attention.width - 1))
-            taken = (each.index_select(2, chosen).flatten(2, 3) for each in (key, value))
-            return attention.rows(rows, *taken, places, there.flatten())
-
-        found = record("map_impl", step, [query.movedim(2, 0), numbers, counts, table], ())
+        found = record("map_impl", step, [query.movedim(2, 0), numbers, counts, table], (), sums=blocks.sums(others))
         return tuple(each.movedim(0, 2).flatten(2, 3) for each in found)
 
     if math.prod(blocks.outer) == 1:
-        found = over_rows(query, key, value, counts[0, 0], table[0, 0], batches, heads)
+        found = over_rows(query, counts[0, 0], table[0, 0], key, value, batches, heads)
     else:
-        lists = (each.expand(*blocks.outer, *each.shape[2:]).flatten(0, 1) for each in (counts, table))
-        who = (blocks.spread(each) for each in _pairs(batches, heads))
-        tensors = [*(blocks.spread(each) for each in (query, key, value)), *lists]
-        tensors += [each.select(dim, 0) for each, dim in zip(who, (2, 1), strict=True)]
-        found = tuple(blocks.gathered(each) for each in record("map_impl", over_rows, tensors, ()))
+        counts, table = (each.expand(*blocks.outer, *each.shape[2:]).flatten(0, 1) for each in (counts, table))
+        batches = blocks.spread(batches[:, None].expand(-1, attention.heads)).select(2, 0)
+        heads = blocks.spread(heads.expand(attention.batch, -1)).select(1, 0)
+        query, key, value = (blocks.spread(each) for each in (query, key, value))
+        found = record("map_impl", over_rows, [query, counts, table, key, value, batches, heads], ())
+        found = tuple(blocks.gathered(each) for each in found)
     return tuple(each[:, :, : attention.length] for each in found)
 
 
 def _repeated(tensor: torch.Tensor, times: int) -> torch.Tensor:
     return tensor if times == 1 else tensor.repeat_interleave(times, 2)
-
-
-def _pairs(batches: torch.Tensor, heads: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The numbers of batches and heads for all pairs of them."""
-    return batches[:, None].expand(-1, heads.size(0)), heads[None].expand(batches.size(0), -1)
 
 
 def _choose(record: Callable, widths: Sequence[int], count: torch.Tensor, at: Callable[[int], Triple]) -> Triple:

@@ -99,7 +99,7 @@ class Attention:
 
 
 def _logarithms(scores: torch.Tensor, weights: torch.Tensor, largest: torch.Tensor) -> torch.Tensor:
-    """Of the sums of exponentials of scores: the largest weight is one divided by the sum. Gradients are the weights."""
+    """Of sums of exponentials of scores. The largest weight is one divided by the sum; gradients are the weights."""
     linear = (scores * weights).sum(-1, keepdim=True)
     return largest - weights.amax(-1, keepdim=True).log() + (linear - linear.detach())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -54,7 +55,7 @@ def inputs(length=LENGTH, width=None, heads=HEADS, batch=BATCH, seed=0):
     return [torch.randn(*size, WIDTH, generator=generator) for size in sizes]
 
 
-def blocks_of(mask, length=LENGTH, width=None, batch=None, heads=None, size=BLOCK):
+def blocks_of(mask, length=LENGTH, width=None, *, batch=None, heads=None, size=BLOCK):
     return create_block_mask(mask, batch, heads, length, width or length, device="cpu", BLOCK_SIZE=size)
 
 
@@ -97,13 +98,18 @@ def test_masks(mask, length):
 
 
 @pytest.mark.usefixtures("amounts")
-@pytest.mark.parametrize("mask", OF_BATCHES_AND_HEADS)
-@pytest.mark.parametrize("lists", [(None, HEADS), (BATCH, None), (BATCH, HEADS)])
+@pytest.mark.parametrize(
+    ("mask", "lists"),
+    [
+        ("by head", (None, HEADS)),
+        ("by head", (BATCH, HEADS)),
+        ("by batch", (BATCH, None)),
+        ("by batch", (BATCH, HEADS)),
+        ("by both", (BATCH, HEADS)),
+    ],
+)
 @pytest.mark.parametrize("heads", [HEADS, 2])
 def test_masks_of_batches_and_heads(mask, lists, heads):
-    wanted = {"by head": (1,), "by batch": (0,), "by both": (0, 1)}[mask]
-    if any(lists[place] is None for place in wanted):
-        pytest.skip("the mask has lists of its own for each")
     blocks = blocks_of(OF_BATCHES_AND_HEADS[mask], 90, batch=lists[0], heads=lists[1])
     compiled = saker.compile(lambda q, k, v: flex_attention(q, k, v, block_mask=blocks, enable_gqa=True))
     for seed in range(2):
@@ -127,9 +133,7 @@ def test_keys_of_one_batch_and_one_head():
     compiled = saker.compile(lambda q, k, v: flex_attention(q, k, v, block_mask=blocks, enable_gqa=True))
     for seed in range(2):
         tensors = inputs(heads=1, batch=1, seed=seed)
-        check(
-            outcome(compiled, tensors), outcome(lambda *t: written_out(*t, OF_BATCHES_AND_HEADS["by both"]), tensors)
-        )
+        check(outcome(compiled, tensors), outcome(lambda *t: written_out(*t, OF_BATCHES_AND_HEADS["by both"]), tensors))
 
 
 @pytest.mark.usefixtures("amounts")
@@ -237,10 +241,7 @@ def test_one_recording_for_masks_that_change(how):
     def attention(q, k, v):
         return flex_attention(q, k, v, block_mask=blocks)
 
-    if how == "capture":
-        compiled = saker.capture(attention, *inputs())
-    else:
-        compiled = getattr(saker, how)(attention)
+    compiled = saker.capture(attention, *inputs()) if how == "capture" else getattr(saker, how)(attention)
     graphs = None
     for seed in range(6):
         seen = random_mask(seed)
@@ -335,7 +336,7 @@ def test_widths():
         widths = _flex_blocks._widths(blocks)
         assert widths[0] == 0
         assert widths[-1] == blocks
-        assert all(left < right <= max(left + 1, left * 2) for left, right in zip(widths, widths[1:], strict=False))
+        assert all(left < right <= max(left + 1, left * 2) for left, right in itertools.pairwise(widths))
 
 
 # --- what is around ---
