@@ -3,21 +3,17 @@ a later call, forward and with a backward.
 
     --no-torch   leaves torch.compile out
 
-At the end the memory that flex_attention takes at its peak, for sequences of several lengths, each in a process of its
-own: what is resident at most during three calls, less what was resident before them.
+At the end the memory that flex_attention takes at its peak, for sequences of several lengths: what the allocator of
+PyTorch has given and not got back.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 
 import torch
@@ -217,34 +213,17 @@ PEAKS = {"causal": None, "window of 256": 256}
 LENGTHS = (1024, 2048, 4096)
 
 
-def resident(what: str) -> int:
-    """``VmRSS``, or ``VmHWM``, the largest one since it was reset: kilobytes."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(what))
-
-
-def peak(name: str, length: int, grad: bool, eager: bool) -> int:
-    """What the first three calls take, in kilobytes; short ones before them load what is loaded once."""
-
-    def made(length: int) -> Callable:
-        run, args = attention(PEAKS[name], length)(PYTHON if eager else OPERATORS)
-        return caller(run if eager else saker.compile(run), args, grad)
-
-    short, call = made(256), made(length)
-    short()
-    short()
-    before = resident("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")
-    for _ in range(3):
+def peak(name: str, length: int, grad: bool, eager: bool) -> float:
+    """Megabytes that a later call has allocated and not freed yet, at most."""
+    run, args = attention(PEAKS[name], length)(PYTHON if eager else OPERATORS)
+    call = caller(run if eager else saker.compile(run), args, grad)
+    call()
+    call()
+    with torch.profiler.profile(profile_memory=True) as profile:
         call()
-    return resident("VmHWM") - before
-
-
-def peak_elsewhere(*what: object) -> int:
-    # Memory that is freed goes back to the system.
-    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
-    command = [sys.executable, __file__, "--peak", *map(str, what)]
-    return int(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
+    sizes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
+    return max(itertools.accumulate(sizes)) / 2**20
 
 
 def print_peaks() -> None:
@@ -252,7 +231,7 @@ def print_peaks() -> None:
         for grad in (False, True):
             text = f"  flex_attention, {name:24} {'with backward' if grad else 'forward':14} peak"
             for who, eager in (("saker", False), ("eager", True)):
-                found = [peak_elsewhere(name, length, grad, eager) / 1024 for length in LENGTHS]
+                found = [peak(name, length, grad, eager) for length in LENGTHS]
                 each = ", ".join(f"{size:7.1f} MB" for size in found)
                 growth = ", ".join(f"{large / small:.1f}" for small, large in itertools.pairwise(found))
                 text += f"   {who} {each} (times {growth})"
@@ -262,12 +241,7 @@ def print_peaks() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--no-torch", action="store_true")
-    parser.add_argument("--peak", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.peak:
-        name, length, grad, eager = options.peak
-        print(peak(name, int(length), grad == "True", eager == "True"))
-        return
     print(f"control flow, {torch.get_num_threads()} threads, medians of 7 in turns")
     for name, make in ROWS.items():
         for grad in (False, True):
