@@ -2,11 +2,15 @@
 a later call, forward and with a backward.
 
     --no-torch   leaves torch.compile out
+
+At the end the memory that flex_attention takes at its peak, for sequences of several lengths: what the allocator of
+PyTorch has given and not got back.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import time
 from collections.abc import Callable
@@ -150,18 +154,18 @@ def regions(o: SimpleNamespace) -> tuple[Callable, tuple[Tensor, ...]]:
     return Deep(o), (torch.randn(32, 64),)
 
 
-def attention(window: int | None) -> Callable:
-    """2,048 places, 8 heads of 64 numbers; each sees those before it, or the last ones of these."""
+def attention(window: int | None, length: int = 2048) -> Callable:
+    """Places with 8 heads of 64 numbers; each sees those before it, or the last ones of these."""
 
     def seen(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return (i >= j) if window is None else (i >= j) & (i - j < window)
 
     def make(o: SimpleNamespace) -> tuple[Callable, tuple[Tensor, ...]]:
-        tensors = tuple(torch.randn(1, 8, 2048, 64) for _ in range(3))
+        tensors = tuple(torch.randn(1, 8, length, 64) for _ in range(3))
         if o is OPERATORS:
-            blocks = create_block_mask(seen, None, None, 2048, 2048, device="cpu")
+            blocks = create_block_mask(seen, None, None, length, length, device="cpu")
             return lambda q, k, v: flex_attention(q, k, v, block_mask=blocks), tensors
-        places = torch.arange(2048)
+        places = torch.arange(length)
         hidden = ~seen(places, places, places[:, None], places[None, :])
 
         def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -239,6 +243,37 @@ def measure(name: str, make: Callable, grad: bool, with_torch: bool) -> None:
     print(text + ")", flush=True)
 
 
+# --- memory ---
+
+PEAKS = {"causal": None, "window of 256": 256}
+LENGTHS = (1024, 2048, 4096)
+
+
+def peak(name: str, length: int, grad: bool, eager: bool) -> float:
+    """Megabytes that a later call has allocated and not freed yet, at most."""
+    run, args = attention(PEAKS[name], length)(PYTHON if eager else OPERATORS)
+    call = caller(run if eager else saker.compile(run), args, grad)
+    call()
+    call()
+    with torch.profiler.profile(profile_memory=True) as profile:
+        call()
+    events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
+    sizes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
+    return max(itertools.accumulate(sizes)) / 2**20
+
+
+def print_peaks() -> None:
+    for name in PEAKS:
+        for grad in (False, True):
+            text = f"  flex_attention, {name:24} {'with backward' if grad else 'forward':14} peak"
+            for who, eager in (("saker", False), ("eager", True)):
+                found = [peak(name, length, grad, eager) for length in LENGTHS]
+                each = ", ".join(f"{size:7.1f} MB" for size in found)
+                growth = ", ".join(f"{large / small:.1f}" for small, large in itertools.pairwise(found))
+                text += f"   {who} {each} (times {growth})"
+            print(text, flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--no-torch", action="store_true")
@@ -248,6 +283,8 @@ def main() -> None:
         for grad in (False, True):
             torch.manual_seed(0)
             measure(name, make, grad, not options.no_torch)
+    print(f"memory, at S = {', '.join(map(str, LENGTHS))}")
+    print_peaks()
 
 
 if __name__ == "__main__":

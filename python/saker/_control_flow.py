@@ -8,6 +8,7 @@ implementations, which start its compiler, are not called. Arguments arrive here
 from __future__ import annotations
 
 import inspect
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -267,11 +268,16 @@ def _scan_as_python(
     return pytree.tree_unflatten([*carry, *(torch.stack(row) for row in zip(*rows, strict=True))], spec)
 
 
-def _map(function: Callable, xs: Sequence[Any], args: Sequence[Any] = (), **_options: Any) -> Any:
+def _map(
+    function: Callable, xs: Sequence[Any], args: Sequence[Any] = (), sums: float = math.inf, **_options: Any
+) -> Any:
+    """``sums``: as many numbers may be added up in each step backward."""
     given = _Given((), xs, args)
     with _C.BodyRecorder("scan") as recorder:
         body = _Body(recorder, ("map", "f"), function, given)
         bodies, closed = _close(recorder, 0, sum(given.sliced))
+    if sum(tensor.numel() for tensor in closed if tensor.requires_grad) > sums:
+        raise _AsPython("gradients that are too large are added up")
     return body.filled(_call(bodies, [*given.tensors, *closed]))
 
 
@@ -282,8 +288,19 @@ def _map_as_python(function: Callable, xs: Sequence[Any], args: Sequence[Any] = 
     )
 
 
+def _recorded(name: str, *args: Any, **options: Any) -> Any:
+    return _OPERATORS[name][0](*args, **options)
+
+
 def _flex_attention(*arguments: Any) -> Any:
-    return _flex.attend(call, *arguments)
+    try:
+        return _flex.attend(call, _recorded, *arguments)
+    except _AsPython:  # branches would ask for data, or all columns are less work
+        return _flex.attend(call, None, *arguments)
+
+
+def _flex_attention_as_python(*arguments: Any) -> Any:
+    return _flex.attend(call, None, *arguments)
 
 
 _OPERATORS: dict[str, tuple[Callable, Callable]] = {
@@ -291,7 +308,7 @@ _OPERATORS: dict[str, tuple[Callable, Callable]] = {
     "while_loop": (_while_loop, _while_loop_as_python),
     "scan": (_scan, _scan_as_python),
     "map_impl": (_map, _map_as_python),
-    "flex_attention": (_flex_attention, _flex_attention),
+    "flex_attention": (_flex_attention, _flex_attention_as_python),
 }
 
 
