@@ -15,7 +15,7 @@ import torch
 from torch._higher_order_ops import utils as torch_utils
 from torch._ops import HigherOrderOperator, _compute_keyset
 
-from saker import _C, _control_flow, _flex_attention, _wrappers
+from saker import _C, _checkpoint_call, _control_flow, _flex_attention, _wrappers
 from saker.errors import CaptureError
 
 # Operators that do something besides computing tensors, once in each call; a graph of their operators would not.
@@ -67,7 +67,7 @@ def compile_and_call(fn, args, kwargs=None):
 
 
 class _Dynamo:
-    """Stands for ``torch._dynamo`` until something imports that: PyTorch's control flow asks it a question only."""
+    """Stands for ``torch._dynamo`` until something imports that: PyTorch's control flow and checkpoints only ask it."""
 
     @staticmethod
     def is_dynamo_supported() -> bool:
@@ -76,6 +76,8 @@ class _Dynamo:
         return importlib.import_module("torch._dynamo").is_dynamo_supported()
 
     def __getattr__(self, name: str) -> Any:
+        if name in _checkpoint_call.ANSWERS and _checkpoint_call.asks():
+            return _checkpoint_call.ANSWERS[name]
         return getattr(importlib.import_module("torch._dynamo"), name)
 
 
@@ -85,6 +87,7 @@ def install() -> None:
     if HigherOrderOperator.dispatch is not dispatch:
         _flex_attention.install()
         _wrappers.install()
+        _checkpoint_call.install()
         HigherOrderOperator.dispatch = dispatch
         if _compile_and_call is not None:
             torch_utils._hop_compile_and_call = functools.wraps(_compile_and_call)(compile_and_call)

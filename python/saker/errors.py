@@ -68,6 +68,18 @@ class BodyError(CaptureError):
         self.reason, self.message, self.operator, self.file, self.line = "Unsupported", message, operator, None, 0
 
 
+class BodyAssertion(BodyError, AssertionError):
+    """The same, where PyTorch raises an AssertionError."""
+
+
+class BodyValueError(BodyError, ValueError):
+    """The same, where PyTorch raises a ValueError."""
+
+
+class BodyTypeError(BodyError, TypeError):
+    """The same, where PyTorch raises a TypeError."""
+
+
 class AssignmentError(CaptureError, ValueError):
     """A module assigns tensors to attributes that are no buffers, which an exported graph cannot do."""
 
