@@ -31,7 +31,7 @@ def _check(name: str, op: Any) -> None:
     if not isinstance(op, torch._ops.OpOverload):
         raise BodyAssertion(name, f"_mutable_op must be an operator, not a {type(op).__name__}")
     if not module.can_auto_functionalize(op):
-        raise BodyAssertion(name, f"_mutable_op must write to tensors and return no views of them; {op} is not of these")
+        raise BodyAssertion(name, f"_mutable_op must write to tensors and return no views of them, unlike {op}")
 
 
 def first(_mutable_op: Any, /, **kwargs: Any) -> tuple[Any, ...]:

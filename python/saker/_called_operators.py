@@ -59,7 +59,7 @@ def _check_out_dtype(op: Any) -> None:
 
     op = original(op)
     if not isinstance(op, torch._ops.OpOverload):
-        raise BodyValueError("out_dtype", f"op must be an operator such as torch.ops.aten.mm.default, not a {_kind(op)}")
+        raise BodyValueError("out_dtype", f"op must be an operator like torch.ops.aten.mm.default, not a {_kind(op)}")
     if op._schema.is_mutable:
         raise BodyValueError("out_dtype", f"op must write to nothing, and {op} writes to an argument")
     if len(op._schema.returns) != 1 or not isinstance(op._schema.returns[0].type, torch.TensorType):
@@ -150,7 +150,9 @@ def check_effects(op: Any) -> None:
     if isinstance(op, torch._ops.OpOverload):
         parts = [*op._schema.arguments, *op._schema.returns]
         if any(part.alias_info is not None for part in parts):
-            raise BodyAssertion("with_effects", f"op must not write to arguments or return views of them, and {op} does")
+            raise BodyAssertion(
+                "with_effects", f"op must not write to arguments nor return views of them, as {op} does"
+            )
 
 
 # What is called instead, and whether arguments allow it.
