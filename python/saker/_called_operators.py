@@ -88,7 +88,7 @@ def _kind(value: Any) -> str:
     return type(value).__name__
 
 
-def _out_dtype(op: Any, dtype: torch.dtype, *args: Any) -> torch.Tensor:
+def out_dtype(op: Any, dtype: torch.dtype, *args: Any) -> torch.Tensor:
     from saker import _control_flow
 
     return _without_derivative("out_dtype", args, [_control_flow.call("out_dtype of", op, dtype, *args)])[0]
@@ -157,7 +157,7 @@ def check_effects(op: Any) -> None:
 
 # What is called instead, and whether arguments allow it.
 _RULES: dict[str, tuple[Callable, Callable | None]] = {
-    "out_dtype": (_out_dtype, None),
+    "out_dtype": (out_dtype, None),
     "_export_tracepoint": (_tracepoint, None),
     "run_and_save_rng_state": (_save_state, _on_cpu),
     "run_with_rng_state": (_with_state, lambda args, kwargs: _on_cpu(args[1:], kwargs)),

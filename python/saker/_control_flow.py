@@ -7,6 +7,7 @@ implementations, which start its compiler, are not called. Arguments arrive here
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import threading
 from collections.abc import Callable, Sequence
@@ -18,12 +19,21 @@ from torch.utils import _pytree as pytree
 
 from saker import _C, _control_transforms, _wrappers
 from saker import _flex_attention as _flex
+from saker._doors import doors
 from saker._stats import count
 from saker.errors import BodyError
 
 
 class _AsPython(BaseException):  # no handler of the program's is meant
     """The operator is to be run as the Python code that it stands for."""
+
+
+class _Constant(_AsPython):
+    """A function of the program gives Python numbers, which are known when it is recorded."""
+
+    def __init__(self, leaves: list[Any]) -> None:
+        super().__init__("a function returns a number")
+        self.leaves = leaves
 
 
 class _Depth(threading.local):
@@ -41,7 +51,8 @@ class _Body:
         stand_ins = recorder.begin(given.tensors, given.sliced)
         _depth.bodies += 1
         try:
-            results, self.spec = pytree.tree_flatten(function(*given.filled(stand_ins)))
+            with doors if recorder.alone else contextlib.nullcontext():  # what is around has opened them
+                results, self.spec = pytree.tree_flatten(function(*given.filled(stand_ins)))
         finally:
             _depth.bodies -= 1
         self.tensors = [i for i, leaf in enumerate(results) if isinstance(leaf, torch.Tensor)]
@@ -50,7 +61,7 @@ class _Body:
             if leaf is not None and not isinstance(leaf, (bool, int)):
                 raise self.error(f"returns a {type(leaf).__name__}; return tensors, ints and None")
         if any(leaf is not None for leaf in self.constants):
-            raise _AsPython(f"{where[1]} returns a number")
+            raise _Constant(results)
         found = [results[i] for i in self.tensors]
         self.metas = [(tensor.dtype, tensor.device, tuple(tensor.shape)) for tensor in found]
         recorder.end(found)
@@ -103,7 +114,8 @@ def _call(bodies: _C.Bodies, operands: list[torch.Tensor]) -> list[torch.Tensor]
 
 def _same(left: _Body, right: _Body) -> None:
     if left.spec != right.spec or left.tensors != right.tensors:
-        raise BodyError(left.where[0], "both branches must return the same structure of tensors")
+        found = f"{left.where[1]} returns {left.spec}, and {right.where[1]} {right.spec}"
+        raise BodyError(left.where[0], f"both branches must return the same structure of tensors; {found}")
     for i, (one, other) in enumerate(zip(left.metas, right.metas, strict=True)):
         if (
             one[:2] != other[:2]
@@ -128,7 +140,7 @@ def _check_cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> None:
         raise BodyError("cond", f"pred must have one element, and has {pred.numel()}")
     for name, function in (("true_fn", true_fn), ("false_fn", false_fn)):
         if not callable(function):
-            raise BodyError("cond", f"{name} must be callable, and is a {type(function).__name__}")
+            raise BodyError("cond", f"{name} must be callable, and is of type {type(function).__name__}")
     if not isinstance(operands, (tuple, list)):
         raise BodyError("cond", f"operands must be a tuple or a list, not a {type(operands).__name__}")
     for leaf in pytree.tree_leaves(operands):
@@ -214,12 +226,19 @@ def _while_loop(
     rows = [tensor.contiguous() for tensor in carried]
     given = _Given(rows, others=additional)
     with _C.BodyRecorder("while") as recorder:
-        asked = _Body(recorder, ("while_loop", "cond_fn"), cond_fn, given)
+        try:
+            asked = _Body(recorder, ("while_loop", "cond_fn"), cond_fn, given)
+        except _Constant as constant:
+            if constant.leaves == [True]:
+                raise BodyError("while_loop", "cond_fn returns True whatever is carried: the loop has no end") from None
+            raise
         if len(asked.metas) != 1 or asked.metas[0][0] is not torch.bool or asked.metas[0][2]:
-            raise asked.error("must return a bool, or a bool tensor without dimensions")
+            found = ", ".join(_text(meta) for meta in asked.metas) or "nothing"
+            raise asked.error(f"must return a bool, or a bool tensor without dimensions, and returns {found}")
         body = _Body(recorder, ("while_loop", "body_fn"), body_fn, given)
         if body.spec.is_leaf() or len(body.metas) != len(rows):
-            raise body.error(f"must return a tuple of {len(rows)} tensors, as many as are carried")
+            found = "no tuple" if body.spec.is_leaf() else f"{len(body.metas)}"
+            raise body.error(f"must return a tuple of {len(rows)} tensors, as many as are carried, and returns {found}")
         _carried(body, rows)
         bodies, closed = _close(recorder, len(rows))
     return body.filled(_call(bodies, [*given.tensors, *closed]))
@@ -325,6 +344,15 @@ def call(name: str, *args: Any, **kwargs: Any) -> Any:
         if _depth.bodies and name in ("cond", "while_loop"):  # which need data: the outermost one is run as Python code
             raise
         return as_python(*args)
+    except RuntimeError as error:
+        if type(error) is not RuntimeError or not str(error).startswith(_WRITES):
+            raise
+        message = "a function that it was given writes to a tensor that is not its own; write to a clone of it"
+        raise BodyError(_SHOWN.get(name, name), message) from error
+
+
+_WRITES = "a body writes to a tensor that is not its own"
+_SHOWN = {"map_impl": "map"}  # the names that programs know
 
 
 def _call_pytorchs(name: str, args: tuple[Any, ...]) -> Any:

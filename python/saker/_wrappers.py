@@ -14,8 +14,8 @@ from typing import Any
 import torch
 import torch._higher_order_ops
 
-from saker import _C, _auto_functionalized, _called_operators, _checkpoint
-from saker.errors import BodyAssertion
+from saker import _C, _auto_functionalized, _called_operators, _checkpoint, _control_checks
+from saker.errors import BodyAssertion, BodyError, BodyTypeError
 
 
 def _wrap(function: Callable, *args: Any, **kwargs: Any) -> Any:
@@ -42,7 +42,11 @@ def _strict(function: Callable, operands: Any) -> Any:
     return function(*operands)
 
 
-def _with_hints(function: Callable, args: Any, kwargs: Any, hints: Any) -> Any:
+def hints_wrapper(function: Callable, args: Any, kwargs: Any, hints: Any) -> Any:
+    if not isinstance(args, (tuple, list)):
+        raise BodyTypeError("hints_wrapper", f"args must be a tuple or a list, not a {type(args).__name__}")
+    if not isinstance(kwargs, dict):
+        raise BodyError("hints_wrapper", f"kwargs must be a dict, not a {type(kwargs).__name__}")
     return function(*args, **kwargs)
 
 
@@ -89,7 +93,7 @@ RULES: dict[str, Callable] = {
     "wrap_with_autocast": _with_autocast,
     "dynamo_bypassing_wrapper": _bypassing,
     "strict_mode": _strict,
-    "hints_wrapper": _with_hints,
+    "hints_wrapper": hints_wrapper,
     "invoke_subgraph": _shared,
     "invoke_quant": _with_options,
     "invoke_quant_packed": _with_options,
@@ -103,6 +107,7 @@ RULES: dict[str, Callable] = {
     # What rules of _called_operators leave to be done unwatched.
     "out_dtype of": _called_operators.compute_out_dtype,
     "with_effects of": _called_operators.check_effects,
+    **_control_checks.CHECKS,
 }
 
 
@@ -136,7 +141,9 @@ def _open_foreach_map() -> None:
 
     @functools.wraps(plain)
     def foreach_map(op: Callable, *operands: Any, **kwargs: Any) -> Any:
-        return _each(op, operands) if _C.is_engaged() else plain(op, *operands, **kwargs)
+        if not torch.compiler.is_dynamo_compiling() and _C.is_engaged():
+            return _each(op, operands)
+        return plain(op, *operands, **kwargs)
 
     torch._higher_order_ops.foreach_map = module.foreach_map = foreach_map
 
@@ -144,6 +151,7 @@ def _open_foreach_map() -> None:
 def install() -> None:
     _open_foreach_map()
     _called_operators.install()
+    _control_checks.install()
     for name, rule in RULES.items():
         operator = getattr(torch.ops.higher_order, name, None)
         if operator is not None:

@@ -84,6 +84,10 @@ class BodyTypeError(BodyError, TypeError):
     """The same, where PyTorch raises a TypeError."""
 
 
+class BodyIndexError(BodyError, IndexError):
+    """The same, where PyTorch raises an IndexError."""
+
+
 class AssignmentError(CaptureError, ValueError):
     """A module assigns tensors to attributes that are no buffers, which an exported graph cannot do."""
 
