@@ -35,16 +35,15 @@ def _tensors(operator: str, name: str, leaves: Sequence[Any], error: type[BodyEr
             raise error(operator, f"{name} must be tensors, and number {i} of them is of type {_kind(leaf)}")
 
 
-def check_while_loop(cond_fn: Any, body_fn: Any, carried_inputs: Any) -> None:
-    _callable("while_loop", "cond_fn", cond_fn)
-    _callable("while_loop", "body_fn", body_fn)
+def check_while_loop(cond_fn: Any, body_fn: Any, carried_inputs: Any, operator: str = "while_loop") -> None:
+    _callable(operator, "cond_fn", cond_fn)
+    _callable(operator, "body_fn", body_fn)
     if not isinstance(carried_inputs, (tuple, list)):
-        found = _kind(carried_inputs)
-        raise BodyError("while_loop", f"carried_inputs must be a tuple or a list, and is of type {found}")
+        raise BodyError(operator, f"carried_inputs must be a tuple or a list, and is of type {_kind(carried_inputs)}")
     for i, leaf in enumerate(pytree.tree_leaves(carried_inputs)):
         if not isinstance(leaf, (torch.Tensor, int, torch.SymInt)):
             raise BodyAssertion(
-                "while_loop", f"carried_inputs must be tensors and ints, and number {i} is of type {_kind(leaf)}"
+                operator, f"carried_inputs must be tensors and ints, and number {i} is of type {_kind(leaf)}"
             )
 
 
@@ -189,6 +188,22 @@ def _associative_scan(plain: Callable) -> Callable:
     return associative_scan
 
 
+def _open_stacked() -> None:
+    """The operator that gives what each step of a loop has carried; no function of PyTorch's stands before it."""
+    operator = getattr(torch._higher_order_ops, "while_loop_stack_output", None)
+    if operator is None:
+        return
+    plain = type(operator).__call__
+
+    @functools.wraps(plain)
+    def call(self: Any, cond_fn: Any, body_fn: Any, carried_inputs: Any, additional_inputs: Any) -> Any:
+        if _records():
+            _call("check while_loop", cond_fn, body_fn, carried_inputs, "while_loop_stack_output")
+        return plain(self, cond_fn, body_fn, carried_inputs, additional_inputs)
+
+    type(operator).__call__ = call
+
+
 _CHECKED: dict[str, Callable[[Callable], Callable]] = {
     "while_loop": _while_loop,
     "scan": _scan,
@@ -216,6 +231,7 @@ def install() -> None:
     checked = _instead(torch.cond, _cond)
     if checked is not None:  # the module keeps PyTorch's own, which recordings know by where it is
         torch.cond = package.cond = checked
+    _open_stacked()
     for name, make in _CHECKED.items():
         module = sys.modules.get(f"torch._higher_order_ops.{name}")
         plain = getattr(module, name, None)

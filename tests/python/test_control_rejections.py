@@ -18,13 +18,13 @@ from torch_versions import control_flow_in_one_place
 pytestmark = control_flow_in_one_place
 
 CASES = [(rejection, entry) for rejection in REJECTIONS for entry in rejection.entries]
-CLASSES = ("AssertionError", "IndexError", "RuntimeError", "TypeError", "ValueError")
+CLASSES = ("AssertionError", "AttributeError", "IndexError", "RuntimeError", "TypeError", "ValueError")
 
 _EAGER = """
 import json, sys
 import torch
 sys.path[:0] = {path!r}
-from higher_order_rejections import REJECTIONS, X
+from higher_order_wrong_calls import REJECTIONS, X
 
 found = {{}}
 for rejection in REJECTIONS:

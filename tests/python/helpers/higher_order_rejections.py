@@ -17,6 +17,7 @@ aten = torch.ops.aten
 X = torch.linspace(0.1, 1.3, 9).view(3, 3)
 OUTSIDE = torch.zeros(3, 3)
 SEEN = []
+PACKED = torch.ops.quantized.linear_prepack(torch.quantize_per_tensor(X, 0.1, 0, torch.qint8), None)
 SPARSE = torch.eye(3).to_sparse()
 
 
@@ -230,92 +231,6 @@ def map_that_writes(x):
     return o.map(lambda r: r.add_(1) * 1, x * 1)
 
 
-# --- out_dtype ---
-
-
-@rejected("H6", "out_dtype", "op", "function")
-def out_dtype_of_a_function(x):
-    return hop.out_dtype(lambda a, b: a * b, torch.float64, x, x)
-
-
-@rejected("H6", "out_dtype", "op", "aten.add_.Tensor")
-def out_dtype_that_writes(x):
-    return hop.out_dtype(aten.add_.Tensor, torch.float64, x * 1, x)
-
-
-@rejected("H6", "out_dtype", "op", "aten.sin.default")
-def out_dtype_of_another_operator(x):
-    return hop.out_dtype(aten.sin.default, torch.float64, x)
-
-
-@rejected("H6", "out_dtype", "op", "aten.topk.default")
-def out_dtype_of_several_results(x):
-    return hop.out_dtype(aten.topk.default, torch.float64, x, 1)
-
-
-@rejected("H6", "out_dtype", "other", by="python")
-def out_dtype_of_a_keyword(x):
-    return hop.out_dtype(aten.mul.Tensor, torch.float64, x, other=x)
-
-
-# --- hints_wrapper, strict_mode, invoke_subgraph, with_effects and others ---
-
-
-@rejected("H8", "hints_wrapper", "args", "Tensor")
-def hints_of_a_bare_argument(x):
-    return hop.hints_wrapper(torch.sin, x, {}, hints={})
-
-
-@rejected("H8", "hints_wrapper", "kwargs", "list")
-def hints_of_a_list_of_keywords(x):
-    return hop.hints_wrapper(torch.sin, (x,), [], hints={})
-
-
-@rejected("H8", "hints_wrapper", "hints", by="python")
-def hints_without_hints(x):
-    return hop.hints_wrapper(torch.sin, (x,), {})
-
-
-@rejected("H25", "invoke_subgraph", "identifier", "int")
-def subgraph_of_a_number(x):
-    return hop.invoke_subgraph(lambda v: (v.sin(),), 3, x)
-
-
-@rejected("H25", "invoke_subgraph", "operand", "str")
-def subgraph_of_a_string(x):
-    return hop.invoke_subgraph(lambda v, s: (v.sin(),), "a", x, "text")
-
-
-@rejected("H23", "auto_functionalized", "_mutable_op", "aten.sin.default")
-def functionalized_that_writes_nothing(x):
-    return hop.auto_functionalized(aten.sin.default, self=x)
-
-
-@rejected("H37", "with_effects", "op", "function")
-def effects_of_a_function(x):
-    return hop.with_effects(torch.tensor([]), lambda v: v, x)
-
-
-@rejected("H37", "with_effects", "op", "aten.add_.Tensor")
-def effects_of_a_write(x):
-    return hop.with_effects(torch.tensor([]), aten.add_.Tensor, x * 1, x)
-
-
-@rejected("H28", "format_str", "int", by="pytorch")
-def printed_number(x):
-    return hop.print(3)
-
-
-@rejected("H29", "inline_asm_elementwise", "CUDA", by="pytorch")
-def assembly_on_a_cpu(x):
-    return ho.inline_asm_elementwise(x, asm_str="mov $0,$1;", constraints="=f,f", dtype=torch.float32)
-
-
-@rejected("H29", "inline_asm_elementwise", "is_pure", by="pytorch")
-def assembly_with_effects(x):
-    return ho.inline_asm_elementwise(x, asm_str="mov $0,$1;", constraints="=f,f", dtype=torch.float32, is_pure=False)
-
-
 # --- associative_scan ---
 
 
@@ -425,54 +340,3 @@ def scan_whose_dtype_changes(x):
 @rejected("H18", "scan", "combine_fn", "[2]")
 def scan_whose_size_changes(x):
     return o.scan(lambda c, r: (c[:2] + r[:2], c * r), x[0] * 1, x)
-
-
-# --- torch.autograd.Function ---
-
-
-@rejected("H35", "gradients", by="pytorch")
-def function_with_too_many_gradients(x):
-    class Wrong(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, a):
-            return a * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return g, g
-
-    y = x.detach().requires_grad_()
-    with torch.enable_grad():
-        return torch.autograd.grad(Wrong.apply(y).sum(), y)[0]
-
-
-@rejected("H26", "vmap", by="pytorch")
-def function_without_a_vmap_rule(x):
-    class Plain(torch.autograd.Function):
-        @staticmethod
-        def forward(a):
-            return a * 2
-
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            pass
-
-        @staticmethod
-        def backward(ctx, g):
-            return g
-
-    return torch.vmap(Plain.apply)(x)
-
-
-@rejected("H26", "setup_context", by="pytorch")
-def function_without_setup_context(x):
-    class Old(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, a):
-            return a * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return g
-
-    return torch.func.grad(lambda v: Old.apply(v).sum())(x)
