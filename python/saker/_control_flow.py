@@ -51,8 +51,7 @@ class _Body:
         stand_ins = recorder.begin(given.tensors, given.sliced)
         _depth.bodies += 1
         try:
-            with doors if recorder.alone else contextlib.nullcontext():  # what is around has opened them
-                results, self.spec = pytree.tree_flatten(function(*given.filled(stand_ins)))
+            results, self.spec = pytree.tree_flatten(function(*given.filled(stand_ins)))
         finally:
             _depth.bodies -= 1
         self.tensors = [i for i, leaf in enumerate(results) if isinstance(leaf, torch.Tensor)]
@@ -95,6 +94,11 @@ class _Given:
             leaves[place] = tensor
         arguments, sliced, others = pytree.tree_unflatten(leaves, self.spec)
         return (*arguments, *sliced, *others)
+
+
+def _opened(recorder: _C.BodyRecorder) -> contextlib.AbstractContextManager[None]:
+    """Doors to data, which a recording that is around has opened already."""
+    return doors if recorder.alone else contextlib.nullcontext()
 
 
 def _close(recorder: _C.BodyRecorder, carried: int = 0, sliced: int = 0) -> tuple[_C.Bodies, list[torch.Tensor]]:
@@ -153,7 +157,7 @@ def _cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Sequence[A
     if not isinstance(pred, torch.Tensor):
         return (true_fn if pred else false_fn)(*operands)
     given = _Given(operands)
-    with _C.BodyRecorder("if") as recorder:
+    with _C.BodyRecorder("if") as recorder, _opened(recorder):
         left = _Body(recorder, ("cond", "true_fn"), true_fn, given)
         right = _Body(recorder, ("cond", "false_fn"), false_fn, given)
         _same(left, right)
@@ -225,7 +229,7 @@ def _while_loop(
         raise _AsPython("a number is carried")
     rows = [tensor.contiguous() for tensor in carried]
     given = _Given(rows, others=additional)
-    with _C.BodyRecorder("while") as recorder:
+    with _C.BodyRecorder("while") as recorder, _opened(recorder):
         try:
             asked = _Body(recorder, ("while_loop", "cond_fn"), cond_fn, given)
         except _Constant as constant:
@@ -268,7 +272,7 @@ def _scan(
 ) -> Any:
     rows = [tensor.contiguous() for tensor in init]
     given = _Given(rows, xs, additional_inputs)
-    with _C.BodyRecorder("scan") as recorder:
+    with _C.BodyRecorder("scan") as recorder, _opened(recorder):
         body = _Body(recorder, ("scan", "combine_fn"), combine_fn, given)
         _carried(body, rows)
         bodies, closed = _close(recorder, len(rows), len(xs))
@@ -288,7 +292,7 @@ def _scan_as_python(
 
 def _map(function: Callable, xs: Sequence[Any], args: Sequence[Any] = (), **_options: Any) -> Any:
     given = _Given((), xs, args)
-    with _C.BodyRecorder("scan") as recorder:
+    with _C.BodyRecorder("scan") as recorder, _opened(recorder):
         body = _Body(recorder, ("map", "f"), function, given)
         bodies, closed = _close(recorder, 0, sum(given.sliced))
     return body.filled(_call(bodies, [*given.tensors, *closed]))

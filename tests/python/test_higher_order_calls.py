@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -251,6 +253,19 @@ def test_what_is_printed(entry: str) -> None:
     assert told.getvalue() == "value 3 4\n" * 3
 
 
+@pytest.mark.parametrize("entry", EVERYWHERE)
+def test_effects_happen_in_each_call(entry: str, capfd: pytest.CaptureFixture[str]) -> None:
+    def program(x):
+        token = hop.with_effects(torch.tensor([]), aten._print.default, "first")[0]
+        hop.with_effects(token, aten._print.default, "second")
+        return x + 1
+
+    call = entered(entry, program, X)
+    for _ in range(3):
+        torch.testing.assert_close(call(X), X + 1)
+    assert capfd.readouterr().out.split() == ["first", "second"] * 3
+
+
 SETTINGS: dict[str, Any] = {"dtype": torch.float64, "op": aten.mul.Tensor, "scale": 2.0}
 
 
@@ -297,3 +312,28 @@ def test_a_result_without_a_derivative_requires_a_gradient(entry: str) -> None:
             found.sum().backward()
         with pytest.raises(RuntimeError, match="not implemented"):
             program(x).sum().backward()
+
+
+_COMPILED = """
+import torch, saker
+import torch._higher_order_ops as ho
+from torch.utils.checkpoint import checkpoint
+
+def program(x):
+    y = torch.cond(x.sum() > 0, torch.sin, torch.cos, operands=(x,))
+    z = ho.while_loop(lambda v: v.sum() < 50, lambda v: (v + 1,), (y,))[0]
+    w = ho.scan(lambda c, r: (c + r, c * r), z[0] * 1, ho.map(lambda r: r * 2, z))[1]
+    return checkpoint(torch.cos, ho.foreach_map(torch.add, [w], [x])[0], use_reentrant=False)
+
+x = torch.rand(3, 3)
+found = torch.compile(program, backend="eager", fullgraph=True)(x)
+torch.testing.assert_close(found, saker.compile(program)(x))
+"""
+
+
+def test_pytorchs_compiler_sees_through() -> None:
+    """What stands for PyTorch's functions is nothing that ends its graphs."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _COMPILED], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]

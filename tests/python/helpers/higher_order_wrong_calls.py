@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch._higher_order_ops as ho
+from torch._prims.rng_prims import graphsafe_run_with_rng_state
 from torch.nn.attention.flex_attention import flex_attention
 from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import checkpoint
@@ -267,3 +268,8 @@ def functional_call_of_an_unknown_parameter(x):
 @rejected("H39", "function", by="pytorch")
 def flat_apply_of_a_function(x):
     return ho.flat_apply(lambda v: v, pytree.tree_flatten(((x,), {}))[1], x)
+
+
+@rejected("H38", "GraphSafe", "cpu", by="pytorch")
+def graph_safe_state_of_a_cpu(x):
+    return graphsafe_run_with_rng_state(aten.rand_like.default, x, rng_state=torch.Generator())
