@@ -20,7 +20,7 @@ endef
 python_path = $(if $(findstring /,$(PYTHON)),$(abspath $(PYTHON)),$(shell command -v $(PYTHON)))
 python_flag = -DPython_EXECUTABLE=$(python_path)
 
-.PHONY: setup build extension demo test test-cpp test-example test-python test-sanitize test-sanitize-extension test-clang test-torch test-all test-upstream reasons bench lint tidy format clean
+.PHONY: setup build extension demo test test-cpp test-example test-python test-sanitize test-sanitize-extension test-clang test-torch test-all test-upstream reasons higher-order-page bench lint tidy format clean
 
 build: setup
 	$(call configure,build,$(python_flag))
@@ -107,6 +107,10 @@ test-upstream: build
 # docs/reasons.md is made of the table of reasons for which calls run eagerly.
 reasons: build
 	@PYTHONPATH=python $(PYTHON) scripts/reasons_page.py > docs/reasons.md
+
+# The table of docs/higher-order-ops.md is made of the programs that test it.
+higher-order-page: build
+	@PYTHONPATH=python $(PYTHON) scripts/higher_order_page.py
 
 bench: build
 	@build/bench/graph_scale

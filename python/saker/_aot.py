@@ -17,6 +17,7 @@ from saker._checkpoint import checkpoints
 from saker._compiling import asking, compiling
 from saker._doors import doors
 from saker._fakes import FakesAsTensors, is_fake, mode_of, without_fakes
+from saker._forward_mode import watched
 from saker._graph_writes import with_writes
 from saker._modes import Mode
 from saker._options import checked_budget, checked_compiler
@@ -137,7 +138,7 @@ class _Compiled:
         generator = torch.default_generator.get_state()
         sizes = _sizes(tensors) if options.dynamic else []
         try:
-            with doors, checkpoints:
+            with doors, checkpoints, watched():
                 made = _C.aot_compile(
                     self.recorded.call,
                     tensors,
@@ -172,7 +173,7 @@ class _Compiled:
         """Captures with ordinary tensors in the place of fake ones, to say which these are."""
         fakes = FakesAsTensors()
         try:
-            with doors, checkpoints, fakes:
+            with doors, checkpoints, watched(), fakes:
                 native, _ = _C.aot_compile(
                     self.recorded.call, tensors, options.min_cut, options.memory_budget, [], None
                 )

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from saker import _C
 from saker._compiling import compiling
 from saker._doors import applied, doors
+from saker._forward_mode import watched
 from saker._graph import Graph, Output
 from saker._stand_ins import dress_of, put_on
 from saker.errors import CaptureError, Refusal
@@ -49,7 +50,7 @@ def capture(fn: Callable, /, *args: Any, dynamic: Mapping[int | str, Dims] | Non
             leaves[place] = stand_in
         call_args, call_kwargs = pytree.tree_unflatten(leaves, spec)
         applied.any = False
-        with doors, compiling():
+        with doors, compiling(), watched():
             result = fn(*call_args, **call_kwargs)
             outputs, values = _outputs(result)
             stats = recording.stats()

@@ -59,6 +59,12 @@ def _region(preserve_rng_state: bool, context_fn: Callable | None) -> Iterator[N
     _C.checkpoint_mark(before, region, "recompute" if preserve_rng_state else "redraw")
 
 
+def region(preserve_rng_state: bool, context_fn: Callable | None) -> contextlib.AbstractContextManager[None]:
+    """Marks what is recorded inside, where a function is compiled ahead of time; elsewhere it does nothing."""
+    compiling = getattr(_state, "depth", 0)
+    return _region(preserve_rng_state, context_fn) if compiling else contextlib.nullcontext()
+
+
 class _Reentrant(module.CheckpointFunction):
     """Stands for CheckpointFunction."""
 

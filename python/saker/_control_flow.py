@@ -7,6 +7,7 @@ implementations, which start its compiler, are not called. Arguments arrive here
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 import threading
@@ -19,12 +20,21 @@ from torch.utils import _pytree as pytree
 
 from saker import _C, _control_transforms, _wrappers
 from saker import _flex_attention as _flex
+from saker._doors import doors
 from saker._stats import count
 from saker.errors import BodyError
 
 
 class _AsPython(BaseException):  # no handler of the program's is meant
     """The operator is to be run as the Python code that it stands for."""
+
+
+class _Constant(_AsPython):
+    """A function of the program gives Python numbers, which are known when it is recorded."""
+
+    def __init__(self, leaves: list[Any]) -> None:
+        super().__init__("a function returns a number")
+        self.leaves = leaves
 
 
 class _Depth(threading.local):
@@ -51,7 +61,7 @@ class _Body:
             if leaf is not None and not isinstance(leaf, (bool, int)):
                 raise self.error(f"returns a {type(leaf).__name__}; return tensors, ints and None")
         if any(leaf is not None for leaf in self.constants):
-            raise _AsPython(f"{where[1]} returns a number")
+            raise _Constant(results)
         found = [results[i] for i in self.tensors]
         self.metas = [(tensor.dtype, tensor.device, tuple(tensor.shape)) for tensor in found]
         recorder.end(found)
@@ -87,6 +97,11 @@ class _Given:
         return (*arguments, *sliced, *others)
 
 
+def _opened(recorder: _C.BodyRecorder) -> contextlib.AbstractContextManager[None]:
+    """Doors to data, which a recording that is around has opened already."""
+    return doors if recorder.alone else contextlib.nullcontext()
+
+
 def _close(recorder: _C.BodyRecorder, carried: int = 0, sliced: int = 0) -> tuple[_C.Bodies, list[torch.Tensor]]:
     if recorder.alone:  # what is around runs eagerly
         count("graphs")
@@ -104,7 +119,8 @@ def _call(bodies: _C.Bodies, operands: list[torch.Tensor]) -> list[torch.Tensor]
 
 def _same(left: _Body, right: _Body) -> None:
     if left.spec != right.spec or left.tensors != right.tensors:
-        raise BodyError(left.where[0], "both branches must return the same structure of tensors")
+        found = f"{left.where[1]} returns {left.spec}, and {right.where[1]} {right.spec}"
+        raise BodyError(left.where[0], f"both branches must return the same structure of tensors; {found}")
     for i, (one, other) in enumerate(zip(left.metas, right.metas, strict=True)):
         if (
             one[:2] != other[:2]
@@ -129,7 +145,7 @@ def _check_cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> None:
         raise BodyError("cond", f"pred must have one element, and has {pred.numel()}")
     for name, function in (("true_fn", true_fn), ("false_fn", false_fn)):
         if not callable(function):
-            raise BodyError("cond", f"{name} must be callable, and is a {type(function).__name__}")
+            raise BodyError("cond", f"{name} must be callable, and is of type {type(function).__name__}")
     if not isinstance(operands, (tuple, list)):
         raise BodyError("cond", f"operands must be a tuple or a list, not a {type(operands).__name__}")
     for leaf in pytree.tree_leaves(operands):
@@ -142,7 +158,7 @@ def _cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Sequence[A
     if not isinstance(pred, torch.Tensor):
         return (true_fn if pred else false_fn)(*operands)
     given = _Given(operands)
-    with _C.BodyRecorder("if") as recorder:
+    with _C.BodyRecorder("if") as recorder, _opened(recorder):
         left = _Body(recorder, ("cond", "true_fn"), true_fn, given)
         right = _Body(recorder, ("cond", "false_fn"), false_fn, given)
         _same(left, right)
@@ -214,13 +230,20 @@ def _while_loop(
         raise _AsPython("a number is carried")
     rows = [tensor.contiguous() for tensor in carried]
     given = _Given(rows, others=additional)
-    with _C.BodyRecorder("while") as recorder:
-        asked = _Body(recorder, ("while_loop", "cond_fn"), cond_fn, given)
+    with _C.BodyRecorder("while") as recorder, _opened(recorder):
+        try:
+            asked = _Body(recorder, ("while_loop", "cond_fn"), cond_fn, given)
+        except _Constant as constant:
+            if constant.leaves == [True]:
+                raise BodyError("while_loop", "cond_fn returns True whatever is carried: the loop has no end") from None
+            raise
         if len(asked.metas) != 1 or asked.metas[0][0] is not torch.bool or asked.metas[0][2]:
-            raise asked.error("must return a bool, or a bool tensor without dimensions")
+            found = ", ".join(_text(meta) for meta in asked.metas) or "nothing"
+            raise asked.error(f"must return a bool, or a bool tensor without dimensions, and returns {found}")
         body = _Body(recorder, ("while_loop", "body_fn"), body_fn, given)
         if body.spec.is_leaf() or len(body.metas) != len(rows):
-            raise body.error(f"must return a tuple of {len(rows)} tensors, as many as are carried")
+            found = "no tuple" if body.spec.is_leaf() else f"{len(body.metas)}"
+            raise body.error(f"must return a tuple of {len(rows)} tensors, as many as are carried, and returns {found}")
         _carried(body, rows)
         bodies, closed = _close(recorder, len(rows))
     return body.filled(_call(bodies, [*given.tensors, *closed]))
@@ -250,7 +273,7 @@ def _scan(
 ) -> Any:
     rows = [tensor.contiguous() for tensor in init]
     given = _Given(rows, xs, additional_inputs)
-    with _C.BodyRecorder("scan") as recorder:
+    with _C.BodyRecorder("scan") as recorder, _opened(recorder):
         body = _Body(recorder, ("scan", "combine_fn"), combine_fn, given)
         _carried(body, rows)
         bodies, closed = _close(recorder, len(rows), len(xs))
@@ -273,7 +296,7 @@ def _map(
 ) -> Any:
     """``sums``: as many numbers may be added up in each step backward."""
     given = _Given((), xs, args)
-    with _C.BodyRecorder("scan") as recorder:
+    with _C.BodyRecorder("scan") as recorder, _opened(recorder):
         body = _Body(recorder, ("map", "f"), function, given)
         bodies, closed = _close(recorder, 0, sum(given.sliced))
     if sum(tensor.numel() for tensor in closed if tensor.requires_grad) > sums:
@@ -342,6 +365,15 @@ def call(name: str, *args: Any, **kwargs: Any) -> Any:
         if _depth.bodies and name in ("cond", "while_loop"):  # which need data: the outermost one is run as Python code
             raise
         return as_python(*args)
+    except RuntimeError as error:
+        if type(error) is not RuntimeError or not str(error).startswith(_WRITES):
+            raise
+        message = "a function that it was given writes to a tensor that is not its own; write to a clone of it"
+        raise BodyError(_SHOWN.get(name, name), message) from error
+
+
+_WRITES = "a body writes to a tensor that is not its own"
+_SHOWN = {"map_impl": "map"}  # the names that programs know
 
 
 BODY_MARK = "saker_body"  # in the ``meta`` of graph modules that are bodies of ``Graph.to_fx()``

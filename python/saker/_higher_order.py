@@ -6,6 +6,7 @@ next kernel from there: what it asks of PyTorch is recorded like everything else
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import sys
@@ -15,25 +16,28 @@ import torch
 from torch._higher_order_ops import utils as torch_utils
 from torch._ops import HigherOrderOperator, _compute_keyset, _higher_order_ops
 
-from saker import _C, _control_flow, _flex_attention, _wrappers
+from saker import _C, _checkpoint_call, _control_flow, _flex_attention, _forward_mode, _wrappers
+from saker._lines import here
 from saker.errors import CaptureError
 
 # Operators that do something besides computing tensors, once in each call; a graph of their operators would not.
-_EFFECTS = frozenset({"print"})
+_EFFECTS = frozenset({"print", "call_torchbind"})
+_WITHOUT_RESULT = frozenset({"print"})
+
+
+def _only_now(name: str) -> None:
+    full = f"torch.ops.higher_order.{name}"
+    if name in _WITHOUT_RESULT and _C.note_only_eager(f"{full} does something in each call"):
+        return
+    message = "it does something in each call, which a graph does not; call it outside of what is captured"
+    raise CaptureError("Unsupported", message, full, *here())
 
 
 def _record(operator: HigherOrderOperator, *args: Any, **kwargs: Any) -> Any:
     if _control_flow.knows(operator._name) and not _control_flow.is_pythons((args, kwargs)):
         return _control_flow.call(operator._name, *args, **kwargs)
     if operator._name in _EFFECTS and _C.trace_mode() == "capture":
-        name = f"torch.ops.higher_order.{operator._name}"
-        if not _C.note_only_eager(f"{name} does something in each call"):
-            raise CaptureError(
-                "Unsupported",
-                "it does something in each call, which a graph does not; call it outside of what is captured",
-                name,
-            )
-        return None
+        return _only_now(operator._name)
     keys = _compute_keyset(args, kwargs, operator.non_fallthrough_keys) - _C.recording_keys
     return _dispatch(operator, keys.highestPriorityTypeId(), *args, **kwargs)
 
@@ -68,8 +72,20 @@ def compile_and_call(fn, args, kwargs=None):
     return _compile_and_call(fn, args, kwargs)
 
 
+class _CompiledAutograd:
+    """Stands for ``torch._dynamo.compiled_autograd``: what is not loaded needs not be turned off."""
+
+    _disable = contextlib.nullcontext
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module("torch._dynamo.compiled_autograd"), name)
+
+
 class _Dynamo:
-    """Stands for ``torch._dynamo`` until something imports that: PyTorch's control flow asks it a question only."""
+    """Stands for ``torch._dynamo`` until something imports that: control flow, checkpoints and ``torch.func`` only ask
+    it questions."""
+
+    compiled_autograd = _CompiledAutograd()
 
     @staticmethod
     def is_dynamo_supported() -> bool:
@@ -78,6 +94,8 @@ class _Dynamo:
         return importlib.import_module("torch._dynamo").is_dynamo_supported()
 
     def __getattr__(self, name: str) -> Any:
+        if name in _checkpoint_call.ANSWERS and _checkpoint_call.asks():
+            return _checkpoint_call.ANSWERS[name]
         return getattr(importlib.import_module("torch._dynamo"), name)
 
 
@@ -89,6 +107,8 @@ def install() -> None:
     if HigherOrderOperator.dispatch is not dispatch:
         _flex_attention.install()
         _wrappers.install()
+        _checkpoint_call.install()
+        _forward_mode.install()
         HigherOrderOperator.dispatch = dispatch
         if _compile_and_call is not None:
             torch_utils._hop_compile_and_call = functools.wraps(_compile_and_call)(compile_and_call)

@@ -1,5 +1,7 @@
 """What Saker raises."""
 
+from saker._lines import here
+
 
 class Refusal(RuntimeError):
     """Saker cannot do what was asked, for a reason it can name.
@@ -64,8 +66,26 @@ class BodyError(CaptureError):
     """A function that an operator such as ``torch.cond`` is given does what it may not do there."""
 
     def __init__(self, operator: str, message: str) -> None:
-        RuntimeError.__init__(self, f"{operator}: {message}")
-        self.reason, self.message, self.operator, self.file, self.line = "Unsupported", message, operator, None, 0
+        self.file, self.line = here()
+        where = f"{self.file}:{self.line}: " if self.file else ""
+        RuntimeError.__init__(self, f"{where}{operator}: {message}")
+        self.reason, self.message, self.operator = "Unsupported", message, operator
+
+
+class BodyAssertion(BodyError, AssertionError):
+    """The same, where PyTorch raises an AssertionError."""
+
+
+class BodyValueError(BodyError, ValueError):
+    """The same, where PyTorch raises a ValueError."""
+
+
+class BodyTypeError(BodyError, TypeError):
+    """The same, where PyTorch raises a TypeError."""
+
+
+class BodyIndexError(BodyError, IndexError):
+    """The same, where PyTorch raises an IndexError."""
 
 
 class AssignmentError(CaptureError, ValueError):

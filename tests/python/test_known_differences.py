@@ -142,3 +142,39 @@ def test_the_version_of_what_is_set() -> None:
 
     versions = [call(torch.zeros(3), torch.ones(3))._version for call in (f, saker.aot_function(f))]
     assert versions[0] == versions[1]
+
+
+@known("a branch that changes an object of the same call changes it when it is recorded; PyTorch rejects such branches")
+def test_a_branch_that_changes_an_object_of_the_call() -> None:
+    def f(x):
+        seen = []
+
+        def noting(v):
+            seen.append(1)
+            return v + 1
+
+        torch.cond(x.sum() > 0, noting, lambda v: v * 2, (x,))
+        return len(seen)
+
+    compiled, x = saker.compile(f), torch.ones(2)
+    assert [compiled(x), compiled(x), compiled(-x)] == [1, 1, 0]
+
+
+@known("functions that torch._higher_order_ops.cond.cond is given by keyword are not watched; those of torch.cond are")
+def test_functions_by_keyword() -> None:
+    from torch._higher_order_ops.cond import cond
+
+    scale = {"by": 2.0}
+    compiled = saker.compile(
+        lambda x: cond(x.sum() > 0, true_fn=lambda v: v * scale["by"], false_fn=lambda v: v - 1, operands=(x,))
+    )
+    for scale["by"] in (2.0, 2.0, 5.0):
+        assert compiled(torch.ones(2)).tolist() == [scale["by"]] * 2
+
+
+@known("saker.compile takes what torch.func.grad does inside of a body for a change from outside, and refuses it")
+def test_a_transform_in_a_branch() -> None:
+    def f(x):
+        return torch.cond(x.sum() > 0, torch.func.grad(lambda v: v.sin().sum()), lambda v: v * 2, (x,))
+
+    assert torch.allclose(saker.compile(f)(torch.ones(2)), torch.ones(2).cos())

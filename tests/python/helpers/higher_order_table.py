@@ -1,0 +1,289 @@
+"""The table of higher-order operators in docs/higher-order-ops.md: rows, columns, and what is marked in which cell.
+
+A cell without a mark passes in all of the ways to record. What does not is marked with its kind and reason; a mark that
+does not hold any more is an error too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from higher_order_cells import COLUMNS, EVERYWHERE, NotReplayed, RecordedAgain, run
+from higher_order_programs import PROGRAMS
+from higher_order_wrong_calls import REJECTIONS
+
+ROWS: dict[str, str] = {
+    "H1": "`cond`",
+    "H2": "`while_loop`",
+    "H3": "`while_loop_stack_output`",
+    "H4": "`map`",
+    "H5": "`executorch_call_delegate`",
+    "H6": "`out_dtype`",
+    "H7": "`wrap`",
+    "H8": "`hints_wrapper`",
+    "H9": "`flex_attention`",
+    "H10": "`flex_attention_backward`",
+    "H11": "`wrap_activation_checkpoint`",
+    "H12": "`checkpoint`",
+    "H12s": "`checkpoint`, selective",
+    "H12t": "`tag_activation_checkpoint`",
+    "H13": "`_export_tracepoint`",
+    "H14": "`trace_wrapped`",
+    "H15": "`strict_mode`",
+    "H16": "`run_with_rng_state`",
+    "H17": "`associative_scan`, generic",
+    "H18": "`scan`",
+    "H19": "`call_torchbind`",
+    "H20": "`wrap_with_set_grad_enabled`",
+    "H21": "`wrap_with_autocast`",
+    "H22": "`dynamo_bypassing_wrapper`",
+    "H23": "`auto_functionalized`",
+    "H24": "`auto_functionalized_v2`",
+    "H25": "`invoke_subgraph`",
+    "H25n": "`nested_compile_region`",
+    "H26": "`custom_function_call`",
+    "H27": "`local_map_hop`",
+    "H28": "`print`",
+    "H29": "`inline_asm_elementwise`",
+    "H30": "`invoke_quant`, `invoke_quant_packed`, `foreach_map`",
+    "H31": "`vmap`, `grad`, `vjp`, `jvp`, `jacrev`, `jacfwd`, `hessian`",
+    "H32": "`functional_call`",
+    "H33": "parameters that are swapped for a while",
+    "H34": "`torch.autograd.Function`",
+    "H35": "what a `torch.autograd.Function` may not do",
+    "H36": "kernels of the user's for GPUs",
+    "H37": "`with_effects`",
+    "H38": "`run_and_save_rng_state`",
+    "H39": "`flat_apply`",
+}
+TOLERANCES = {"H21": 2e-2}  # it computes with bfloat16
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What is not plain "yes" about a cell.
+
+    ``kind`` is "eagerly" or "again" (``saker.compile`` gives the results, and keeps no recording or one for each size),
+    "as eager" (raises what eager mode raises), "refused" (raises an error of ours), or "none" (does not apply).
+    """
+
+    kind: str
+    reason: str
+    entries: tuple[str, ...] = EVERYWHERE
+    stop: str = ""  # the name of the reason why it runs eagerly
+
+
+def _eagerly(stop: str, reason: str) -> Mark:
+    return Mark("eagerly", f"{reason} (`{stop}`)", ("compile",), stop)
+
+
+_NO_DERIVATIVE = Mark("as eager", "PyTorch has no derivative of it: a backward raises, as in eager mode")
+_NO_BATCH = Mark("as eager", "PyTorch has no rule of `vmap` for it, and raises")
+_OPAQUE = _eagerly("computes-with", "it is called as it is, and the call runs eagerly")
+_AGAIN = Mark("again", "it is recorded once for each size", ("compile",))
+_CHANGES = Mark(
+    "refused",
+    "inside of a body `saker.compile` takes what transforms and swapped parameters do for changes from outside",
+    ("compile",),
+)
+_STEPS = "the sizes of its results are the number of steps, which depends on data"
+_EACH_CALL = "it does something in each call, which a graph does not"
+_IN_BODIES = Mark("refused", "inside of a body it is refused: both branches are recorded, and one runs")
+_WRITES_IN_BODIES = Mark("refused", "an operator of the user's that writes is refused inside of bodies, also on copies")
+_META = "sizes of an operator of the user's are asked of its kernel for meta tensors, with numbers"
+_CHECKPOINT_IN_BODY = _eagerly("attempt-checkpoints", "inside of a body checkpoints are run eagerly")
+_POLICY = _eagerly("checkpoint-context", "a policy is asked in each call")
+_STATE = _eagerly("unknown-tensor", "inside of a body the generator's state is read eagerly")
+_SWAPPED = _eagerly("leaves-unknown-tensor", "a module keeps a tensor of the transform for a while")
+_CAPTURED = ("capture", "aot_function")
+
+
+def _refused(reason: str, *entries: str) -> Mark:
+    return Mark("refused", reason, entries)
+
+
+def _only(**marks: tuple[Mark, ...]) -> dict[str, tuple[Mark, ...]]:
+    return {name.replace("_", " "): each for name, each in marks.items()}
+
+
+_DERIVATIVES = ("backward", "double backward")
+_WRITER = _only(
+    vmap=(Mark("refused", "PyTorch has no rule of `vmap` for operators of the user's that write"),),
+    nested=(_WRITES_IN_BODIES,),
+    dynamic=(_AGAIN, _refused(_META, *_CAPTURED)),
+)
+MARKS: dict[str, dict[str, tuple[Mark, ...]]] = {
+    "H2": _only(double_backward=(_refused("its steps are run operator by operator, which needs data", "capture"),)),
+    "H3": {
+        "forward": (_OPAQUE, _refused(_STEPS, *_CAPTURED)),
+        **dict.fromkeys(_DERIVATIVES, (_NO_DERIVATIVE,)),
+        "vmap": (_NO_BATCH,),
+        "nested": (Mark("refused", _STEPS),),
+        "dynamic": (_OPAQUE, _refused(_STEPS, *_CAPTURED)),
+    },
+    "H5": {
+        **dict.fromkeys(("forward", "nested", "dynamic"), (_OPAQUE,)),
+        **dict.fromkeys(_DERIVATIVES, (_NO_DERIVATIVE,)),
+        "vmap": (_NO_BATCH,),
+    },
+    "H6": dict.fromkeys(_DERIVATIVES, (_NO_DERIVATIVE,)),
+    "H9": _only(nested=(_CHANGES,), dynamic=(_AGAIN,)),
+    "H12": _only(nested=(_CHECKPOINT_IN_BODY,), dynamic=(_AGAIN,)),
+    "H12s": {
+        **dict.fromkeys(("forward", "backward", "vmap", "dynamic"), (_POLICY,)),
+        "double backward": (
+            Mark("as eager", "such checkpoints have no second backward", ("compile", "capture", "deferred")),
+        ),
+        "nested": (_CHECKPOINT_IN_BODY,),
+    },
+    "H13": dict.fromkeys(_DERIVATIVES, (_NO_DERIVATIVE,)),
+    "H16": _only(nested=(_STATE,), dynamic=(_AGAIN,)),
+    "H17": _only(dynamic=(_AGAIN, _refused("which operators it calls depends on the length", *_CAPTURED))),
+    "H19": {
+        **dict.fromkeys(("forward", *_DERIVATIVES, "dynamic"), (_OPAQUE, _refused(_EACH_CALL, *_CAPTURED))),
+        "vmap": (
+            Mark("as eager", _NO_BATCH.reason, ("compile", "deferred")),
+            _refused(_EACH_CALL, *_CAPTURED),
+        ),
+        "nested": (_IN_BODIES,),
+    },
+    "H23": _WRITER,
+    "H24": _WRITER,
+    "H26": _only(dynamic=(_AGAIN,)),
+    "H28": {
+        **dict.fromkeys(("forward", *_DERIVATIVES, "dynamic"), (_OPAQUE, _refused(_EACH_CALL, "capture"))),
+        "vmap": (
+            Mark("as eager", _NO_BATCH.reason, ("compile", "aot_function", "deferred")),
+            _refused(_EACH_CALL, "capture"),
+        ),
+        "nested": (_IN_BODIES,),
+    },
+    "H31": _only(nested=(_CHANGES,), dynamic=(_AGAIN,)),
+    "H32": _only(vmap=(_SWAPPED,), nested=(_CHANGES,)),
+    "H33": _only(vmap=(_SWAPPED,), nested=(_CHANGES,)),
+    "H34": _only(dynamic=(_AGAIN,)),
+    "H38": _only(nested=(_STATE,), dynamic=(_AGAIN,)),
+}
+
+# Rows that no program can show here, and why.
+WITHOUT_PROGRAM: dict[str, str] = {
+    "H10": "autograd's half of `flex_attention`, seen in the row above; alone it takes graphs of PyTorch's compiler",
+    "H14": "it is part of `torch._dynamo`, and marks hooks for its second capture",
+    "H27": "TorchDynamo makes it of `local_map`, which is Python code over DTensors without it",
+    "H29": "it runs on GPUs; on CPUs it is refused as in eager mode",
+    "H35": "only what is refused",
+    "H36": "they need Triton and a GPU",
+}
+WITHOUT_REJECTIONS = "PyTorch checks nothing of its own in calls of it on CPUs; what its function raises is raised"
+
+
+def marks_of(row: str, column: str) -> tuple[Mark, ...]:
+    if row in WITHOUT_PROGRAM:
+        return (Mark("none", WITHOUT_PROGRAM[row]),)
+    return MARKS.get(row, {}).get(column, ())
+
+
+def cells() -> list[tuple[str, str, str]]:
+    """Those that are run: row, column, way to record."""
+    return [(row, column, entry) for row in PROGRAMS for column, (_, entries) in COLUMNS.items() for entry in entries]
+
+
+def _raised(row: str, column: str, entry: str) -> Exception | None:
+    program, plain = PROGRAMS[row]
+    try:
+        run(column, entry, program, plain, TOLERANCES.get(row, 1e-4))
+    except Exception as error:
+        return error.with_traceback(None)
+    return None
+
+
+def _base(error: Exception) -> type:
+    known = (AssertionError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError)
+    return next(each for each in known if isinstance(error, each))
+
+
+def check(row: str, column: str, entry: str) -> None:
+    """Raises if the cell is not as it is marked."""
+    mark = next((mark for mark in marks_of(row, column) if entry in mark.entries), None)
+    found = _raised(row, column, entry)
+    if mark is None:
+        if found is not None:
+            raise found
+        return
+    assert found is not None, f"it passes, and is marked: {mark.reason}"
+    if mark.kind == "eagerly":
+        assert isinstance(found, NotReplayed) and mark.stop in str(found), repr(found)
+    elif mark.kind == "again":
+        assert isinstance(found, RecordedAgain), repr(found)
+    elif mark.kind == "as eager":
+        eager = _raised(row, column, "eager")
+        assert eager is not None and not isinstance(eager, AssertionError), f"eager mode: {eager!r}"
+        assert isinstance(found, _base(eager)), f"{found!r}, and in eager mode {eager!r}"
+    else:
+        assert isinstance(found, RuntimeError) and not isinstance(found, AssertionError), repr(found)
+
+
+# --- the page ---
+
+_SAID = {"eagerly": "runs eagerly", "again": "again for each size", "as eager": "no", "refused": "refused", "none": "-"}
+
+
+_PASS, _NONE = "pass", "do not apply"
+_SLOW = "pass with a call that `saker.compile` runs eagerly, or records for each size"
+_REFUSED = "are refused as in eager mode"
+_DIFFER = "differ from eager mode (a way to record refuses)"
+
+
+def _count_of(kinds: set[str]) -> str:
+    for kind, what in (("none", _NONE), ("refused", _DIFFER), ("as eager", _REFUSED)):
+        if kind in kinds:
+            return what
+    return _SLOW
+
+
+class Table:
+    """The lines of the page, and counts of cells."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.counts = dict.fromkeys((_PASS, _SLOW, _REFUSED, _DIFFER, _NONE), 0)
+        columns = [*COLUMNS, "rejections"]
+        self.rows = [
+            f"| row | operator | {' | '.join(columns)} |",
+            f"|---|---|{'---|' * len(columns)}",
+        ]
+        for row, name in ROWS.items():
+            texts = [self._cell(row, column) for column in COLUMNS]
+            self.rows.append(f"| {row} | {name} | {' | '.join([*texts, self._rejections(row)])} |")
+
+    def _note(self, reason: str) -> str:
+        if reason not in self.notes:
+            self.notes.append(reason)
+        return f"[{self.notes.index(reason) + 1}]"
+
+    def _cell(self, row: str, column: str) -> str:
+        marks, entries = marks_of(row, column), COLUMNS[column][1]
+        if not marks:
+            self.counts[_PASS] += 1
+            return "yes"
+        told = {mark: [entry for entry in entries if entry in mark.entries] for mark in marks}
+        covered = {entry for each in told.values() for entry in each}
+        self.counts[_count_of({mark.kind for mark in marks})] += 1
+        parts = [] if covered == set(entries) else ["yes"]
+        for mark, where in told.items():
+            at = "" if len(where) == len(entries) else f"{', '.join(f'`{entry}`' for entry in where)}: "
+            parts.append(f"{at}{_SAID[mark.kind]} {self._note(mark.reason)}")
+        return "; ".join(parts)
+
+    def _rejections(self, row: str) -> str:
+        count = sum(each.row == row for each in REJECTIONS)
+        if not count:
+            self.counts[_NONE] += 1
+            return f"- {self._note(WITHOUT_REJECTIONS)}"
+        self.counts[_PASS] += 1
+        return f"{count} calls" if count > 1 else "1 call"
+
+    def lines(self) -> list[str]:
+        counted = "; ".join(f"{number} {what}" for what, number in self.counts.items())
+        notes = [f"{number}. {note}." for number, note in enumerate(self.notes, 1)]
+        return [*self.rows, "", f"Of {sum(self.counts.values())} cells {counted}.", "", *notes]
