@@ -82,12 +82,25 @@ Ref givenTo(PyObject* callee, PyObject* args) {
   return given;
 }
 
-void raiseChanges(PyObject* name) {
+// The same for those given by name.
+Ref givenTo(PyObject* kwargs) {
+  if (!kwargs) return {};
+  Ref given = Ref::steal(PyDict_New());
+  Py_ssize_t at = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (given && PyDict_Next(kwargs, &at, &key, &value)) {
+    Ref item = Ref::steal(watched(value));
+    if (!item || PyDict_SetItem(given.get(), key, item.get()) < 0) return {};
+  }
+  return given;
+}
+
+void raiseChanges(PyObject* name, const std::string& what) {
   Ref error = Ref::steal(watch::importedAttribute("saker.errors", "BodyError"));
   if (!error) return;
-  Ref made = Ref::steal(PyObject_CallFunction(
-      error.get(), "Os", name,
-      "a function that it was given changes objects or tensors from outside; return the new values instead"));
+  std::string text = "a function that it was given changes objects or tensors from outside (" + what +
+                     "); return the new values instead";
+  Ref made = Ref::steal(PyObject_CallFunction(error.get(), "Os", name, text.c_str()));
   if (made) PyErr_SetObject(error.get(), made.get());
 }
 
@@ -108,21 +121,21 @@ bool mayChange(PyObject* name) {
 PyObject* callOperator(PyObject* callee, PyObject* args, PyObject* kwargs) {
   Recorder* recorder = std::exchange(recorderOfThread, nullptr);
   if (!recorder || recorder->stopped()) return PyObject_Call(callee, args, kwargs);
-  Ref given = givenTo(callee, args);
-  if (!given) return nullptr;
+  Ref given = givenTo(callee, args), named = givenTo(kwargs);
+  if (!given || (kwargs && !named)) return nullptr;
   Recorder::Mark mark = recorder->mark();
   Ref result;
   {
     watch::Pause pause;
     Waiting here{recorder, &pause};
     const Waiting* before = std::exchange(waiting, &here);
-    result = Ref::steal(PyObject_Call(implementation(), given.get(), kwargs));
+    result = Ref::steal(PyObject_Call(implementation(), given.get(), named.get()));
     waiting = before;
   }
   if (recorder->stopped()) {
     tracing::leaveTape();
   } else if (result && recorder->changedSince(mark) && !mayChange(PyTuple_GET_ITEM(given.get(), 0))) {
-    raiseChanges(PyTuple_GET_ITEM(given.get(), 0));
+    raiseChanges(PyTuple_GET_ITEM(given.get(), 0), recorder->changeSince(mark));
     return nullptr;
   }
   return result.release();

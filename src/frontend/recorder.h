@@ -67,10 +67,13 @@ class Recorder final : public watch::Observer {
   std::optional<Stop> seal();
   // How far the call has come, and what may not have happened in a part of it that is done again elsewhere.
   struct Mark {
-    size_t effects, draws, flags, operators, hooks;
+    size_t effects, writes, draws, flags, operators, hooks;
   };
   Mark mark() const;
-  bool changedSince(const Mark& mark) const;
+  // What has been put back is no change, and is forgotten.
+  bool changedSince(const Mark& mark);
+  // What it was, in words; something has changed.
+  std::string changeSince(const Mark& mark) const;
   tracing::Tape& tape() { return tape_; }
   // No event comes any more; why, if it is for a reason. With stand-ins, events go on to come, and are refused.
   bool stop(Stop why, bool quiet = false);

@@ -12,14 +12,33 @@
 namespace saker::frontend {
 
 Recorder::Mark Recorder::mark() const {
-  return {effects().size(), subjects_->random.draws().size(), subjects_->flags.setCount(), tape_.operators(),
-          subjects_->hooks.handleCount()};
+  return {
+      effects().size(),  effects_.writeCount(),         subjects_->random.draws().size(), subjects_->flags.setCount(),
+      tape_.operators(), subjects_->hooks.handleCount()};
 }
 
-bool Recorder::changedSince(const Mark& mark) const {
+bool Recorder::changedSince(const Mark& mark) {
+  effects_.forgetRestored(mark.effects, mark.writes);
   Mark now = this->mark();
   return now.effects != mark.effects || now.draws != mark.draws || now.flags != mark.flags || now.hooks != mark.hooks ||
          tape_.wroteOlder(mark.operators);
+}
+
+std::string Recorder::changeSince(const Mark& mark) const {
+  Mark now = this->mark();
+  if (now.effects != mark.effects) {
+    const Effect& first = effects()[std::min(mark.effects, now.effects - 1)];
+    std::string text = nameOf(first.callable.get());
+    if (!first.arguments.empty()) text += std::string(" of a ") + Py_TYPE(first.arguments[0].get())->tp_name;
+    if (first.arguments.size() > 1 && PyUnicode_Check(first.arguments[1].get())) {
+      text += std::string(", '") + PyUnicode_AsUTF8(first.arguments[1].get()) + "'";
+    }
+    return text;
+  }
+  if (now.draws != mark.draws) return "random numbers are drawn";
+  if (now.flags != mark.flags) return "a setting of PyTorch's is changed";
+  if (now.hooks != mark.hooks) return "a hook is registered";
+  return "a tensor is written";
 }
 
 PyObject* Recorder::insteadOf(PyObject* callable) {

@@ -158,23 +158,3 @@ def test_a_branch_that_changes_an_object_of_the_call() -> None:
 
     compiled, x = saker.compile(f), torch.ones(2)
     assert [compiled(x), compiled(x), compiled(-x)] == [1, 1, 0]
-
-
-@known("functions that torch._higher_order_ops.cond.cond is given by keyword are not watched; those of torch.cond are")
-def test_functions_by_keyword() -> None:
-    from torch._higher_order_ops.cond import cond
-
-    scale = {"by": 2.0}
-    compiled = saker.compile(
-        lambda x: cond(x.sum() > 0, true_fn=lambda v: v * scale["by"], false_fn=lambda v: v - 1, operands=(x,))
-    )
-    for scale["by"] in (2.0, 2.0, 5.0):
-        assert compiled(torch.ones(2)).tolist() == [scale["by"]] * 2
-
-
-@known("saker.compile takes what torch.func.grad does inside of a body for a change from outside, and refuses it")
-def test_a_transform_in_a_branch() -> None:
-    def f(x):
-        return torch.cond(x.sum() > 0, torch.func.grad(lambda v: v.sin().sum()), lambda v: v * 2, (x,))
-
-    assert torch.allclose(saker.compile(f)(torch.ones(2)), torch.ones(2).cos())
