@@ -87,7 +87,7 @@ class Attention:
         largest, weights = scores.detach().amax(-1, keepdim=True), torch.softmax(scores, -1)
         blind = largest == lowest
         result = torch.where(blind, 0.0, weights.to(query.dtype) @ value.to(query.dtype))
-        sums = torch.where(blind, -math.inf, _logarithms(scores, weights.detach(), largest))
+        sums = torch.where(blind, -math.inf, _logarithms(scores, weights, largest))
         largest = torch.where(blind, -math.inf, largest)
         # PyTorch's operators give logarithms of base 2.
         return result, sums.squeeze(-1) / math.log(2), largest.squeeze(-1) / math.log(2)
@@ -100,8 +100,9 @@ class Attention:
 
 def _logarithms(scores: torch.Tensor, weights: torch.Tensor, largest: torch.Tensor) -> torch.Tensor:
     """Of sums of exponentials of scores. The largest weight is one divided by the sum; gradients are the weights."""
-    linear = (scores * weights).sum(-1, keepdim=True)
-    return largest - weights.amax(-1, keepdim=True).log() + (linear - linear.detach())
+    if scores.requires_grad:
+        return scores.logsumexp(-1, keepdim=True)
+    return largest - weights.amax(-1, keepdim=True).log()
 
 
 def like(result: torch.Tensor, query: torch.Tensor) -> torch.Tensor:

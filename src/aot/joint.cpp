@@ -340,6 +340,10 @@ class JointCapture {
     for (size_t result : resultOf_) plain &= joint_.results[result].versions == 0;
     // Gradients of complex results may be conjugate views, which stages do not hand on.
     for (const ir::TensorType* type : told_) plain &= !c10::isComplexType(aten::fromDType(type->dtype));
+    // Results of branches and loops are not handed on where gradients are differentiated again.
+    for (const ir::Node* node = trace().graph().top()->first(); node; node = node->next()) {
+      plain &= node->regions().empty();
+    }
     return cutAtResults(roots, cuts, wanted, plain);
   }
 

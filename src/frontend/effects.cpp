@@ -1,7 +1,6 @@
 #include "frontend/effects.h"
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <unordered_set>
 
@@ -18,28 +17,10 @@ static PyObject* setsItem() {
 
 void Effects::add(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
   Effect made;
-  if (callable == setsItem() && args.size() == 3 && PyDict_CheckExact(args[0]) && PyUnicode_CheckExact(args[1])) {
-    made.before = Ref::borrow(PyDict_GetItemWithError(args[0], args[1]));
-  }
   made.callable = Ref::borrow(callable);
   for (PyObject* arg : args) made.arguments.push_back(Ref::borrow(arg));
   made.names = Ref::borrow(names);
   list_.push_back(std::move(made));
-}
-
-void Effects::forgetRestored(size_t effects, size_t writes) {
-  if (effects >= list_.size()) return;
-  std::map<std::pair<PyObject*, PyObject*>, PyObject*> before;
-  for (size_t i = effects; i < list_.size(); ++i) {
-    const Effect& each = list_[i];
-    if (!each.before) return;
-    before.emplace(std::pair(each.arguments[0].get(), each.arguments[1].get()), each.before.get());
-  }
-  for (const auto& [place, value] : before) {
-    if (PyDict_GetItemWithError(place.first, place.second) != value) return;
-  }
-  list_.resize(effects);
-  for (; order_.size() > writes; order_.pop_back()) written_.erase(order_.back());
 }
 
 void Effects::succeeded(PyObject* callable) {

@@ -22,7 +22,6 @@ struct Effect {
   bool early = false;  // before the operators: it changes how they see a tensor
   bool inner = false;  // it changes what the call made: where the call fails, nobody sees it
   bool hook = false;   // it puts a hook where an operator has registered a stand-in
-  Ref before = {};     // what a key of a dict had, where that is what it changes
 };
 
 class Effects {
@@ -40,13 +39,7 @@ class Effects {
 
   // Has the call written this attribute, key (or, with nullptr, all) of an object?
   bool written(PyObject* owner, PyObject* key) const { return written_.contains({owner, key}); }
-  void write(PyObject* owner, PyObject* key) {
-    if (written_.emplace(owner, key).second) order_.emplace_back(owner, key);
-  }
-  // How many of these there are.
-  size_t writeCount() const { return order_.size(); }
-  // Forgets the effects, and what was written, since there were so many, if all of it has been put back.
-  void forgetRestored(size_t effects, size_t writes);
+  void write(PyObject* owner, PyObject* key) { written_.emplace(owner, key); }
   // The same of a class, or of a base of it.
   bool writtenAlong(PyTypeObject* type, PyObject* name) const;
 
@@ -74,8 +67,7 @@ class Effects {
   std::vector<Effect> list_;
   std::vector<Pending> pending_;
   std::set<std::pair<PyObject*, PyObject*>> written_;
-  std::vector<std::pair<PyObject*, PyObject*>> order_;  // in which they were
-  std::unordered_map<PyObject*, Ref> before_;           // containers that were written: as they were
+  std::unordered_map<PyObject*, Ref> before_;  // containers that were written: as they were
   std::vector<Undo> undo_;
 };
 

@@ -67,11 +67,10 @@ class Recorder final : public watch::Observer {
   std::optional<Stop> seal();
   // How far the call has come, and what may not have happened in a part of it that is done again elsewhere.
   struct Mark {
-    size_t effects, writes, draws, flags, operators, hooks;
+    size_t effects, draws, flags, operators, hooks;
   };
   Mark mark() const;
-  // What has been put back is no change, and is forgotten.
-  bool changedSince(const Mark& mark);
+  bool changedSince(const Mark& mark) const;
   // What it was, in words; something has changed.
   std::string changeSince(const Mark& mark) const;
   tracing::Tape& tape() { return tape_; }

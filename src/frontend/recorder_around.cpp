@@ -12,13 +12,11 @@
 namespace saker::frontend {
 
 Recorder::Mark Recorder::mark() const {
-  return {
-      effects().size(),  effects_.writeCount(),         subjects_->random.draws().size(), subjects_->flags.setCount(),
-      tape_.operators(), subjects_->hooks.handleCount()};
+  return {effects().size(), subjects_->random.draws().size(), subjects_->flags.setCount(), tape_.operators(),
+          subjects_->hooks.handleCount()};
 }
 
-bool Recorder::changedSince(const Mark& mark) {
-  effects_.forgetRestored(mark.effects, mark.writes);
+bool Recorder::changedSince(const Mark& mark) const {
   Mark now = this->mark();
   return now.effects != mark.effects || now.draws != mark.draws || now.flags != mark.flags || now.hooks != mark.hooks ||
          tape_.wroteOlder(mark.operators);

@@ -56,9 +56,11 @@ void Run::whileLoop(const Instruction& at) {
   bool keeps = at.results.size() > initial.size() && at.results.back().value->hasUses();
   History history;
   Values values = repeat(at, initial, closed, keeps ? &history : nullptr);
-  // What a step gave may be what it was given, or what the history keeps of the last one.
+  // What a step gave may be what it was given, or what the history keeps of one.
   Values others = together(initial, closed);
-  if (!history.kept.empty()) others = together(std::move(others), history.kept.back());
+  for (const std::vector<Values>* kept : {&history.carried, &history.kept}) {
+    for (const Values& each : *kept) others = together(std::move(others), each);
+  }
   copyShared(values, others);
   if (at.results.size() > initial.size()) values.emplace_back(keeps ? keepHistory(std::move(history)) : at::Tensor());
   setResults(at, values);

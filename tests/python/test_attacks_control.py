@@ -152,3 +152,63 @@ def test_an_error_about_a_dead_tensor_keeps_nothing():
             repr(tensor)
     expected = torch.full((2, 2), 2.0)
     assert torch.vmap(torch.vmap(lambda a: a[0] * 2))(torch.ones(2, 2, 2)).equal(expected)
+
+
+@pytest.mark.parametrize("wrap", [saker.compile, saker.aot_function], ids=["compile", "aot"])
+def test_results_that_depend_on_each_other_are_differentiated_again(wrap):
+    def f(o, x):
+        y = o.cond(x.sum() > 0, lambda v: v * v, lambda v: v.sin(), (x,))
+        return y, y * 2
+
+    compiled = wrap(lambda x: f(operators, x))
+    for values in ([1.0, 2.0], [1.0, -2.0], [3.0, 1.0]):
+        found = []
+        for function in (lambda x: f(reference, x), compiled):
+            x = torch.tensor(values, requires_grad=True)
+            y, z = function(x)
+            first = torch.autograd.grad((y + z).sum(), x, create_graph=True)[0]
+            found.append((first, torch.autograd.grad(first.sum(), x)[0]))
+        for one, other in zip(*found, strict=True):
+            torch.testing.assert_close(other, one)
+
+
+@pytest.mark.parametrize("wrap", [saker.compile, saker.aot_function], ids=["compile", "aot"])
+def test_a_result_that_the_history_keeps_is_written(wrap):
+    """Values change places in the loop: what it gives at the end is what an earlier step was given."""
+
+    def f(x):
+        def step(a, b, n):
+            return b, (a * a).tanh(), n + 1
+
+        return operators.while_loop(lambda a, b, n: n < 2, step, (x, x + 1, torch.tensor(0)))[:2]
+
+    compiled = wrap(f)
+    for _ in range(3):
+        x = torch.tensor([0.5, -1.0], requires_grad=True)
+        a, b = compiled(x)
+        expected = torch.autograd.grad((a + b).sum(), x)[0]
+        a, b = compiled(x)
+        total = (a + b).sum()
+        with torch.no_grad():
+            a.zero_()
+        try:
+            found = torch.autograd.grad(total, x)[0]
+        except RuntimeError as error:
+            assert "modified by an inplace operation" in str(error)
+        else:
+            torch.testing.assert_close(found, expected)
+
+
+def test_logarithms_of_attention_are_differentiated_twice():
+    from torch.nn.attention.flex_attention import flex_attention
+
+    q, k, v = (torch.randn(1, 2, 8, 4, dtype=torch.float64) for _ in range(3))
+    compiled = saker.compile(lambda q: flex_attention(q, k, v, return_lse=True, scale=1.0)[1])
+    for _ in range(2):
+        found = []
+        for function in (lambda q: (q @ k.transpose(-2, -1)).logsumexp(-1), compiled):
+            x = q.clone().requires_grad_()
+            first = torch.autograd.grad(function(x).sin().sum(), x, create_graph=True)[0]
+            found.append((first, torch.autograd.grad(first.sum(), x)[0]))
+        for one, other in zip(*found, strict=True):
+            torch.testing.assert_close(other, one)

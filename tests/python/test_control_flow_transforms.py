@@ -192,33 +192,6 @@ assert "torch._dynamo" not in sys.modules
     assert done.returncode == 0, done.stderr
 
 
-def test_a_transform_in_a_branch():
-    def f(x):
-        return torch.cond(x.sum() > 0, torch.func.grad(lambda v: v.sin().sum()), lambda v: v * 2, (x,))
-
-    assert torch.allclose(saker.compile(f)(torch.ones(2)), torch.ones(2).cos())
-
-
-def test_what_a_body_puts_back_is_no_change():
-    """Parameters are swapped for a while; what is read of the module and of others later is guarded as ever."""
-    layer, scale = torch.nn.Linear(3, 3), {"by": 2.0}
-
-    def taken(x):
-        return torch.func.functional_call(layer, {"weight": layer.weight * 2, "bias": layer.bias}, (x,))
-
-    def f(cond, x):
-        return cond(x.sum() > 0, taken, lambda v: v * 2, (x,)) + layer(x) * scale["by"]
-
-    compiled = saker.compile(lambda x: f(torch.cond, x))
-    for i in range(6):
-        if i == 3:
-            scale["by"] = 3.0
-        if i == 4:
-            layer.weight = torch.nn.Parameter(torch.randn(3, 3))
-        x = torch.randn(2, 3)
-        torch.testing.assert_close(compiled(x), f(reference.cond, x))
-
-
 def test_a_change_is_named():
     seen = {}
 

@@ -195,9 +195,12 @@ except KeyboardInterrupt:
 print(compiled(torch.ones(3)))
 """
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    lines = [process.stdout.readline()]
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(timeout=1)
-    process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=30)
+    try:
+        lines = [process.stdout.readline()]
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=1)
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=30)
+    finally:
+        process.kill()
     assert rest.splitlines() == ["interrupted", lines[0].rstrip()]
