@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 from torch._higher_order_ops import auto_functionalize as module
-from torch._library.utils import is_out
 
 from saker._called_operators import original
+from saker._torch_version import is_out
 from saker.errors import BodyAssertion
 
 

@@ -62,3 +62,11 @@ def install() -> None:
 
     if hasattr(torch._C, "_is_fake_tensor"):
         torch._C._is_fake_tensor = _C.is_torch_fake
+
+
+def is_out(op: object) -> bool:
+    """Does an operator fill the tensors that it is given by ``out=``? Up to 2.11 functional forms know none."""
+    from torch._library import utils
+
+    found = getattr(utils, "is_out", None)
+    return found is not None and found(op)
