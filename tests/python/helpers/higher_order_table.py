@@ -56,7 +56,8 @@ ROWS: dict[str, str] = {
     "H38": "`run_and_save_rng_state`",
     "H39": "`flat_apply`",
 }
-TOLERANCES = {"H21": 2e-2}  # it computes with bfloat16
+# H9: second derivatives of a softmax in float32, whose sums are in another order (1e-14 in float64). H21: bfloat16.
+TOLERANCES = {"H9": 1e-3, "H21": 2e-2}
 
 
 @dataclass(frozen=True)
