@@ -31,8 +31,7 @@ constexpr size_t kLargePage = 2 << 20;
 
 void freeBuffer(void* memory) { std::free(memory); }
 
-// Memory that is used in every call lies in large pages where the system has them: which small ones a process gets
-// decides for its whole life how often a cache takes one for another.
+// Memory that is used in every call lies in large pages where the system has them: fewer places to look up.
 c10::Storage allocate(size_t bytes) {
   if (bytes < kLargePage) {
     return at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte)).storage();
