@@ -165,7 +165,8 @@ _RULES: dict[str, tuple[Callable, Callable | None]] = {
 }
 
 
-def _open(operator: Any, rule: Callable, allowed: Callable | None) -> None:
+def open_door(operator: Any, rule: Callable, allowed: Callable | None = None) -> None:
+    """Inside of recordings ``rule`` is called in the operator's place, where ``allowed`` says that it may."""
     plain = type(operator).__call__
 
     @functools.wraps(plain)
@@ -181,4 +182,4 @@ def install() -> None:
     for name, (rule, allowed) in _RULES.items():
         operator = torch._ops._higher_order_ops.get(name)
         if operator is not None:
-            _open(operator, rule, allowed)
+            open_door(operator, rule, allowed)

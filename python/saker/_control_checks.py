@@ -122,7 +122,8 @@ CHECKS: dict[str, Callable] = {
 }
 
 
-def _records() -> bool:
+def records() -> bool:
+    """Is a call recorded by us, and not traced by PyTorch's compiler?"""
     return not torch.compiler.is_dynamo_compiling() and _C.is_engaged()
 
 
@@ -134,7 +135,7 @@ def _call(*args: Any) -> Any:
 
 def _cond(plain: Callable) -> Callable:
     def cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Any = ()) -> Any:
-        if _records():
+        if records():
             return _call("cond", pred, true_fn, false_fn, operands)
         return plain(pred, true_fn, false_fn, operands)
 
@@ -143,7 +144,7 @@ def _cond(plain: Callable) -> Callable:
 
 def _while_loop(plain: Callable) -> Callable:
     def while_loop(cond_fn: Any, body_fn: Any, carried_inputs: Any) -> Any:
-        if _records():
+        if records():
             _call("check while_loop", cond_fn, body_fn, carried_inputs)
         return plain(cond_fn, body_fn, carried_inputs)
 
@@ -152,7 +153,7 @@ def _while_loop(plain: Callable) -> Callable:
 
 def _scan(plain: Callable) -> Callable:
     def scan(combine_fn: Any, init: Any, xs: Any, *, dim: int = 0, reverse: bool = False) -> Any:
-        if not _records():
+        if not records():
             return plain(combine_fn, init, xs, dim=dim, reverse=reverse)
         _call("check scan", combine_fn, init, xs, dim, reverse)
 
@@ -170,7 +171,7 @@ def _scan(plain: Callable) -> Callable:
 
 def _map(plain: Callable) -> Callable:
     def map(f: Any, xs: Any, *args: Any) -> Any:
-        if _records():
+        if records():
             _call("check map", f, xs)
         return plain(f, xs, *args)
 
@@ -181,7 +182,7 @@ def _associative_scan(plain: Callable) -> Callable:
     def associative_scan(
         combine_fn: Any, xs: Any, dim: int, reverse: bool = False, combine_mode: str = "pointwise"
     ) -> Any:
-        if _records():
+        if records():
             _call("check associative_scan", combine_fn, xs, dim, reverse, combine_mode)
         return plain(combine_fn, xs, dim, reverse, combine_mode)
 
@@ -197,7 +198,7 @@ def _open_stacked() -> None:
 
     @functools.wraps(plain)
     def call(self: Any, cond_fn: Any, body_fn: Any, carried_inputs: Any, additional_inputs: Any) -> Any:
-        if _records():
+        if records():
             _call("check while_loop", cond_fn, body_fn, carried_inputs, "while_loop_stack_output")
         return plain(self, cond_fn, body_fn, carried_inputs, additional_inputs)
 

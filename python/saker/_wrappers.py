@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch._higher_order_ops
 
-from saker import _C, _auto_functionalized, _called_operators, _checkpoint, _control_checks
+from saker import _auto_functionalized, _called_operators, _checkpoint, _control_checks
 from saker.errors import BodyAssertion, BodyError, BodyTypeError
 
 
@@ -111,16 +111,6 @@ RULES: dict[str, Callable] = {
 }
 
 
-def _open(operator: Any, rule: Callable) -> None:
-    plain = type(operator).__call__
-
-    @functools.wraps(plain)
-    def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return rule(*args, **kwargs) if _C.is_engaged() else plain(self, *args, **kwargs)
-
-    type(operator).__call__ = call
-
-
 def _each(function: Callable, operands: tuple[Any, ...]) -> Any:
     """``function`` of the first item of each list, of the second one and so on; what is no list is given to all."""
     lists = [operand for operand in operands if isinstance(operand, (list, tuple))]
@@ -141,7 +131,7 @@ def _open_foreach_map() -> None:
 
     @functools.wraps(plain)
     def foreach_map(op: Callable, *operands: Any, **kwargs: Any) -> Any:
-        if not torch.compiler.is_dynamo_compiling() and _C.is_engaged():
+        if _control_checks.records():
             return _each(op, operands)
         return plain(op, *operands, **kwargs)
 
@@ -155,4 +145,4 @@ def install() -> None:
     for name, rule in RULES.items():
         operator = getattr(torch.ops.higher_order, name, None)
         if operator is not None:
-            _open(operator, rule)
+            _called_operators.open_door(operator, rule)

@@ -23,6 +23,7 @@
 #include "aten/trace_key.h"
 #include "capture/undo.h"
 #include "capture/user_code.h"
+#include "passes/bodies.h"
 
 namespace saker::aot {
 
@@ -341,10 +342,7 @@ class JointCapture {
     // Gradients of complex results may be conjugate views, which stages do not hand on.
     for (const ir::TensorType* type : told_) plain &= !c10::isComplexType(aten::fromDType(type->dtype));
     // Results of branches and loops are not handed on where gradients are differentiated again.
-    for (const ir::Node* node = trace().graph().top()->first(); node; node = node->next()) {
-      plain &= node->regions().empty();
-    }
-    return cutAtResults(roots, cuts, wanted, plain);
+    return cutAtResults(roots, cuts, wanted, plain && !passes::hasBodies(trace().graph()));
   }
 
   // The tensors that cut points are, once they have numbers.

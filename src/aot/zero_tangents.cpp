@@ -69,14 +69,8 @@ class ZeroPropagation {
   }
 
   ir::Value* zerosLike(const ir::Value* value, ir::Node* position) {
-    const ir::TensorType& type = *value->tensor();
-    std::vector<ir::Arg> sizes, strides;
-    for (sym::Int size : type.sizes()) sizes.push_back(ir::Arg::symInt(size));
-    for (sym::Int stride : type.strides()) strides.push_back(ir::Arg::symInt(stride));
     ops::Builder build(graph_, position->region(), position, position->origin());
-    ir::Value* memory =
-        build.call("aten::empty_strided", {ir::Arg::list(sizes), ir::Arg::list(strides), ir::Arg::dtype(type.dtype),
-                                           ir::Arg::none(), ir::Arg::device(type.device), ir::Arg::none()});
+    ir::Value* memory = build.memoryOf(*value->tensor());
     return build.call("aten::fill.Scalar", {ir::Arg::value(memory), ir::Arg::integer(0)});
   }
 

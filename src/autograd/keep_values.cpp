@@ -72,16 +72,10 @@ std::vector<Read> readsOf(const ir::Region& later, const SameValues& same) {
   return reads;
 }
 
-std::vector<Arg> valuesOf(const std::vector<Value*>& values) {
-  std::vector<Arg> args;
-  for (Value* value : values) args.push_back(Arg::value(value));
-  return args;
-}
-
-void returnAlso(ir::Graph& graph, ir::Region* body, const std::vector<Arg>& more) {
+void returnAlso(ir::Graph& graph, ir::Region* body, const std::vector<Value*>& more) {
   Node* end = body->terminator();
   std::vector<Arg> returned(end->args().begin(), end->args().end());
-  returned.insert(returned.end(), more.begin(), more.end());
+  for (Value* value : more) returned.push_back(Arg::value(value));
   graph.setArgs(end, returned);
 }
 
@@ -138,18 +132,6 @@ std::vector<Given> givenBy(const Node& earlier, const std::vector<Read> (&reads)
   return given;
 }
 
-// Memory of this type, for a branch that has nothing to give.
-Value* somethingOf(ir::Graph& graph, ir::Region* body, const ir::TensorType& type) {
-  std::vector<Arg> sizes, strides;
-  for (size_t i = 0; i < type.rank; ++i) {
-    sizes.push_back(Arg::symInt(type.size(i)));
-    strides.push_back(Arg::symInt(type.stride(i)));
-  }
-  ops::Builder build(graph, body, body->terminator());
-  return build.call("aten::empty_strided", {Arg::list(sizes), Arg::list(strides), Arg::dtype(type.dtype), Arg::none(),
-                                            Arg::device(type.device), Arg::none()});
-}
-
 Node* keepOfIf(ir::Graph& graph, Node* earlier, Node* later) {
   std::vector<Read> reads[2];
   for (size_t branch = 0; branch < 2; ++branch) {
@@ -171,12 +153,13 @@ Node* keepOfIf(ir::Graph& graph, Node* earlier, Node* later) {
   Node* made = withResults(graph, earlier, types);
   for (size_t branch = 0; branch < 2; ++branch) {
     ir::Region* body = made->regions()[branch];
-    std::vector<Value*> more;
+    ops::Builder build(graph, body, body->terminator());
+    std::vector<Value*> more;  // memory of the same type where this branch has nothing to give
     for (const Given& each : given) {
       if (*each.result < before) continue;
-      more.push_back(each.values[branch] ? each.values[branch] : somethingOf(graph, body, *ir::asTensor(each.type)));
+      more.push_back(each.values[branch] ? each.values[branch] : build.memoryOf(*ir::asTensor(each.type)));
     }
-    returnAlso(graph, body, valuesOf(more));
+    returnAlso(graph, body, more);
     for (const Given& each : given) {
       for (Value* reader : each.readers[branch]) graph.replaceAllUses(reader, made->result(*each.result));
     }
@@ -233,8 +216,8 @@ void keepOfWhile(ir::Graph& graph, Node* earlier, Node* later) {
   same.find(step, back);
   std::vector<Read> reads = readsOf(back, same);
   if (reads.empty()) return;
-  std::vector<Arg> kept;
-  for (const Read& read : reads) kept.push_back(Arg::value(read.earlier));
+  std::vector<Value*> kept;
+  for (const Read& read : reads) kept.push_back(read.earlier);
   returnAlso(graph, earlier->regions()[1], kept);
   giveKept(graph, *earlier, later, reads);
 }

@@ -10,11 +10,6 @@
 
 namespace saker::frontend {
 
-static PyObject* setsItem() {
-  static PyObject* const found = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__setitem__");
-  return found;
-}
-
 void Effects::add(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
   Effect made;
   made.callable = Ref::borrow(callable);
@@ -91,7 +86,7 @@ std::vector<PyObject*> Effects::changedObjects() const {
 bool Effects::undoes(PyObject* callable, const std::vector<PyObject*>& args) {
   static PyObject* const setAttribute =
       PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__setattr__");
-  PyObject* const setItem = setsItem();
+  static PyObject* const setItem = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__setitem__");
   if (args.size() != 3) return false;
   PyObject* dict = nullptr;
   if (callable == setItem && PyDict_CheckExact(args[0])) dict = args[0];

@@ -1,5 +1,7 @@
 #include "ops/builder.h"
 
+#include <vector>
+
 #include "ops/infer.h"
 #include "support/check.h"
 
@@ -14,6 +16,14 @@ const Operator& named(std::string_view name) {
 }
 
 }  // namespace
+
+ir::Value* Builder::memoryOf(const ir::TensorType& type) {
+  std::vector<ir::Arg> sizes, strides;
+  for (sym::Int size : type.sizes()) sizes.push_back(ir::Arg::symInt(size));
+  for (sym::Int stride : type.strides()) strides.push_back(ir::Arg::symInt(stride));
+  return call("aten::empty_strided", {ir::Arg::list(sizes), ir::Arg::list(strides), ir::Arg::dtype(type.dtype),
+                                      ir::Arg::none(), ir::Arg::device(type.device), ir::Arg::none()});
+}
 
 ir::Node* Builder::insert(const Operator& op, std::span<const ir::Arg> args, std::span<const ir::Type* const> results) {
   ir::Node* node = graph_.create(&op, args, results, 0, origin_);

@@ -24,6 +24,8 @@ class Builder {
   // For calls that are right by construction: a refusal is a broken invariant.
   ir::Node* call(const Operator& op, std::span<const ir::Arg> args);
   ir::Value* call(std::string_view op, std::initializer_list<ir::Arg> args);
+  // A tensor of this type, whose numbers are any.
+  ir::Value* memoryOf(const ir::TensorType& type);
   // Where the types of the results are known already.
   ir::Node* insert(const Operator& op, std::span<const ir::Arg> args, std::span<const ir::Type* const> results);
 

@@ -15,6 +15,13 @@ using ir::Arg;
 using ir::Node;
 using ir::Value;
 
+bool hasBodies(const ir::Graph& graph) {
+  for (const Node* node = graph.top()->first(); node; node = node->next()) {
+    if (!node->regions().empty()) return true;
+  }
+  return false;
+}
+
 bool isInside(const Value* value, const Node* node) {
   for (const ir::Region* region = value->region(); region && region->owner(); region = region->owner()->region()) {
     if (region->owner() == node) return true;

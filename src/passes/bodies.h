@@ -10,6 +10,9 @@
 
 namespace saker::passes {
 
+// Does a node of the graph itself have bodies?
+bool hasBodies(const ir::Graph& graph);
+
 // Is the value defined in a body of the node, or in a body in one?
 bool isInside(const ir::Value* value, const ir::Node* node);
 

@@ -60,6 +60,8 @@ bool isRead(const ir::Region& body, size_t i) {
   return false;
 }
 
+bool all(const std::vector<bool>& kept) { return std::find(kept.begin(), kept.end(), false) == kept.end(); }
+
 // Drops operands, parameters and results that nobody reads.
 void dropUnread(ir::Graph& graph, Node* node) {
   bool loops = ops::isLoop(*node);
@@ -72,7 +74,6 @@ void dropUnread(ir::Graph& graph, Node* node) {
     keepResult[i] = node->result(i)->hasUses() || (loops && keepOperand[i]);
   }
   if (loops) keepOperand = keepResult;  // a loop carries both or neither
-  auto all = [](const std::vector<bool>& kept) { return std::find(kept.begin(), kept.end(), false) == kept.end(); };
   if (all(keepOperand) && all(keepResult)) return;
 
   std::vector<Arg> args(node->args().begin(), node->args().begin() + static_cast<ptrdiff_t>(first));
@@ -117,7 +118,6 @@ void dropUnreadOfScan(ir::Graph& graph, Node* node) {
   if (std::find(slices, slices + static_cast<ptrdiff_t>(sliced), true) == slices + static_cast<ptrdiff_t>(sliced)) {
     *slices = true;
   }
-  auto all = [](const std::vector<bool>& kept) { return std::find(kept.begin(), kept.end(), false) == kept.end(); };
   if (all(keepResult) && all(keepParameter)) return;
 
   std::vector<Arg> returns, lists[3];

@@ -7,6 +7,7 @@
 #include "aten/enums.h"
 #include "ir/each_value.h"
 #include "ops/operator.h"
+#include "passes/bodies.h"
 #include "passes/memory.h"
 
 namespace saker::runtime {
@@ -160,9 +161,7 @@ class Planner {
 }  // namespace
 
 MemoryPlan planMemory(const ir::Graph& graph) {
-  for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
-    if (!node->regions().empty()) return {};  // a body may run again
-  }
+  if (passes::hasBodies(graph)) return {};  // one may run again
   return Planner(graph).plan();
 }
 

@@ -6,6 +6,7 @@ does not hold any more is an error too.
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 
 from higher_order_cells import COLUMNS, EVERYWHERE, NotReplayed, RecordedAgain, run
@@ -287,4 +288,5 @@ class Table:
     def lines(self) -> list[str]:
         counted = "; ".join(f"{number} {what}" for what, number in self.counts.items())
         notes = [f"{number}. {note}." for number, note in enumerate(self.notes, 1)]
-        return [*self.rows, "", f"Of {sum(self.counts.values())} cells {counted}.", "", *notes]
+        summary = textwrap.wrap(f"Of {sum(self.counts.values())} cells {counted}.", 120)
+        return [*self.rows, "", *summary, "", *notes]
