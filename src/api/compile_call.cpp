@@ -8,8 +8,11 @@
 #include <mutex>
 
 #include "aot/pipeline.h"
+#include "autograd/partition.h"
 #include "capture/errors.h"
 #include "capture/host.h"
+#include "ops/infer.h"
+#include "passes/stages.h"
 
 namespace saker::api {
 
