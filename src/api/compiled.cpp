@@ -92,6 +92,7 @@ Tensors CompiledCalls::call(const Tensors& inputs) {
     if (raises.empty()) continue;
     Tensors results = callEagerly(inputs, raises);
     // It raised an error on stand-ins only.
+    if (options_.fullgraph) throw CaptureError("saker::compile: " + raises);
     auto variant = std::make_shared<Variant>(key, inputs, state);
     variant->reason = raises;
     variant->inputs = describe(inputs, options_.names, {});
@@ -101,10 +102,11 @@ Tensors CompiledCalls::call(const Tensors& inputs) {
 }
 
 std::optional<Tensors> CompiledCalls::runKnown(const List& variants, const CallKey& key, const Tensors& inputs) {
-  // Those of fixed sizes first: what they need is compared at once.
-  for (bool symbolic : {false, true}) {
+  // Those of fixed sizes first: what they need is compared at once. Those that stand for eager mode last.
+  auto rankOf = [](const Variant& variant) { return !variant.native ? 2 : variant.symbols.empty() ? 0 : 1; };
+  for (int rank : {0, 1, 2}) {
     for (const std::shared_ptr<const Variant>& variant : variants) {
-      if (variant->symbols.empty() == symbolic || !variant->fits(key, inputs)) continue;
+      if (rankOf(*variant) != rank || !variant->fits(key, inputs)) continue;
       if (!variant->native) {
         if (options_.fullgraph) throw CaptureError("saker::compile: " + variant->reason);
         ++variant->calls;
@@ -158,13 +160,14 @@ std::string CompiledCalls::addVariant(const Known& before, const CallKey& key, c
   auto start = std::chrono::steady_clock::now();
   ++captures_;
   Outcome outcome = compileCall(function_, inputs, places, options_.memoryBudget);
-  if (!outcome.compiled && !outcome.raises && !places.empty()) {
+  if (!outcome.compiled && !places.empty()) {
     ++captures_;
     places.clear();
     outcome = compileCall(function_, inputs, {}, options_.memoryBudget);
   }
   std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
   milliseconds_.fetch_add(time.count());
+  checkState(state);
   if (outcome.raises) return outcome.reason;
   auto variant = std::make_shared<Variant>(key, inputs, state);
   variant->native = std::move(outcome.compiled);
@@ -172,9 +175,24 @@ std::string CompiledCalls::addVariant(const Known& before, const CallKey& key, c
   variant->inputs = describe(inputs, options_.names, places);
   variant->symbols = std::move(places);
   variant->milliseconds = time.count();
-  if (variant->native) variant->noteClosed();
+  if (variant->native) {
+    variant->noteClosed();
+    if (variant->borrowsMemory()) {
+      variant->native = nullptr;
+      variant->symbols.clear();
+      variant->reason = "the function makes a tensor of memory that it does not own (torch::from_blob), and that may be "
+                        "gone in the next call (make the tensor outside of the function, or pass it as an input)";
+    }
+  }
   keep(std::move(variant));
   return {};
+}
+
+void CompiledCalls::checkState(const State& before) const {
+  if (!options_.state || sameTensors(options_.state(), before)) return;
+  throw CaptureError(
+      "saker::compile: the function has put another tensor in the place of one that it keeps, which a compiled function "
+      "cannot do (write into the tensor that is there, with copy_ or add_; the one that it put there has no data)");
 }
 
 void CompiledCalls::keep(std::shared_ptr<Variant> variant) {

@@ -32,6 +32,8 @@ class CompiledCalls {
   // be called first: it raises an error, which is to be its own.
   std::string addVariant(const Known& before, const CallKey& key, const Tensors& inputs, const State& state);
   void keep(std::shared_ptr<Variant> variant);
+  // The function was captured: it must have left the tensors of its state where they were.
+  void checkState(const State& before) const;
   std::vector<SizePlace> sizesToChange(const List& variants, const CallKey& key, const Tensors& inputs) const;
   // Makes room for one more. False: there is none.
   bool makeRoom(const State& state);

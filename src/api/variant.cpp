@@ -59,6 +59,16 @@ void Variant::noteClosed() {
   }
 }
 
+bool Variant::borrowsMemory() const {
+  const std::vector<at::Tensor>& tensors = native->joint().closed;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (closed_[i].own != 0 || !tensors[i].has_storage()) continue;
+    const c10::DataPtr& memory = tensors[i].storage().data_ptr();
+    if (memory.get() && !memory.get_context()) return true;
+  }
+  return false;
+}
+
 bool Variant::closedAsBefore() const {
   const std::vector<at::Tensor>& tensors = native->joint().closed;
   for (size_t i = 0; i < tensors.size(); ++i) {

@@ -51,6 +51,9 @@ struct Variant {
   // From here on `native` is compiled for the tensors that the function closes over as they are now.
   void noteClosed();
 
+  // Is there a tensor among them that the function makes itself, of memory that nobody owns?
+  bool borrowsMemory() const;
+
   // Does it fit a call? Where sizes are symbols, and of sizes of closed-over tensors, only `native` knows.
   bool fits(const CallKey& call, const Tensors& inputs) const;
 

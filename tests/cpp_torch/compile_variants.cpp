@@ -69,6 +69,20 @@ TEST(CompileVariants, NumbersTakenFromSizesAreGuarded) {
   EXPECT_EQ(compiled.stats().eagerCalls, 0U);
 }
 
+// So are all other ways in which C++ code asks for sizes.
+TEST(CompileVariants, QuestionsAboutSizes) {
+  auto program = [](const Tensor& x) {
+    std::vector<int64_t> sizes = x.sizes().vec();
+    Tensor flat = x.view({x.numel()}) * static_cast<double>(x.strides()[0] + x.dim());
+    return flat.view(sizes).expand({2, sizes[0], sizes[1]}).contiguous();
+  };
+  auto compiled = compile(program);
+  for (int64_t size : {4, 5, 6, 7, 8, 5}) {
+    expectLike(compiled, program, torch::randn({size, 3}, torch::requires_grad()));
+  }
+  EXPECT_EQ(compiled.stats().eagerCalls, 0U) << compiled.report();
+}
+
 TEST(CompileVariants, BranchesOnSizesAreGuarded) {
   auto branches = [](const Tensor& x) { return x.sym_size(0) > 8 ? x * 2 : x * 3; };
   auto compiled = compile(branches);
@@ -297,6 +311,48 @@ TEST(CompileRefuses, SeedsInsideRunAsTheyAre) {
   auto compiled = compile(program);
   for (int i = 0; i < 2; ++i) expectSame(compiled(torch::ones({3})), program(torch::ones({3})), "result");
   EXPECT_EQ(compiled.stats().compiledCalls, 0U);
+}
+
+TEST(CompileRefuses, MemoryThatNobodyOwns) {
+  auto program = [](const Tensor& x) {
+    std::vector<float> weights(3, 2.0F);
+    return x * torch::from_blob(weights.data(), {3});
+  };
+  auto compiled = compile(program);
+  for (int i = 0; i < 3; ++i) expectSame(compiled(torch::ones({3})), program(torch::ones({3})), "result");
+  EXPECT_EQ(compiled.stats().eagerCalls, 3U) << compiled.report();
+  // Outside of the function it is the program's, which sees to it that it stays.
+  std::vector<float> weights(3, 2.0F);
+  Tensor outside = torch::from_blob(weights.data(), {3});
+  auto other = compile([&](const Tensor& x) { return x * outside; });
+  for (int i = 0; i < 2; ++i) {
+    weights[0] = static_cast<float>(i);
+    expectSame(other(torch::ones({3})), torch::ones({3}) * outside, "result");
+  }
+  EXPECT_EQ(other.stats().compiledCalls, 2U) << other.report();
+}
+
+TEST(CompileRefuses, TensorsThatTheFunctionKeeps) {
+  Tensor hidden = torch::zeros({3});
+  CompileOptions options;
+  options.state = [&] { return State{{hidden}}; };
+  auto compiled = compile([&](const Tensor& x) { return hidden = torch::tanh(hidden + x); }, options);
+  try {
+    compiled(torch::ones({3}));
+    FAIL() << "it was compiled";
+  } catch (const CaptureError& error) {
+    EXPECT_NE(std::string(error.what()).find("copy_"), std::string::npos) << error.what();
+  }
+}
+
+// It reads data for some sizes only: other sizes stay compiled.
+TEST(CompileRefuses, ForSomeSizes) {
+  auto program = [](const Tensor& x) { return x.size(0) > 8 ? x * x.sum().item<double>() : x * 2; };
+  auto compiled = compile(program);
+  for (int64_t size : {4, 5, 20, 4, 5, 20}) {
+    expectLike(compiled, program, torch::randn({size}, torch::requires_grad()));
+  }
+  EXPECT_EQ(compiled.stats().compiledCalls, 4U) << compiled.report();
 }
 
 TEST(CompileRefuses, BeyondTheLimit) {
