@@ -61,8 +61,10 @@ void printWrapped(std::string_view text, int indentation) {
 
 void printHelp() {
   std::printf("%s\n", kUsage);
-  printWrapped("Reads a graph in text form (docs/text-form.md) from a file, or from standard input where the file is -. "
-               "Verifies it, runs passes on it, and prints what becomes of it to standard output.", 0);
+  printWrapped(
+      "Reads a graph in text form (docs/text-form.md) from a file, or from standard input where the file is -. "
+      "Verifies it, runs passes on it, and prints what becomes of it to standard output.",
+      0);
   std::printf("\noptions:\n");
   for (const Option& option : kOptions) {
     std::printf("  %s\n", std::string(option.name).c_str());

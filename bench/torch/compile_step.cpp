@@ -1,5 +1,5 @@
-// A LibTorch training step with a forward that saker::compile has compiled, beside the same step in eager mode: how long
-// each takes, and what a call costs beyond the operators.
+// A LibTorch training step with a forward that saker::compile has compiled, beside the same step in eager mode: how
+// long each takes, and what a call costs beyond the operators.
 #include <saker/saker.h>
 #include <torch/torch.h>
 

@@ -1,5 +1,5 @@
-// Saker for C++ programs: compile a LibTorch function or module, forward and backward; capture what one does, as a graph
-// that prints and runs; or record a block of code and run it later. docs/cpp.md describes all of it.
+// Saker for C++ programs: compile a LibTorch function or module, forward and backward; capture what one does, as a
+// graph that prints and runs; or record a block of code and run it later. docs/cpp.md describes all of it.
 //
 //   auto loss = saker::compile([&](const at::Tensor& x, const at::Tensor& y) { return mse_loss(net->forward(x), y); },
 //                              {.state = saker::stateOf(net)});
@@ -49,8 +49,8 @@ struct RunError : std::runtime_error {
 
 // --- compiling ---
 
-// What a compiled function reads beside its inputs. C++ objects cannot be watched: what is named here is compared before
-// each call, and where it differs from every call before, the function is compiled again.
+// What a compiled function reads beside its inputs. C++ objects cannot be watched: what is named here is compared
+// before each call, and where it differs from every call before, the function is compiled again.
 struct State {
   Tensors tensors = {};               // compared by identity: is it still the same tensor object?
   std::vector<int64_t> numbers = {};  // compared by value: flags, counts, sizes
@@ -77,9 +77,9 @@ struct CompileOptions {
     Symbolic,   // every size but 0 and 1 is a symbol from the first call on
   };
   Sizes sizes = Sizes::Automatic;
-  size_t limit = 16;        // how many variants are kept
-  double memoryBudget = 1;  // from 0 (save little for the backward, compute more again) to 1
-  std::vector<std::string> names = {};      // of inputs, for messages and report()
+  size_t limit = 16;                       // how many variants are kept
+  double memoryBudget = 1;                 // from 0 (save little for the backward, compute more again) to 1
+  std::vector<std::string> names = {};     // of inputs, for messages and report()
   std::function<State()> state = nullptr;  // stateOf(module), for a function that uses one
 };
 
@@ -92,15 +92,16 @@ struct CompileStats {
   double compileMilliseconds = 0;
 };
 
-// A function that is compiled ahead of time, with autograd. Cheap to copy: copies are the same function. Several threads
-// may call it.
+// A function that is compiled ahead of time, with autograd. Cheap to copy: copies are the same function. Several
+// threads may call it.
 class Compiled {
  public:
   Compiled(Function function, CompileOptions options);
 
-  // What the function does, on these inputs: results, gradients to inputs and to tensors that it closes over, writes and
-  // aliases, random numbers, errors. A variant is compiled where dtype, device, layout, sizes, strides, requires_grad,
-  // memory shared between inputs, grad mode, inference mode, autocast or the state of the options are new.
+  // What the function does, on these inputs: results, gradients to inputs and to tensors that it closes over, writes
+  // and aliases, random numbers, errors. A variant is compiled where dtype, device, layout, sizes, strides,
+  // requires_grad, memory shared between inputs, grad mode, inference mode, autocast or the state of the options is
+  // new.
   Tensors operator()(const Tensors& inputs) const;
 
   CompileStats stats() const;

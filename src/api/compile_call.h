@@ -1,4 +1,4 @@
-// Compiling a C++ function for one call: it is captured on stand-ins with its backward, or it is said why that cannot be.
+// Compiling a C++ function for one call: it is captured on stand-ins with its backward, or it is said why it cannot be.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,8 @@ namespace saker::api {
 struct Outcome {
   std::shared_ptr<const aot::CompiledFunction> compiled = nullptr;
   std::string reason = {};  // why not, and what to do
-  // The function raises an error itself, on the inputs as on stand-ins: that it is compiled never was tried.
+  // The function raised an error itself, on stand-ins as it would on the inputs: it is to be called, so that the error
+  // is its own.
   bool raises = false;
 };
 

@@ -77,7 +77,7 @@ CompiledCalls::Known CompiledCalls::known() const {
 Tensors CompiledCalls::call(const Tensors& inputs) {
   ++calls_;
   if (aot::threadBelongsToEager()) {
-    return callEagerly(inputs, "the call is inside of a capture, anomaly detection, or a mode that sees every operator");
+    return callEagerly(inputs, "the call is inside of a capture, of anomaly detection or of a dispatch mode");
   }
   if (aot::belongToEager(inputs)) {
     return callEagerly(inputs, "an input is no plain dense tensor");
@@ -180,8 +180,8 @@ std::string CompiledCalls::addVariant(const Known& before, const CallKey& key, c
     if (variant->borrowsMemory()) {
       variant->native = nullptr;
       variant->symbols.clear();
-      variant->reason = "the function makes a tensor of memory that it does not own (torch::from_blob), and that may be "
-                        "gone in the next call (make the tensor outside of the function, or pass it as an input)";
+      variant->reason = "the function makes a tensor of memory that it does not own (torch::from_blob), and that may "
+                        "be gone in the next call (make the tensor outside of the function, or pass it as an input)";
     }
   }
   keep(std::move(variant));
@@ -191,8 +191,9 @@ std::string CompiledCalls::addVariant(const Known& before, const CallKey& key, c
 void CompiledCalls::checkState(const State& before) const {
   if (!options_.state || sameTensors(options_.state(), before)) return;
   throw CaptureError(
-      "saker::compile: the function has put another tensor in the place of one that it keeps, which a compiled function "
-      "cannot do (write into the tensor that is there, with copy_ or add_; the one that it put there has no data)");
+      "saker::compile: the function has put another tensor in the place of one that it keeps, which a compiled "
+      "function cannot do (write into the tensor that is there, with copy_ or add_; the one that it put there has no "
+      "data)");
 }
 
 void CompiledCalls::keep(std::shared_ptr<Variant> variant) {

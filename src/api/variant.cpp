@@ -12,11 +12,13 @@ namespace {
 size_t referencesTo(const at::Tensor& tensor, const aot::Joint& joint) {
   size_t count = 0;
   for (const at::Tensor& closed : joint.closed) count += closed.is_same(tensor);
-  for (const std::shared_ptr<const runtime::Program>& program : {std::shared_ptr<const runtime::Program>(joint.program), joint.recording}) {
+  auto add = [&](const runtime::Program* program) {
     for (size_t i = 0; program && i < program->sources.size(); ++i) {
       count += program->sources[i].tensor.is_same(tensor);
     }
-  }
+  };
+  add(joint.program.get());
+  add(joint.recording.get());
   return count;
 }
 

@@ -54,6 +54,7 @@ void expectSameNets(const Net& found, const Net& expected, int step) {
 // Fifty steps of an optimizer, eager and compiled, on the same batches and random numbers.
 template <typename Net, typename Optimizer, typename Options>
 void trainBoth(const std::vector<int64_t>& sizes, const Options& options, const std::function<Tensor(Tensor)>& target) {
+  at::set_num_threads(1);  // small tensors; other threads would only wait
   torch::manual_seed(1);
   auto eager = std::make_shared<Net>();
   auto compiled = copyOfNet(eager);

@@ -153,8 +153,8 @@ TEST(CompileVariants, InputsThatShareMemory) {
   auto compiled = compile(program);
   for (int i = 0; i < 2; ++i) {
     Tensor memory = torch::arange(8.0), same = torch::arange(8.0);
-    expectSame(compiled(memory.slice(0, 0, 4), memory.slice(0, 2, 6)), program(same.slice(0, 0, 4), same.slice(0, 2, 6)),
-               "overlapping");
+    expectSame(compiled(memory.slice(0, 0, 4), memory.slice(0, 2, 6)),
+               program(same.slice(0, 0, 4), same.slice(0, 2, 6)), "overlapping");
     expectSame(memory, same, "memory");
     expectSame(compiled(memory, memory), program(same, same), "the same");
     expectSame(memory, same, "memory");
@@ -249,6 +249,39 @@ TEST(CompileClosedOver, NumbersOfTheState) {
     expectSame(compiled(torch::ones({2})), torch::full({2}, static_cast<double>(each)), "result");
   }
   EXPECT_EQ(compiled.stats().variants, 2U);
+}
+
+TEST(CompileClosedOver, IsAnInputToo) {
+  Tensor weight = torch::randn({3}, torch::requires_grad()), buffer = torch::ones({3});
+  auto product = [&](const Tensor& x) { return x * weight; };
+  auto writes = [&](const Tensor& x) {
+    buffer.add_(1);
+    return x * buffer;
+  };
+  auto compiled = compile(product), writing = compile(writes);
+  for (const Tensor& x : {weight, torch::ones({3}), weight}) {
+    Tensor found = compiled(x), expected = product(x);
+    expectSame(found, expected, "result");
+    expectSame(torch::autograd::grad({found.sum()}, {weight})[0], torch::autograd::grad({expected.sum()}, {weight})[0],
+               "gradient", Versions::Free);
+  }
+  for (int i = 0; i < 4; ++i) {
+    Tensor before = buffer.clone();
+    Tensor found = writing(i % 2 ? buffer : torch::ones({3}));
+    EXPECT_TRUE(buffer.equal(before + 1)) << i;
+    EXPECT_TRUE(found.equal(i % 2 ? buffer * buffer : buffer)) << i;
+  }
+}
+
+TEST(CompileClosedOver, HasHooks) {
+  Tensor weight = torch::ones({3}, torch::requires_grad());
+  auto compiled = compile([&](const Tensor& x) { return x * weight; });
+  compiled(torch::ones({3})).sum().backward();
+  EXPECT_TRUE(weight.grad().equal(torch::ones({3})));
+  weight.register_hook([](const Tensor& gradient) { return gradient * 5; });
+  weight.mutable_grad() = Tensor();
+  compiled(torch::ones({3})).sum().backward();
+  EXPECT_TRUE(weight.grad().equal(torch::full({3}, 5.0)));
 }
 
 // --- what cannot be compiled ---
@@ -418,6 +451,28 @@ TEST(CompileCalls, ResultsAsTheFunctionGivesThem) {
   expectSame(list(x), x.split(1), "list");
   auto nothing = compile([] { return torch::ones({2}); });
   expectSame(nothing(), torch::ones({2}), "no inputs");
+}
+
+TEST(CompileCalls, UndefinedInputs) {
+  auto program = [](const Tensor& x, const Tensor& bias) { return bias.defined() ? x + bias : x * 2; };
+  auto compiled = compile(program);
+  Tensor x = torch::randn({3}), bias = torch::randn({3});
+  for (int i = 0; i < 2; ++i) {
+    expectSame(compiled(x, Tensor()), program(x, Tensor()), "without");
+    expectSame(compiled(x, bias), program(x, bias), "with");
+  }
+}
+
+TEST(CompileCalls, OtherNumbersOfInputs) {
+  Compiled sum = compile([](const Tensors& in) {
+    Tensor out = torch::zeros({2});
+    for (const Tensor& each : in) out = out + each;
+    return Tensors{out};
+  });
+  for (size_t count : {2, 0, 3, 2}) {
+    EXPECT_TRUE(sum(Tensors(count, torch::ones({2})))[0].equal(torch::full({2}, static_cast<double>(count))));
+  }
+  EXPECT_EQ(sum.stats().compiledCalls, 4U) << sum.report();
 }
 
 TEST(CompileCalls, CopiesAreTheSameFunction) {
