@@ -258,7 +258,8 @@ TEST(CompileClosedOver, IsAnInputToo) {
     buffer.add_(1);
     return x * buffer;
   };
-  auto compiled = compile(product), writing = compile(writes);
+  auto compiled = compile(product);
+  auto writing = compile(writes);
   for (const Tensor& x : {weight, torch::ones({3}), weight}) {
     Tensor found = compiled(x), expected = product(x);
     expectSame(found, expected, "result");
