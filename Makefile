@@ -51,6 +51,8 @@ test-example: build
 	$(call configure,build/example,"-DCMAKE_PREFIX_PATH=$(CURDIR)/build/installed;$(torch_prefix)",examples/cpp)
 	@cmake --build build/example -j $(JOBS)
 	@build/example/train
+	@build/example/compile
+	@build/installed/bin/saker-opt --help >/dev/null
 
 # The torch-free core under AddressSanitizer and UndefinedBehaviorSanitizer, the fuzzers with many more iterations.
 test-sanitize: setup
@@ -117,6 +119,7 @@ bench: build
 	@build/bench/symbolic_questions
 	@build/bench/functionalize_scale
 	@build/bench/partition_scale
+	@build/bench/torch/compile_step
 	@PYTHONPATH=python $(PYTHON) bench/bench_infer.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_capture.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_aot.py

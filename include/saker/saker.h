@@ -1,15 +1,20 @@
-// Saker for C++ programs: capture what a LibTorch function does, as a graph that prints, runs and differentiates; or
-// record a block of code and run it later.
+// Saker for C++ programs: compile a LibTorch function or module, forward and backward; capture what one does, as a
+// graph that prints and runs; or record a block of code and run it later. docs/cpp.md describes all of it.
+//
+//   auto loss = saker::compile([&](const at::Tensor& x, const at::Tensor& y) { return mse_loss(net->forward(x), y); },
+//                              {.state = saker::stateOf(net)});
+//   loss(x, y).backward();  // the first call compiles, later ones run what was compiled
 //
 //   saker::Graph graph = saker::capture(step, {weights, batch});
 //   std::cout << graph;
-//   std::vector<at::Tensor> results = graph({weights, otherBatch});
 //
 // In CMake: find_package(Saker REQUIRED) and target_link_libraries(program Saker::saker).
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <saker/callable.h>
 
+#include <cstdint>
 #include <functional>
 #include <iosfwd>
 #include <memory>
@@ -25,9 +30,9 @@ struct Program;
 namespace tracing {
 class DeferredBlock;
 }  // namespace tracing
-
-using Tensors = std::vector<at::Tensor>;
-using Function = std::function<Tensors(const Tensors& inputs)>;
+namespace api {
+class CompiledCalls;
+}
 
 const char* version();
 
@@ -36,10 +41,116 @@ struct CaptureError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A graph was given what it was not captured for.
+// A graph, or a compiled function that must not run eagerly, was given what it was not captured for. The message names
+// the input, what was expected and what was found.
 struct RunError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+// --- compiling ---
+
+// What a compiled function reads beside its inputs. C++ objects cannot be watched: what is named here is compared
+// before each call, and where it differs from every call before, the function is compiled again.
+struct State {
+  Tensors tensors = {};               // compared by identity: is it still the same tensor object?
+  std::vector<int64_t> numbers = {};  // compared by value: flags, counts, sizes
+};
+
+// Parameters and buffers of a module, and which of its modules are in training mode.
+template <detail::PointsToModule Pointer>
+std::function<State()> stateOf(const Pointer& module) {
+  return [module] {
+    State state{module->parameters()};
+    for (const at::Tensor& buffer : module->buffers()) state.tensors.push_back(buffer);
+    for (const auto& each : module->modules()) state.numbers.push_back(each->is_training());
+    return state;
+  };
+}
+
+struct CompileOptions {
+  // Throw CaptureError where the function cannot be compiled, and RunError beyond the limit. Otherwise such calls call
+  // the function as it is, and report() says why.
+  bool fullgraph = false;
+  enum class Sizes : uint8_t {
+    Automatic,  // the first call's sizes are fixed; sizes that change become symbols where possible
+    Fixed,      // one variant for each set of sizes
+    Symbolic,   // every size but 0 and 1 is a symbol from the first call on
+  };
+  Sizes sizes = Sizes::Automatic;
+  size_t limit = 16;                       // how many variants are kept
+  double memoryBudget = 1;                 // from 0 (save little for the backward, compute more again) to 1
+  std::vector<std::string> names = {};     // of inputs, for messages and report()
+  std::function<State()> state = nullptr;  // stateOf(module), for a function that uses one
+};
+
+struct CompileStats {
+  uint64_t calls = 0;
+  uint64_t compiledCalls = 0;  // the others called the function as it is
+  uint64_t eagerCalls = 0;
+  uint64_t captures = 0;  // how often the function was called on stand-ins
+  size_t variants = 0;
+  double compileMilliseconds = 0;
+};
+
+// A function that is compiled ahead of time, with autograd. Cheap to copy: copies are the same function. Several
+// threads may call it.
+class Compiled {
+ public:
+  Compiled(Function function, CompileOptions options);
+
+  // What the function does, on these inputs: results, gradients to inputs and to tensors that it closes over, writes
+  // and aliases, random numbers, errors. A variant is compiled where dtype, device, layout, sizes, strides,
+  // requires_grad, memory shared between inputs, grad mode, inference mode, autocast or the state of the options is
+  // new.
+  Tensors operator()(const Tensors& inputs) const;
+
+  CompileStats stats() const;
+  // Each variant: its inputs, how large its graphs are, how often it ran; or why calls like it run eagerly.
+  std::string report() const;
+  // The forward graph of each compiled variant, and behind it its backward graph where it has one.
+  std::string text() const;
+
+ private:
+  std::shared_ptr<api::CompiledCalls> calls_;
+};
+
+// A compiled function that is called as it was written: tensors in; a tensor, a list, a pair or a tuple out.
+template <typename Callable>
+class CompiledLike : public Compiled {
+ public:
+  CompiledLike(Callable callable, CompileOptions options)
+      : Compiled(
+            [callable = std::move(callable)](const Tensors& inputs) mutable {
+              return detail::callWith<0>(callable, inputs);
+            },
+            std::move(options)) {}
+
+  template <typename... Inputs>
+    requires(std::convertible_to<const Inputs&, const at::Tensor&> && ...)
+  auto operator()(const Inputs&... inputs) const {
+    using Result = std::decay_t<decltype(std::declval<Callable&>()(static_cast<const at::Tensor&>(inputs)...))>;
+    return detail::resultOf<Result>(Compiled::operator()(Tensors{static_cast<const at::Tensor&>(inputs)...}));
+  }
+};
+
+// The function of a list of tensors, or of single ones. Nothing happens before the first call. What the function closes
+// over is used as it is at each call; which tensors these are is looked up when it is captured (see State).
+template <detail::TakesList Callable>
+Compiled compile(Callable function, CompileOptions options = {}) {
+  return Compiled(std::move(function), std::move(options));
+}
+template <detail::TakesTensors Callable>
+CompiledLike<Callable> compile(Callable function, CompileOptions options = {}) {
+  return CompiledLike<Callable>(std::move(function), std::move(options));
+}
+// A module's forward, with the state of the module: parameters that are replaced, train() and eval() are noticed.
+template <detail::PointsToModule Pointer>
+CompiledLike<detail::Forward<Pointer>> compile(const Pointer& module, CompileOptions options = {}) {
+  if (!options.state) options.state = stateOf(module);
+  return CompiledLike<detail::Forward<Pointer>>({module}, std::move(options));
+}
+
+// --- capturing ---
 
 // A captured function. Cheap to copy: copies are the same graph.
 class Graph {

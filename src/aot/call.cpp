@@ -34,8 +34,8 @@ class Call {
   Call(const std::shared_ptr<const Plan>& plan, std::vector<at::Tensor> arguments)
       : plan_(plan), joint_(plan->joint), tensors_(std::move(arguments)) {
     if (tensors_.size() != joint_.arguments) {
-      throw runtime::RunError("the function was compiled for " + std::to_string(joint_.arguments) + " tensors, " +
-                              std::to_string(tensors_.size()) + " were given");
+      throw WrongArguments("the function was compiled for " + std::to_string(joint_.arguments) + " tensors, " +
+                           std::to_string(tensors_.size()) + " were given");
     }
     tensors_.reserve(joint_.tensors);
     for (size_t argument : joint_.bases) tensors_.push_back(autogradBase(tensors_[argument]));

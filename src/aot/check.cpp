@@ -16,7 +16,7 @@ std::string text(c10::IntArrayRef sizes) {
 int64_t numberOf(sym::Int value, const sym::Assignment& symbols) {
   if (value.isConst()) return value.constant();
   std::optional<int64_t> number = sym::evaluateInt(value.node(), symbols);
-  if (!number) throw runtime::RunError("the size " + sym::toString(value) + " has no value here");
+  if (!number) throw WrongArguments("the size " + sym::toString(value) + " has no value here");
   return *number;
 }
 
@@ -52,7 +52,7 @@ class PrimalCheck {
     std::string name = caller < joint.arguments                        ? "argument " + std::to_string(caller)
                        : caller < joint.arguments + joint.bases.size() ? "the base of an argument"
                                                                        : "a tensor that the function closes over";
-    throw runtime::RunError(name + " " + what);
+    throw WrongArguments(name + " " + what);
   }
   [[noreturn]] void failGeometry(size_t primal, const std::string& what, c10::IntArrayRef given,
                                  c10::IntArrayRef told) const {
@@ -67,7 +67,7 @@ void checkGuards(const Plan& plan, const sym::Assignment& symbols) {
   for (const sym::Guard& guard : plan.joint.program->context->symbols().guards()) {
     std::optional<bool> holds = sym::evaluateBool(guard.condition, symbols);
     if (!holds || !*holds) {
-      throw runtime::RunError("the function was compiled for sizes with " + sym::toString(guard.condition) +
+      throw WrongArguments("the function was compiled for sizes with " + sym::toString(guard.condition) +
                               ", which does not hold for these");
     }
   }
@@ -81,11 +81,11 @@ sym::Assignment checkPrimals(const Plan& plan, std::span<const at::Tensor> prima
     try {
       symbols = runtime::bindSymbols(*plan.joint.program->graph, primals);
     } catch (const std::runtime_error& error) {
-      throw runtime::RunError(error.what());
+      throw WrongArguments(error.what());
     }
     // A symbol stands for sizes from 2 on: smaller ones mean other things in PyTorch.
     std::string why = runtime::outOfRange(plan.joint.program->context->symbols(), symbols);
-    if (!why.empty()) throw runtime::RunError(why + ": the function was compiled for others");
+    if (!why.empty()) throw WrongArguments(why + ": the function was compiled for others");
   }
   PrimalCheck check(plan, symbols);
   for (size_t i = 0; i < primals.size(); ++i) {
@@ -100,7 +100,7 @@ void checkMembers(const Plan& plan, std::span<const at::Tensor> tensors) {
     const at::Tensor& given = tensors[member.argument];
     if (given.sizes() != c10::IntArrayRef(member.sizes) || given.strides() != c10::IntArrayRef(member.strides) ||
         given.storage_offset() != member.offset) {
-      throw runtime::RunError("argument " + std::to_string(member.argument) +
+      throw WrongArguments("argument " + std::to_string(member.argument) +
                               " lies elsewhere in the memory that it shares with another one");
     }
   }

@@ -11,7 +11,12 @@
 
 namespace saker::aot {
 
-// Sizes, strides, dtypes and devices of primals, and guards on sizes that may change. Throws runtime::RunError; the
+// Thrown before anything of a call was done: it is none that the function was compiled for.
+struct WrongArguments : runtime::RunError {
+  using runtime::RunError::RunError;
+};
+
+// Sizes, strides, dtypes and devices of primals, and guards on sizes that may change. Throws WrongArguments; gives the
 // values of symbols.
 sym::Assignment checkPrimals(const Plan& plan, std::span<const at::Tensor> primals);
 // Arguments that share memory lie in it as they did.

@@ -91,3 +91,78 @@ def test_text(path, number):
         graphs = re.split(r"(?<=^}\n)", found, flags=re.MULTILINE)[:-1]
         for graph in graphs:
             assert saker_opt(f"# options: {' '.join(options)}\n{graph}")[1:] == (graph, "")
+
+
+def call(*arguments, text=""):
+    done = subprocess.run(
+        [str(SAKER_OPT), *arguments], check=False, input=text.encode(), capture_output=True, timeout=60
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def passes_of_the_table():
+    table = (ROOT / "src" / "passes" / "pass.h").read_text()
+    names = re.findall(r"X\((?:void|Failure), \w+,\s*\"([\w-]+)\"", table)
+    assert len(names) > 10
+    return names
+
+
+def options_of_the_tool():
+    """The options that main compares its arguments with."""
+    main = (ROOT / "tools" / "saker_opt.cpp").read_text().split("int main(")[1]
+    names = re.findall(r"\"(--[\w-]+)=?\"", main)
+    assert len(names) >= 9
+    return names
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_names_everything(option):
+    code, out, err = call(option)
+    assert (code, err) == (0, "")
+    for name in options_of_the_tool():
+        assert re.search(rf"^  {name}\b", out, re.MULTILINE), name
+    for name in passes_of_the_table():
+        assert re.search(rf"^  {name} +\S", out, re.MULTILINE), name
+    assert all(len(line) <= 120 for line in out.splitlines())
+
+
+def test_the_page_names_every_option_and_pass():
+    page = (ROOT / "docs" / "text-form.md").read_text()
+    for name in [*options_of_the_tool(), *passes_of_the_table()]:
+        assert f"`{name}" in page, name
+
+
+def test_list_passes():
+    code, out, err = call("--list-passes")
+    assert (code, err) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()] == passes_of_the_table()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "a file is missing"),
+        (["--passes=dce"], "a file is missing"),
+        (["--unknown", "-"], "unexpected argument --unknown"),
+        (["one", "two"], "unexpected argument two"),
+        (["--partition=1,2", "-"], "expected --partition=primals,tangents,results"),
+    ],
+)
+def test_wrong_use_is_2(arguments, complaint):
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    assert complaint in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "complaint"),
+    [
+        (["-"], "graph @main( {", "-:1:14: error: "),
+        (["/nowhere/at/all.sk"], "", "cannot be read"),
+        (["--passes=nothing", "-"], "graph @main() {\n  return\n}\n", "nothing"),
+    ],
+)
+def test_a_wrong_graph_is_1(arguments, text, complaint):
+    code, out, err = call(*arguments, text=text)
+    assert (code, out) == (1, "")
+    assert complaint in err
