@@ -22,6 +22,8 @@ from saker._fx import Builder, Scope, symbol_of
 from saker._fx_loops import while_backward
 
 _higher = torch.ops.higher_order
+# The first argument of those that the body of a call or of a branch is given.
+_GIVEN = {"saker::call": 0, "saker::if": 1}
 # Which argument of a loop its bodies are given in each step.
 _CLOSED = {"saker::while": 1, "saker::while_backward": 1, "saker::scan": 3}
 
@@ -42,7 +44,8 @@ class _Call:
         self.described = described
         self.args = [builder.argument(arg) for arg in _args(described)]
         # What all bodies are given at the end of their operands, the same in each step; what is lifted comes behind.
-        self.last = list(self.args[1:] if described["op"] == "saker::if" else self.args[_CLOSED[described["op"]]])
+        first = _GIVEN.get(described["op"])
+        self.last = list(self.args[_CLOSED[described["op"]]] if first is None else self.args[first:])
         closed = len(self.last)
         self.places: dict[int, int] = {}  # of values from outside that bodies read, among those
         self.lifted_types: list[Described] = []
@@ -99,6 +102,11 @@ class _Call:
         return made
 
 
+def _region(call: _Call) -> None:
+    body = call.body(0, "subgraph")
+    call.take(call.add(_higher.invoke_subgraph, "invoke_subgraph", body, body.target, *call.args, *call.lifted))
+
+
 def _if(call: _Call) -> None:
     condition, *given = call.args
     bodies = call.body(0, "true_graph"), call.body(1, "false_graph")
@@ -150,6 +158,7 @@ def _scan(call: _Call) -> None:
 
 
 _RULES: dict[str, Callable[[_Call], None]] = {
+    "saker::call": _region,
     "saker::if": _if,
     "saker::while": _while,
     "saker::while_backward": _while_backward,
