@@ -131,9 +131,7 @@ bool RunQuestions::canBeDifferentiatedAlone(const NodeRun& run) {
   if (!canBeCall(run)) return false;
   if (std::count_if(run.results.begin(), run.results.end(), isFollowed) != 1) return false;
   for (const Value* result : run.results) {
-    for (const ir::Use* use = result->firstUse(); use; use = use->next) {
-      if (use->user->isReturn()) return false;  // whoever called the program sees it
-    }
+    if (memory_.escapes(result)) return false;  // whoever called the program sees it, or a view of it
   }
   bool plain = true;
   eachNode(run, [&](const Node* node) {
