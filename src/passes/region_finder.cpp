@@ -118,9 +118,9 @@ bool RunQuestions::canBeCall(const NodeRun& run) {
     known.call = 0;
     known.noGrad = false;
     const ops::Operator* op = ops::of(node);
-    plain &= op && known == ir::Attributes{};
+    plain = plain && op && known == ir::Attributes{};
     if (!plain) return;
-    plain &= !op->has(ops::kRandom) && !op->has(ops::kEffect) && !op->has(ops::kReadsState) &&
+    plain = !op->has(ops::kRandom) && !op->has(ops::kEffect) && !op->has(ops::kReadsState) &&
              !op->has(ops::kDynamicShape) && !op->has(ops::kDataDependent) && !op->has(ops::kSetsStorage);
     for (const ir::Arg& arg : node->args()) plain &= !hasOpaque(arg);
   });
@@ -139,8 +139,8 @@ bool RunQuestions::canBeDifferentiatedAlone(const NodeRun& run) {
     known.call = 0;
     const ops::Operator* op = ops::of(node);
     // What a derivative computes again is found to be the same by common subexpressions.
-    plain &= known == ir::Attributes{} && node->regions().empty() && op->isRemovable() &&
-             !op->has(ops::kNondeterministic) && node->op()->qualified != "aten::detach";
+    plain = plain && op && known == ir::Attributes{} && node->regions().empty() && op->isRemovable() &&
+            !op->has(ops::kNondeterministic) && node->op()->qualified != "aten::detach";
   });
   if (!plain) return false;
   // Gradients of a value that is read several times are added up in here, and then to those from elsewhere.

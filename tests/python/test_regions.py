@@ -43,8 +43,8 @@ class Deep(nn.Module):
 def pair(**options):
     """A model with marked regions, and the same one without marks."""
     torch.manual_seed(0)
-    marked = Deep(**options)
-    plain = copy.deepcopy(marked)
+    made = Deep(**options)
+    marked, plain = copy.deepcopy(made), copy.deepcopy(made)
     plain.call = lambda layer, x: layer(x)
     return marked, plain
 
@@ -71,12 +71,13 @@ def same(found, expected):
 @pytest.mark.parametrize("tied", [False, True])
 def test_layers_have_the_results_and_gradients_of_eager_mode_bit_by_bit(tied):
     marked, plain = pair(tied=tied)
+    saker.reset(counts=True)
     compiled = saker.compile(marked)
     for seed in range(3):
         torch.manual_seed(seed)
         x = torch.randn(4, 8)
         same(step(marked, compiled, x), step(plain, plain, x))
-    assert saker.stats(compiled)["replays"] >= 2
+    assert saker.stats()["replays"] == 2, saker.stats()["stops"]
 
 
 def test_equal_regions_are_differentiated_once():
@@ -293,10 +294,6 @@ def identity(function):
     return function
 
 
-def expected_of(program, x):
-    return program.__wrapped__(x, identity) if hasattr(program, "__wrapped__") else program(x, identity)
-
-
 def values_and_gradients(function, x):
     x = x.clone().requires_grad_()
     y = function(x)
@@ -346,7 +343,7 @@ def test_captured_programs_and_their_modules(program):
     expected = eagerly(program)(x)
     torch.testing.assert_close(graph(x), expected)
     module = graph.to_fx()
-    torch.testing.assert_close(module(x), expected)
+    torch.testing.assert_close(module(x)[0], expected)
 
 
 def test_random_numbers_in_a_region():
@@ -384,7 +381,7 @@ def test_vmap_around_regions():
 
 def test_modules_show_regions_as_invoke_subgraph():
     body = region(lambda v: v.sin() * v)
-    graph = saker.capture(lambda x: body(body(x) + 1), torch.randn(3))
+    graph = saker.capture(lambda x: body(body(x) + 1), torch.randn(3, requires_grad=True))
     module = graph.to_fx()
     calls = [node for node in module.graph.nodes if node.target is hop.invoke_subgraph]
     assert len(calls) == 2
@@ -393,8 +390,8 @@ def test_modules_show_regions_as_invoke_subgraph():
     x = torch.randn(3, requires_grad=True)
     y = x.sin() * x + 1
     expected = y.sin() * y
-    torch.testing.assert_close(module(x), expected)
-    torch.testing.assert_close(*(torch.autograd.grad(each.sum(), x)[0] for each in (module(x), expected)))
+    torch.testing.assert_close(module(x)[0], expected)
+    torch.testing.assert_close(*(torch.autograd.grad(each.sum(), x)[0] for each in (module(x)[0], expected)))
 
 
 def test_a_parameter_that_no_backward_saves_may_be_written_before_it():
