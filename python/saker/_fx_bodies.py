@@ -7,6 +7,7 @@ in the order in which they read them, then for sizes that no operand has. Equal 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import keyword
 import operator
 import re
@@ -225,10 +226,12 @@ class _BodyBuilder(Builder):
 
 def _name_of(name: str, number: int, before: list[torch.fx.Node]) -> str:
     """A placeholder is called as the parameter of the program's function, if that is known."""
-    name = re.sub(r"\W", "_", name)
-    if not name.isidentifier() or keyword.iskeyword(name) or any(name == node.target for node in before):
-        return f"arg{number}_1"
-    return "self_" if name == "self" else name
+    name, taken = re.sub(r"\W", "_", name), {node.target for node in before}
+    if name == "self":
+        name = "self_"
+    if name.isidentifier() and not keyword.iskeyword(name) and name not in taken:
+        return name
+    return next(name for copy in itertools.count(1) if (name := f"arg{number}_{copy}") not in taken)
 
 
 def _root(node: torch.fx.Node) -> torch.fx.Node:

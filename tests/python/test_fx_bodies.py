@@ -10,6 +10,7 @@ import sys
 
 import pytest
 import torch
+from torch._higher_order_ops.while_loop import while_loop
 
 import saker
 from body_programs import (
@@ -328,3 +329,41 @@ def test_bodies_that_differ_are_not_shared(other):
     first, second = calls(saker.capture(program, inputs()[0]).to_fx(), higher.cond)
     same = [first.args[i].target == second.args[i].target for i in (1, 2)]
     assert same == {"constant": [False, True], "dtype": [False, False], "inner": [True, False]}[other]
+
+
+def test_placeholders_are_called_as_the_parameters_of_functions():
+    def left(self, other):
+        return self + other
+
+    def program(x):
+        return torch.cond(x.sum() > 0, left, lambda *args: args[0] - args[1], (x, x * 2))
+
+    module = saker.capture(program, torch.randn(3)).to_fx()
+    names = [
+        [node.target for node in body.graph.nodes if node.op == "placeholder"]
+        for body in (module.true_graph_0, module.false_graph_0)
+    ]
+    assert names == [["self_", "other"], ["arg0_1", "arg1_1"]]
+
+
+def test_back_ends_see_the_names_of_parameters():
+    seen = []
+
+    def backend(module, examples):
+        seen.extend(
+            [node.target for node in body.graph.nodes if node.op == "placeholder"]
+            for name, body in module.named_children()
+            if name.startswith("while_loop")
+        )
+        return module
+
+    def program(x):
+        def double(value, count):
+            return value * 2, count + 1
+
+        return while_loop(lambda value, count: count < 3, double, (x, torch.zeros(())))
+
+    compiled = saker.compile(program, backend=backend)
+    x = torch.randn(3)
+    torch.testing.assert_close(compiled(x)[0], x * 8)
+    assert seen == [["value", "count"], ["value", "count"]]
