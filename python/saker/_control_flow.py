@@ -11,6 +11,7 @@ import contextlib
 import inspect
 import math
 import threading
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -49,7 +50,7 @@ class _Body:
 
     def __init__(self, recorder: _C.BodyRecorder, where: tuple[str, str], function: Callable, given: _Given) -> None:
         self.where = where
-        stand_ins = recorder.begin(given.tensors, given.sliced)
+        stand_ins = recorder.begin(given.tensors, given.sliced, given.names(function))
         _depth.bodies += 1
         try:
             results, self.spec = pytree.tree_flatten(function(*given.filled(stand_ins)))
@@ -89,12 +90,32 @@ class _Given:
         self.tensors = [leaves[i] for i in self.places]
         self.sliced = [kinds[i] for i in self.places]
 
+    def names(self, function: Callable) -> list[str]:
+        """For each tensor the parameter of the function that it is; empty where it is a part of one."""
+        names = _parameter_names(function)
+        arguments, sliced, others = pytree.tree_unflatten(range(len(self.constants)), self.spec)
+        by_leaf = {leaf: name for leaf, name in zip((*arguments, *sliced, *others), names) if isinstance(leaf, int)}
+        return [by_leaf.get(place, "") for place in self.places]
+
     def filled(self, tensors: Sequence[torch.Tensor]) -> tuple[Any, ...]:
         leaves = list(self.constants)
         for place, tensor in zip(self.places, tensors, strict=True):
             leaves[place] = tensor
         arguments, sliced, others = pytree.tree_unflatten(leaves, self.spec)
         return (*arguments, *sliced, *others)
+
+
+def _parameter_names(function: Callable) -> list[str]:
+    """Of positional parameters; none where the function takes any number of them."""
+    if inspect.isbuiltin(function):  # a function of a call that is watched
+        function = function.__self__
+    code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
+    if code is None and isinstance(function, types.MethodType | torch.nn.Module):
+        return _parameter_names(function.forward)[1:] if isinstance(function, torch.nn.Module) else []
+    if code is None or code.co_flags & inspect.CO_VARARGS:
+        return []
+    names = list(code.co_varnames[: code.co_argcount])
+    return names[1:] if isinstance(function, types.MethodType) else names
 
 
 def _opened(recorder: _C.BodyRecorder) -> contextlib.AbstractContextManager[None]:
@@ -384,7 +405,7 @@ def runs_plainly(name: str, args: tuple[Any, ...]) -> bool:
 
     PyTorch would trace the bodies to differentiate them, and not all of its operators know all transforms.
     """
-    if name not in _OPERATORS or not any(
+    if (name not in _OPERATORS and name not in _PLAIN) or not any(
         isinstance(arg, torch.nn.Module) and BODY_MARK in getattr(arg, "meta", ()) for arg in args
     ):
         return False
@@ -393,7 +414,14 @@ def runs_plainly(name: str, args: tuple[Any, ...]) -> bool:
 
 def run_plainly(name: str, args: tuple[Any, ...]) -> Any:
     """Operator by operator, which autograd follows."""
-    return _OPERATORS[name][1](*args)
+    return (_PLAIN.get(name) or _OPERATORS[name][1])(*args)
+
+
+def _invoke(function: Callable, _identifier: Any, *operands: Any) -> Any:
+    return function(*operands)
+
+
+_PLAIN: dict[str, Callable] = {"invoke_subgraph": _invoke}  # of wrappers that ``Graph.to_fx()`` makes
 
 
 def _call_pytorchs(name: str, args: tuple[Any, ...]) -> Any:

@@ -7,6 +7,7 @@ in the order in which they read them, then for sizes that no operand has. Equal 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import keyword
 import operator
 import re
@@ -22,6 +23,8 @@ from saker._fx import Builder, Scope, symbol_of
 from saker._fx_loops import while_backward
 
 _higher = torch.ops.higher_order
+# The first argument of those that the body of a call or of a branch is given.
+_GIVEN = {"saker::call": 0, "saker::if": 1}
 # Which argument of a loop its bodies are given in each step.
 _CLOSED = {"saker::while": 1, "saker::while_backward": 1, "saker::scan": 3}
 
@@ -42,7 +45,8 @@ class _Call:
         self.described = described
         self.args = [builder.argument(arg) for arg in _args(described)]
         # What all bodies are given at the end of their operands, the same in each step; what is lifted comes behind.
-        self.last = list(self.args[1:] if described["op"] == "saker::if" else self.args[_CLOSED[described["op"]]])
+        first = _GIVEN.get(described["op"])
+        self.last = list(self.args[_CLOSED[described["op"]]] if first is None else self.args[first:])
         closed = len(self.last)
         self.places: dict[int, int] = {}  # of values from outside that bodies read, among those
         self.lifted_types: list[Described] = []
@@ -99,6 +103,11 @@ class _Call:
         return made
 
 
+def _region(call: _Call) -> None:
+    body = call.body(0, "subgraph")
+    call.take(call.add(_higher.invoke_subgraph, "invoke_subgraph", body, body.target, *call.args, *call.lifted))
+
+
 def _if(call: _Call) -> None:
     condition, *given = call.args
     bodies = call.body(0, "true_graph"), call.body(1, "false_graph")
@@ -150,6 +159,7 @@ def _scan(call: _Call) -> None:
 
 
 _RULES: dict[str, Callable[[_Call], None]] = {
+    "saker::call": _region,
     "saker::if": _if,
     "saker::while": _while,
     "saker::while_backward": _while_backward,
@@ -216,10 +226,12 @@ class _BodyBuilder(Builder):
 
 def _name_of(name: str, number: int, before: list[torch.fx.Node]) -> str:
     """A placeholder is called as the parameter of the program's function, if that is known."""
-    name = re.sub(r"\W", "_", name)
-    if not name.isidentifier() or keyword.iskeyword(name) or any(name == node.target for node in before):
-        return f"arg{number}_1"
-    return "self_" if name == "self" else name
+    name, taken = re.sub(r"\W", "_", name), {node.target for node in before}
+    if name == "self":
+        name = "self_"
+    if name.isidentifier() and not keyword.iskeyword(name) and name not in taken:
+        return name
+    return next(name for copy in itertools.count(1) if (name := f"arg{number}_{copy}") not in taken)
 
 
 def _root(node: torch.fx.Node) -> torch.fx.Node:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch._higher_order_ops
 
-from saker import _auto_functionalized, _called_operators, _checkpoint, _control_checks
+from saker import _C, _auto_functionalized, _called_operators, _checkpoint, _control_checks
 from saker.errors import BodyAssertion, BodyError, BodyTypeError
 
 
@@ -59,7 +59,35 @@ def _shared(function: Callable, identifier: Any, *operands: Any) -> Any:
             raise BodyAssertion(
                 "invoke_subgraph", f"operands must be tensors and ints, and operand {i} is a {type(operand).__name__}"
             )
-    return function(*operands)
+    return _region(function, *operands)
+
+
+def _region(function: Callable, *args: Any, **kwargs: Any) -> Any:
+    """Calls a function whose operators are one call of a region: equal ones are differentiated once."""
+    returned = False
+    _C.begin_region()
+    try:
+        result = function(*args, **kwargs)
+        returned = True
+        return result
+    finally:
+        _C.end_region(returned)
+
+
+def _open_regions() -> None:
+    """``nested_compile_region`` calls the function itself, and a placeholder for PyTorch's compiler before that."""
+    module = sys.modules.get("torch._higher_order_ops.invoke_subgraph")
+    plain = getattr(module, "invoke_subgraph_placeholder", None)
+    if not inspect.isfunction(plain):
+        return
+
+    @functools.wraps(plain)
+    def invoke_subgraph_placeholder(func: Callable, *args: Any, **kwargs: Any) -> Any:
+        if _control_checks.records():
+            return _region(func, *args, **kwargs)
+        return plain(func, *args, **kwargs)
+
+    module.invoke_subgraph_placeholder = invoke_subgraph_placeholder
 
 
 def _with_options(function: Callable, *operands: Any, **_options: Any) -> Any:
@@ -140,6 +168,7 @@ def _open_foreach_map() -> None:
 
 def install() -> None:
     _open_foreach_map()
+    _open_regions()
     _called_operators.install()
     _control_checks.install()
     for name, rule in RULES.items():

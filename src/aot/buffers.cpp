@@ -7,6 +7,8 @@
 #include <string_view>
 #include <typeinfo>
 
+#include "control/call_derivative.h"
+
 namespace saker::aot {
 
 namespace {
@@ -24,6 +26,7 @@ bool saysFreed(std::string_view text) {
 
 // A node asks for what it has saved before it looks at gradients: without any it computes nothing.
 bool hasSaved(torch::autograd::Node& node) {
+  if (const auto* call = dynamic_cast<const control::CallNode*>(&node)) return call->saves();
   if (keepsUnasked(node)) return true;
   node.release_variables();
   try {

@@ -24,6 +24,7 @@
 #include "capture/undo.h"
 #include "capture/user_code.h"
 #include "passes/bodies.h"
+#include "passes/pass.h"
 
 namespace saker::aot {
 
@@ -79,7 +80,9 @@ class JointCapture {
     checkUserWrites();
     std::vector<c10::IValue> returned(contents_.begin(), contents_.end());
     for (const at::Tensor& gradient : gradients_) returned.emplace_back(gradient);
-    joint_.recording = callers_.capture.finish(returned);
+    std::unique_ptr<runtime::Program> recording = callers_.capture.finish(returned);
+    passes::inlineCalls(*recording->graph);
+    joint_.recording = std::move(recording);
     if (!joint_.recording->gradients.empty()) throw NotAheadOfTime(Why::SetsGrad);
     for (const runtime::Source& source : joint_.recording->sources) {
       bool gradient = source.kind == runtime::Source::Kind::Gradient;
@@ -342,7 +345,7 @@ class JointCapture {
     // Gradients of complex results may be conjugate views, which stages do not hand on.
     for (const ir::TensorType* type : told_) plain &= !c10::isComplexType(aten::fromDType(type->dtype));
     // Results of branches and loops are not handed on where gradients are differentiated again.
-    return cutAtResults(roots, cuts, wanted, plain && !passes::hasBodies(trace().graph()));
+    return cutAtResults(roots, cuts, wanted, plain && !passes::hasBranchesOrLoops(trace().graph()));
   }
 
   // The tensors that cut points are, once they have numbers.
@@ -371,7 +374,7 @@ class JointCapture {
     }
     // Behind these are contents that are written into tensors of the caller's.
     for (size_t i = 0; i < visibleResults_; ++i) joint_.resultCounters.push_back(reads_->counterOf(results_[i]));
-    trace().observeReads([this](const at::Tensor& read) { reads_->note(read); });
+    trace().observeReads([this](const at::Tensor& read, const tracing::ReadAs* as) { reads_->note(read, as); });
   }
 
   // Gives the edges at which gradients arrive.

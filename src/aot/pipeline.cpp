@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "aot/retrace.h"
+#include "ir/clone.h"
+#include "passes/regions.h"
 #include "runtime/shown.h"
 #include "symbolic/context.h"
 
@@ -102,23 +104,50 @@ std::shared_ptr<CompiledFunction> compile(const tracing::Host& host, std::span<c
   return std::make_shared<CompiledFunction>(std::move(plan));
 }
 
-std::shared_ptr<CompiledFunction> compile(const tracing::Host& host, const runtime::Program& recording,
-                                          std::span<const at::Tensor> inputs, Stages& stages) {
+namespace {
+
+// `graph` is that of the recording, or one that does the same.
+std::shared_ptr<CompiledFunction> compileAs(const tracing::Host& host, const runtime::Program& recording,
+                                            const ir::Graph& graph, std::span<const at::Tensor> inputs,
+                                            Stages& stages) {
   JointOptions options;
   options.dynamic = changingSizes(recording);
   bool symbolic = !options.dynamic.empty();
   // Nodes with bodies are called as one operator each, which the executable does not.
-  bool interpreted = symbolic || hasBodies(*recording.graph);
+  bool interpreted = symbolic || hasBodies(graph);
   if (interpreted) options.context = recording.context;
   std::vector<bool> written = runtime::writtenParameters(*recording.graph);
   options.writesNone = std::find(written.begin(), written.end(), true) == written.end();
   auto function = [&](const std::vector<at::Tensor>& standIns) {
-    return Returned{interpreted ? retrace(recording, *tracing::current(), standIns) : run(recording, standIns)};
+    return Returned{interpreted ? retrace(recording, graph, *tracing::current(), standIns) : run(recording, standIns)};
   };
   AskedOfSizes asked(*recording.context);
   auto compiled = compile(host, inputs, function, options, {}, stages);
   asked.keep();
   return compiled;
+}
+
+// Equal regions as calls, which are differentiated once; nullptr: there are none.
+std::unique_ptr<ir::Graph> withSharedRegions(const ir::Graph& graph) {
+  if (!passes::hasRegions(graph)) return nullptr;
+  std::unique_ptr<ir::Graph> made = ir::clone(graph);
+  return passes::outlineShared(*made) ? std::move(made) : nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<CompiledFunction> compile(const tracing::Host& host, const runtime::Program& recording,
+                                          std::span<const at::Tensor> inputs, Stages& stages) {
+  if (std::unique_ptr<ir::Graph> shared = withSharedRegions(*recording.graph)) {
+    Stages own;
+    try {
+      auto compiled = compileAs(host, recording, *shared, inputs, own);
+      stages.add(own);
+      return compiled;
+    } catch (const std::exception&) {  // if there is a reason, it is told below, of the recording as it is
+    }
+  }
+  return compileAs(host, recording, *recording.graph, inputs, stages);
 }
 
 }  // namespace saker::aot

@@ -7,7 +7,7 @@
 
 namespace saker::aot {
 
-std::vector<at::Tensor> retrace(const runtime::Program& recording, tracing::Trace& trace,
+std::vector<at::Tensor> retrace(const runtime::Program& recording, const ir::Graph& graph, tracing::Trace& trace,
                                 const std::vector<at::Tensor>& inputs) {
   if (!recording.gradients.empty()) throw NotAheadOfTime(Why::SetsGrad);
   std::vector<at::Tensor> given;
@@ -15,7 +15,7 @@ std::vector<at::Tensor> retrace(const runtime::Program& recording, tracing::Trac
     bool argument = source.kind == runtime::Source::Kind::Argument;
     given.push_back(argument ? inputs[source.argument] : source.tensor);
   }
-  for (const ir::Node* node = recording.graph->top()->first(); node; node = node->next()) {
+  for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
     if (!node->regions().empty() && !tracing::ClosedBodies::kindOf(*node))
       throw NotAheadOfTime(Why::BodyOfChangingSizes, node->op()->qualified);
   }
@@ -26,7 +26,7 @@ std::vector<at::Tensor> retrace(const runtime::Program& recording, tracing::Trac
   };
   how.number = [](const ir::Value*) -> c10::IValue { throw NotAheadOfTime(Why::NumberIsData); };
   std::vector<at::Tensor> results;
-  for (c10::IValue& value : control::interpret(*recording.graph, how, given)) {
+  for (c10::IValue& value : control::interpret(graph, how, given)) {
     if (results.size() == recording.results) break;
     results.push_back(value.isTensor() ? value.toTensor() : at::Tensor());
     size_t i = results.size() - 1;

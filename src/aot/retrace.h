@@ -11,7 +11,7 @@ namespace saker::aot {
 
 // The trace that is on has the context of the recording, and `inputs` have the types of its arguments. Throws
 // NotAheadOfTime for recordings that compute with numbers that are data, or set the .grad of a tensor.
-std::vector<at::Tensor> retrace(const runtime::Program& recording, tracing::Trace& trace,
+std::vector<at::Tensor> retrace(const runtime::Program& recording, const ir::Graph& graph, tracing::Trace& trace,
                                 const std::vector<at::Tensor>& inputs);
 
 }  // namespace saker::aot

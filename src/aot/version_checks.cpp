@@ -11,10 +11,10 @@
 #include <set>
 #include <utility>
 
-#include "aot/saved_sizes.h"
 #include "aot/sharing.h"
 #include "aten/enums.h"
 #include "aten/torch_version/autograd_node.h"
+#include "control/saved_sizes.h"
 #include "runtime/geometry.h"
 
 namespace saker::aot {
@@ -62,15 +62,15 @@ void SavedReads::addVisible(const at::Tensor& tensor, VersionCheck::Counter coun
   visible_[tensor.storage().unsafeGetStorageImpl()].emplace_back(tensor, counter);
 }
 
-void SavedReads::note(const at::Tensor& read) {
+void SavedReads::note(const at::Tensor& read, const tracing::ReadAs* as) {
   auto reader = torch::autograd::get_current_node();
   if (reader && std::exchange(reader_, reader.get()) != reader.get()) {
-    if (at::Tensor saved = savedForSizes(*reader); saved.defined()) add(saved);
+    if (at::Tensor saved = control::savedForSizes(*reader); saved.defined()) add(saved, nullptr);
   }
-  add(read);
+  add(read, as);
 }
 
-void SavedReads::add(const at::Tensor& read) {
+void SavedReads::add(const at::Tensor& read, const tracing::ReadAs* as) {
   if (!read.has_storage()) return;
   auto known = visible_.find(read.storage().unsafeGetStorageImpl());
   if (known == visible_.end()) return;
@@ -81,7 +81,11 @@ void SavedReads::add(const at::Tensor& read) {
   if (visible == known->second.end()) return;
   VersionCheck check{.counter = visible->second, .type = value->tensor(), .maker = {}, .tangents = {}, .gradients = {}};
   const torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(read);
-  if (meta && meta->grad_fn_) {
+  if (as) {
+    check.type = as->type;
+    check.maker = as->maker;
+    check.output = as->output;
+  } else if (meta && meta->grad_fn_) {
     check.maker = meta->grad_fn_->name();
     check.output = meta->output_nr_;
     check.isArgument = !check.counter.isResult && value->isParameter();

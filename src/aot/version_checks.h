@@ -23,7 +23,7 @@ class SavedReads {
   // A tensor that the caller sees after the call.
   void addVisible(const at::Tensor& tensor, VersionCheck::Counter counter);
   // An operator of the backward is about to read a tensor.
-  void note(const at::Tensor& read);
+  void note(const at::Tensor& read, const tracing::ReadAs* as);
   // The first visible tensor that counts writes with this one, which is visible too.
   VersionCheck::Counter counterOf(const at::Tensor& visible) const;
   // How many were noted; forgets what was noted since there were so many.
@@ -40,7 +40,7 @@ class SavedReads {
     VersionCheck check;
   };
 
-  void add(const at::Tensor& read);
+  void add(const at::Tensor& read, const tracing::ReadAs* as);
 
   tracing::Trace& trace_;
   const torch::autograd::Node* reader_ = nullptr;  // the last one

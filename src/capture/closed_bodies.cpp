@@ -51,7 +51,8 @@ void addAll(std::vector<ir::Value*>& to, const ir::Arg& list) {
 
 const ir::OpDef* ClosedBodies::operatorOf(Kind kind) {
   static const ops::Operator* const rows[] = {ops::find("saker::if"), ops::find("saker::while"),
-                                              ops::find("saker::while_backward"), ops::find("saker::scan")};
+                                              ops::find("saker::while_backward"), ops::find("saker::scan"),
+                                              ops::find("saker::call")};
   return rows[static_cast<size_t>(kind)];
 }
 
@@ -76,6 +77,7 @@ c10::intrusive_ptr<ClosedBodies> ClosedBodies::ofNode(const ir::Node& node, cons
   };
   switch (*kind) {
     case Kind::If:
+    case Kind::Call:
       for (const ir::Arg& arg : node.args()) operands.push_back(arg.toValue());
       break;
     case Kind::While:
@@ -105,6 +107,7 @@ c10::intrusive_ptr<ClosedBodies> ClosedBodies::ofNode(const ir::Node& node, cons
 }
 
 std::optional<Kind> ClosedBodies::kindOf(const ir::Node& node) {
+  if (ops::isCall(node)) return Kind::Call;
   if (ops::isIf(node)) return Kind::If;
   if (ops::isWhile(node)) return Kind::While;
   if (ops::isWhileBackward(node)) return Kind::WhileBackward;
@@ -151,7 +154,7 @@ std::vector<ir::Arg> ClosedBodies::arguments(std::span<const ir::Arg> operands) 
     operands = operands.subspan(count);
     return list;
   };
-  if (kind_ == Kind::If) return {operands.begin(), operands.end()};
+  if (kind_ == Kind::If || kind_ == Kind::Call) return {operands.begin(), operands.end()};
   std::vector<ir::Arg> args;
   if (kind_ == Kind::Scan) args.push_back(ir::Arg::boolean(shape_.reverse));
   args.push_back(take(shape_.carried));
@@ -234,6 +237,7 @@ static at::Tensor inLayout(const at::Tensor& tensor, const ir::TensorType& type,
 const ir::TensorType* ClosedBodies::parameterType(size_t operand, size_t operands) const {
   std::span<ir::Value* const> parameters = main().top()->parameters();
   if (kind_ == Kind::If) return operand == 0 ? nullptr : parameters[operand - 1]->tensor();
+  if (kind_ == Kind::Call) return parameters[operand]->tensor();
   if (kind_ != Kind::WhileBackward) return parameters[operand]->tensor();
   size_t first = operands - behindClosed(kind_, shape_);  // of what flows
   if (operand < first) return parameters[shape_.kept + shape_.flowing + operand]->tensor();

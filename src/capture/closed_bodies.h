@@ -3,6 +3,7 @@
 // `saker::bodies`; in a graph they are the regions of one node.
 //
 //   kind    operands                   parameters of bodies       results
+//   Call    given...                   given...                   what the body returns
 //   If      condition, given...        given...                   what either body returns
 //   While   carried..., closed...      the same                   carried..., and its history where that is kept
 //   WhileBackward  carried..., closed..., flowing..., history
@@ -29,7 +30,7 @@ namespace saker::tracing {
 
 class ClosedBodies final : public torch::CustomClassHolder {
  public:
-  enum class Kind : uint8_t { If, While, WhileBackward, Scan };
+  enum class Kind : uint8_t { If, While, WhileBackward, Scan, Call };
 
   // Which operands are what, and what of a loop is chosen.
   struct Shape {
@@ -82,6 +83,10 @@ class ClosedBodies final : public torch::CustomClassHolder {
   const std::vector<bool>& absent() const { return absent_; }
   void setAbsent(std::vector<bool> absent) { absent_ = std::move(absent); }
 
+  // What whoever derived them from others knows of them besides.
+  const std::shared_ptr<const void>& notes() const { return notes_; }
+  void setNotes(std::shared_ptr<const void> notes) { notes_ = std::move(notes); }
+
   // What is derived from them, made once for each key.
   c10::intrusive_ptr<ClosedBodies> derived(const std::vector<int64_t>& key,
                                            const std::function<c10::intrusive_ptr<ClosedBodies>()>& make) const;
@@ -96,6 +101,7 @@ class ClosedBodies final : public torch::CustomClassHolder {
   std::vector<c10::IValue> objects_;
   Shape shape_;
   std::vector<bool> absent_;
+  std::shared_ptr<const void> notes_;
   // What runs them, by the sizes of operands that bodies do not tell (how often a scan is repeated) and who calls
   // operators.
   struct Runnable {

@@ -210,6 +210,11 @@ void CallRecorder::recordUnknown() {
   append(converted.def, converted.args, outcome.inferred.results);
 }
 
+void CallRecorder::noteReads() {
+  if (!trace_.readObserver()) return;
+  eachTensor(call_.values, [&](const at::Tensor& read) { trace_.readObserver()(read, nullptr); });
+}
+
 // An operator with bodies: one node.
 void CallRecorder::recordBodies() {
   Recording::Converted converted = trace_.convert(call_, nullptr);
@@ -217,7 +222,7 @@ void CallRecorder::recordBodies() {
   if (c10::GradMode::is_enabled()) trace_.noteSequence(at::sequence_number::peek() - 1, location);
   ++trace_.stats().recorded;
   ir::Node* node = trace_.Recording::append(converted, {}, {location, trace_.modesOf(nullptr)});
-  if (trace_.readObserver()) eachTensor(call_.values, trace_.readObserver());
+  noteReads();
   pushResults(*node, nullptr);
 }
 
@@ -245,7 +250,7 @@ ir::Node* CallRecorder::insert(const ir::OpDef* def, std::span<const ir::Arg> ar
 
 void CallRecorder::append(const ir::OpDef* def, std::span<const ir::Arg> args, std::span<const ir::Type* const> types) {
   ir::Node* node = insert(def, args, types);
-  if (trace_.readObserver()) eachTensor(call_.values, trace_.readObserver());
+  noteReads();
   const ops::Operator* op = ops::of(def);
   std::vector<at::Tensor> expected;  // that autograd counts the write, behind this
   if (op) {

@@ -29,6 +29,7 @@ class CallRecorder {
   bool mustRun(const ops::Inferred& inferred) const;
   void recordUnknown();
   void recordBodies();
+  void noteReads();
   void onlyEager(const std::string& why);
   std::span<const ir::Arg> resolved(std::span<const ir::Arg> args, const ops::Inferred& inferred);
 

@@ -19,7 +19,7 @@ void CallRecorder::recordUserWrite() {
     if (!trace_.mayBeEager()) throw ops::RefusalException{{ops::Reason::Unsupported, *why}};
     trace_.noteOnlyEager(nameOf(call_.op) + ": " + *why);
   }
-  if (trace_.readObserver()) eachTensor(call_.values, trace_.readObserver());
+  noteReads();
   std::vector<const ir::Type*> types = freshResults();
   size_t fresh = types.size();
   for (const at::Tensor& target : write.targets) {

@@ -39,6 +39,8 @@ class Recording {
   void keepFrom(std::vector<c10::IValue> objects) { shared_->kept = std::move(objects); }
   // The recording whose body this is; nullptr: the program itself.
   Recording* outer() const { return outer_; }
+  // Calls of regions that the program marked: see capture/regions.h.
+  uint16_t countRegion() { return shared_->regions == ir::Attributes::kMaxRegion ? 0 : ++shared_->regions; }
   // The insertion point: nodes are appended to this region.
   ir::Region* body() const { return body_ ? body_ : shared_->graph->top(); }
 
@@ -113,6 +115,7 @@ class Recording {
     std::vector<std::pair<at::Tensor, c10::IValue>> placeholders;
     std::vector<std::pair<const ir::Value*, at::Tensor>> literals;
     size_t attempts = 0;  // that are open
+    uint16_t regions = 0;  // whose nodes carry a number
   };
   std::shared_ptr<Shared> shared_;
 

@@ -51,6 +51,14 @@ struct TraceStats {
 class Undo;
 struct VersionMoves;
 
+// What a backward reads is a view of a tensor that stands for it, made by the node of autograd's of this name.
+struct ReadAs {
+  const ir::TensorType* type;
+  std::string maker;
+  uint32_t output;
+};
+using ReadObserver = std::function<void(const at::Tensor& read, const ReadAs* as)>;
+
 class Trace final : public Recording, public std::enable_shared_from_this<Trace> {
  public:
   // A context that is given has the symbols of another recording, and their facts.
@@ -124,8 +132,8 @@ class Trace final : public Recording, public std::enable_shared_from_this<Trace>
   bool generatorSet() const { return generatorSet_ || (around_ && around_->generatorSet()); }
   Undo& undo() { return *undo_; }
   // Called with each tensor that an operator of a backward is given.
-  void observeReads(std::function<void(const at::Tensor& read)> observer) { readObserver_ = std::move(observer); }
-  const std::function<void(const at::Tensor& read)>& readObserver() const { return readObserver_; }
+  void observeReads(ReadObserver observer) { readObserver_ = std::move(observer); }
+  const ReadObserver& readObserver() const { return readObserver_; }
 
   // Of a body: the tensors that the recording around it has lent, and what they are there.
   const std::vector<std::pair<ir::Value*, at::Tensor>>& lent() const { return lent_; }
@@ -175,7 +183,7 @@ class Trace final : public Recording, public std::enable_shared_from_this<Trace>
   std::unique_ptr<Undo> undo_;
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> writtenAround_;  // of traces around, first written here
   std::vector<std::pair<ir::Value*, at::Tensor>> lent_;
-  std::function<void(const at::Tensor& read)> readObserver_;
+  ReadObserver readObserver_;
   TraceTensor* living_ = nullptr;
   std::mutex listLock_;  // of living_: tensors die on any thread
   std::recursive_mutex lock_;

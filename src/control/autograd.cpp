@@ -8,6 +8,7 @@
 #include <torch/library.h>
 
 #include "aten/torch_version/autograd_node.h"
+#include "control/call_derivative.h"
 #include "control/derivative.h"
 
 namespace saker::control {
@@ -24,7 +25,7 @@ class BodiesBackward final : public torch::autograd::Node {
 
   std::string name() const override {
     static constexpr const char* kNames[] = {"CondBackward", "WhileLoopBackward", "WhileLoopDoubleBackward",
-                                             "ScanBackward"};
+                                             "ScanBackward", "CallBackward"};
     return kNames[static_cast<size_t>(bodies_->kind())];
   }
 
@@ -59,6 +60,32 @@ class BodiesBackward final : public torch::autograd::Node {
   std::vector<SavedVariable> operands_, kept_;
 };
 
+// A call keeps its operands as they are: nothing in the graph writes to them.
+class CallBackward final : public CallNode {
+ public:
+  CallBackward(torch::autograd::edge_list edges, Bodies bodies, std::vector<at::Tensor> operands)
+      : CallNode(std::move(edges)), bodies_(std::move(bodies)), operands_(std::move(operands)) {}
+
+  std::string name() const override { return "CallBackward"; }
+  bool saves() const override { return saves_; }
+
+  variable_list apply(variable_list&& tangents) override {
+    std::vector<bool> wanted;
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      wanted.push_back(next_edge(i).is_valid() && task_should_compute_output(i));
+    }
+    bool any = false;
+    for (const at::Tensor& tangent : tangents) any |= tangent.defined();
+    if (!any) return variable_list(operands_.size());
+    return gradientsOfCall(bodies_, operands_, tangents, wanted, saves_);
+  }
+
+ private:
+  Bodies bodies_;
+  std::vector<at::Tensor> operands_;
+  bool saves_ = true;
+};
+
 bool followed(const std::vector<at::Tensor>& operands) {
   if (!c10::GradMode::is_enabled()) return false;
   for (const at::Tensor& operand : operands) {
@@ -83,7 +110,17 @@ void callFollowed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
     stack->emplace_back(std::move(results));
     return;
   }
-  auto node = aten::makeNode<BodiesBackward>(torch::autograd::collect_next_edges(operands), bodies);
+  bool isCall = bodies->kind() == ClosedBodies::Kind::Call;
+  auto edges = torch::autograd::collect_next_edges(operands);
+  aten::NodePtr node;
+  BodiesBackward* keeping = nullptr;
+  if (isCall) {
+    node = aten::makeNode<CallBackward>(std::move(edges), bodies, operands);
+  } else {
+    auto made = aten::makeNode<BodiesBackward>(std::move(edges), bodies);
+    keeping = made.get();
+    node = std::move(made);
+  }
   {
     at::AutoDispatchBelowADInplaceOrView below;
     op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
@@ -96,7 +133,7 @@ void callFollowed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
       node->add_input_metadata(torch::autograd::Node::undefined_input());
     }
   }
-  node->keep(operands, results);
+  if (keeping) keeping->keep(operands, results);
   stack->back() = c10::IValue(results);
 }
 

@@ -368,7 +368,7 @@ bool isDifferentiable(const at::Tensor& tensor) {
 }
 
 bool savesItself(const ClosedBodies& bodies) {
-  if (bodies.kind() == Kind::If) return true;
+  if (bodies.kind() == Kind::If || bodies.kind() == Kind::Call) return true;
   if (bodies.kind() == Kind::While) return bodies.shape().history;
   if (bodies.kind() == Kind::WhileBackward) return true;
   const ir::Node& end = *bodies.main().top()->terminator();

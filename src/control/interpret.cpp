@@ -75,8 +75,25 @@ class Interpreter final : private aten::CallEnvironment {
     std::vector<at::Tensor> given;
     for (const ir::Value* operand : operands) given.push_back(slots_[operand->id()]);
     c10::AutoGradMode mode(!node.attributes().noGrad && c10::GradMode::is_enabled());
-    std::vector<at::Tensor> results = tracing::callBodies(given, bodies);
+    std::vector<at::Tensor> results = isAsRecorded(*bodies, given) ? tracing::callBodies(given, bodies)
+                                                                   : callInPlace(*bodies, given);
     for (size_t i = 0; i < results.size(); ++i) slots_[node.result(i)->id()] = results[i];
+  }
+
+  // A call is of operands as they were when it was made.
+  bool isAsRecorded(const tracing::ClosedBodies& bodies, const std::vector<at::Tensor>& given) {
+    if (bodies.kind() != tracing::ClosedBodies::Kind::Call) return true;
+    std::span<ir::Value* const> parameters = bodies.main().top()->parameters();
+    for (size_t i = 0; i < given.size(); ++i) {
+      if (how_.trace.typeOf(given[i]) != parameters[i]->type()) return false;
+    }
+    return true;
+  }
+
+  std::vector<at::Tensor> callInPlace(const tracing::ClosedBodies& bodies, const std::vector<at::Tensor>& given) {
+    std::vector<at::Tensor> results;
+    for (c10::IValue& value : interpret(bodies.main(), how_, given)) results.push_back(std::move(value).toTensor());
+    return results;
   }
 
   const at::Tensor& tensor(const ir::Value* value) override { return slots_[value->id()]; }

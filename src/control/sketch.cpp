@@ -113,8 +113,9 @@ void makeFunctional(ir::Graph& body) {
   if (!refused.empty()) throw std::runtime_error(refused);
 }
 
-std::unique_ptr<ir::Graph> Sketch::finish(std::vector<at::Tensor> results, std::vector<c10::IValue>& objects) {
-  makeOwn(results, parameters_, /*rowMajor=*/true);
+std::unique_ptr<ir::Graph> Sketch::finish(std::vector<at::Tensor> results, std::vector<c10::IValue>& objects,
+                                          bool own) {
+  if (own) makeOwn(results, parameters_, /*rowMajor=*/true);
   std::vector<ir::Arg> returned;
   for (const at::Tensor& result : results) returned.push_back(trace_->resultArg(result));
   if (trace_->refused()) std::rethrow_exception(trace_->refused());

@@ -51,8 +51,9 @@ class Sketch {
   at::Tensor addRowMajor(const ir::TensorType* type);
   // The graph, in which nothing is written, simplified. Results are memory of its own, without gaps. Throws
   // std::runtime_error with the reason where there is none. `objects` get those that arguments refer to, behind those
-  // they were.
-  std::unique_ptr<ir::Graph> finish(std::vector<at::Tensor> results, std::vector<c10::IValue>& objects);
+  // they were. `own` is false where results are memory of its own already, in the layout that is wanted.
+  std::unique_ptr<ir::Graph> finish(std::vector<at::Tensor> results, std::vector<c10::IValue>& objects,
+                                    bool own = true);
 
  private:
   WithoutHooks unhooked_;

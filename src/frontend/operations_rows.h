@@ -170,6 +170,7 @@ inline const Row rows[] = {
      "unwrap_if_dead maybe_get_level peek_interpreter_stack is_functorch_wrapped_tensor is_batchedtensor "
      "is_gradtrackingtensor "
      "get_unwrapped maybe_get_bdim"},
+    {Shallow, "saker._C", "begin_region end_region"},
     {Shallow, "saker._C", "is_torch_fake"},  // in the place of torch._C._is_fake_tensor
     {Ambient, "torch._C._functorch", "_vmap_increment_nesting _vmap_decrement_nesting"},
     {Tensor, "torch._C._functorch", "_add_batch_dim _remove_batch_dim"},

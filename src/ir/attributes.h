@@ -1,5 +1,6 @@
 // Facts about one node that neither its operator nor its arguments tell: the modes it was recorded in, what a caller
-// sees of it, what the program asked autograd to do with it. Most nodes have none; four bytes in each.
+// sees of it, what the program asked autograd to do with it, which region it is part of. Most nodes have none; six bytes
+// in each.
 #pragma once
 
 #include <cstdint>
@@ -34,11 +35,20 @@ struct Attributes {
   Checkpoint checkpoint = Checkpoint::None;
   // Which region of a checkpoint it belongs to; 0 where there is none.
   uint16_t region = 0;
+  // Which call of a region that the program marked (nested_compile_region) it belongs to; 0 where there is none.
+  uint16_t call = 0;
 
+  // The modes alone: neither checkpoints nor regions say what a node computes.
+  Attributes modes() const {
+    Attributes out = *this;
+    out.checkpoint = Checkpoint::None;
+    out.region = out.call = 0;
+    return out;
+  }
   bool isCheckpointed() const { return checkpoint != Checkpoint::None; }
   bool recomputes() const { return checkpoint == Checkpoint::Recompute || checkpoint == Checkpoint::Redraw; }
   friend bool operator==(const Attributes&, const Attributes&) = default;
 };
-static_assert(sizeof(Attributes) == 4);
+static_assert(sizeof(Attributes) == 6);
 
 }  // namespace saker::ir

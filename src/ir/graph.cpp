@@ -1,5 +1,6 @@
 #include "ir/graph.h"
 
+#include <array>
 #include <bit>
 
 #include "ir/graph_change.h"
@@ -275,7 +276,11 @@ void Graph::setLocation(Node* node, const Location* location) {
 
 void Graph::setAttributes(Node* node, Attributes attributes) {
   if (attributes == node->attributes_) return;
-  record({.kind = Change::Kind::Attributes, .count = std::bit_cast<uint32_t>(node->attributes_), .object = node});
+  auto bits = std::bit_cast<std::array<uint16_t, 3>>(node->attributes_);
+  record({.kind = Change::Kind::Attributes,
+          .count = bits[0] | uint32_t{bits[1]} << 16,
+          .count2 = bits[2],
+          .object = node});
   node->attributes_ = attributes;
 }
 

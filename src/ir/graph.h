@@ -128,7 +128,7 @@ class Node {
   uint32_t regionCount_ = 0;
   Attributes attributes_;
 };
-static_assert(sizeof(Node) <= 96);
+static_assert(sizeof(Node) <= 104);
 
 inline Region* Value::region() const { return def_ ? def_->region() : region_; }
 

@@ -16,7 +16,7 @@ struct Graph::Change {
     Type,          // object: the value; first: its type
     Name,          // object: the value; first, count: its name
     Location,      // object: the node; first: its location
-    Attributes,    // object: the node; count: the bits of its attributes
+    Attributes,    // object: the node; count, count2: the bits of its attributes
     AddParameter,  // object: the region; first, count: its array of parameters and their capacity
     AddRegion,     // object: the node; first: its array of regions
     AddResults,    // object: the node, which had none

@@ -302,7 +302,17 @@ bool Parser::attributes(Attributes& out) {
   if (word == text) checkpoint = Attributes::Checkpoint::enumerator;
     SAKER_CHECKPOINTS(X)
 #undef X
-    if (checkpoint != Attributes::Checkpoint::None) {
+    if (word == "call" && !out.call) {
+      int64_t call = 0;
+      if (!scan_.expect(':')) return false;
+      scan_.skip();
+      size_t callAt = scan_.at();
+      if (!scan_.integer(call, "the number of a call of a region")) return false;
+      if (call < 1 || call > int64_t{Attributes::kMaxRegion}) {
+        return scan_.failAt(callAt, "the number of a call of a region, from 1 on");
+      }
+      out.call = static_cast<uint16_t>(call);
+    } else if (checkpoint != Attributes::Checkpoint::None) {
       if (out.isCheckpointed()) return scan_.refuseAt(at, "a node is in one checkpoint region, not in two");
       int64_t region = 0;
       if (!scan_.expect(':')) return false;

@@ -304,6 +304,11 @@ class Printer {
       out_ += ": ";
       appendInt(out_, int64_t{known.region});
     }
+    if (known.call) {
+      add("call");
+      out_ += ": ";
+      appendInt(out_, int64_t{known.call});
+    }
     out_ += ']';
   }
 
@@ -343,10 +348,14 @@ class Printer {
 
 }  // namespace
 
-ValueNames::ValueNames(const Graph& graph) : numbers_(graph.valueLimit(), kNone) { number(graph.top()); }
+ValueNames::ValueNames(const Graph& graph) : numbers_(graph.valueLimit(), kNone) {
+  number(graph.top());
+  used_.clear();
+}
 
+// Parameters of two bodies may have one name, which stands for the first of them.
 void ValueNames::number(const Value* value) {
-  if (value->name().empty()) numbers_[value->id()] = next_++;
+  if (value->name().empty() || !used_.insert(value->name()).second) numbers_[value->id()] = next_++;
 }
 
 void ValueNames::number(const Region* region) {
@@ -359,13 +368,14 @@ void ValueNames::number(const Region* region) {
 
 void ValueNames::append(std::string& out, const Value* value) const {
   out += '%';
-  if (!value->name().empty()) {
+  bool numbered = value->id() < numbers_.size() && numbers_[value->id()] != kNone;
+  if (!numbered && !value->name().empty()) {
     if (isPlainName(value->name())) {
       out += value->name();
     } else {
       appendQuoted(out, value->name());
     }
-  } else if (value->id() < numbers_.size() && numbers_[value->id()] != kNone) {
+  } else if (numbered) {
     appendInt(out, int64_t{numbers_[value->id()]});
   } else {
     out += "<not in the graph>";

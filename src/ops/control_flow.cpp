@@ -9,6 +9,11 @@
 namespace saker::ops {
 namespace {
 
+const Operator* callOperator() {
+  static const Operator* op = find("saker::call");
+  return op;
+}
+
 const Operator* ifOperator() {
   static const Operator* op = find("saker::if");
   return op;
@@ -138,10 +143,10 @@ Mismatch badEdge(const char* from, const char* to, size_t i, const Arg& given, c
          ir::toString(wanted) + ", found " + found;
 }
 
-Mismatch badBodies(const ir::Node& node, size_t first, bool loops) {
-  size_t wanted = loops ? 1 : 2, counter = loops ? 1 : 0;
+Mismatch badBodies(const ir::Node& node, size_t first, size_t wanted, bool loops) {
+  size_t counter = loops ? 1 : 0;
   if (node.regions().size() != wanted) {
-    return "expected " + std::string(loops ? "one body" : "two bodies") + ", found " +
+    return "expected " + std::string(wanted == 1 ? "one body" : "two bodies") + ", found " +
            std::to_string(node.regions().size());
   }
   std::span<const Arg> given = node.args().subspan(first);
@@ -180,11 +185,13 @@ Mismatch badBodies(const ir::Node& node, size_t first, bool loops) {
   return std::nullopt;
 }
 
+Mismatch checkCall(const ir::Node& node) { return badBodies(node, 0, 1, false); }
+
 Mismatch checkIf(const ir::Node& node) {
   if (node.args().empty() || !isCondition(node.arg(kIfCondition))) {
     return "expected a condition: a bool, or a bool tensor with one element";
   }
-  return badBodies(node, kIfCondition + 1, false);
+  return badBodies(node, kIfCondition + 1, 2, false);
 }
 
 Mismatch checkLoop(const ir::Node& node) {
@@ -192,17 +199,19 @@ Mismatch checkLoop(const ir::Node& node) {
   if (node.args().size() < 2 || !isCondition(node.arg(kLoopCondition))) {
     return "expected a condition: a bool, or a bool tensor with one element";
   }
-  return badBodies(node, kLoopCondition + 1, true);
+  return badBodies(node, kLoopCondition + 1, 1, true);
 }
 
 void asItsBodies(Infer&) { unsupported("the results are what the bodies return"); }
 
 }  // namespace
 
+bool isCall(const ir::Node& node) { return node.op() == callOperator(); }
 bool isIf(const ir::Node& node) { return node.op() == ifOperator(); }
 bool isLoop(const ir::Node& node) { return node.op() == loopOperator(); }
 
 std::span<const Arg> passedArguments(const ir::Node& node) {
+  if (isCall(node)) return node.args();
   return node.args().subspan(isLoop(node) ? kLoopCondition + 1 : kIfCondition + 1);
 }
 
@@ -215,6 +224,11 @@ std::span<const Arg> returnedArguments(const ir::Region& body) {
 }
 
 void addControlFlow(Rows& rows) {
+  rows.push_back({.schema = "saker::call(...) -> ...",
+                  .infer = asItsBodies,
+                  .cost = Cost::Library,
+                  .bodies = 1,
+                  .check = checkCall});
   rows.push_back(
       {.schema = "saker::if(...) -> ...", .infer = asItsBodies, .cost = Cost::Library, .bodies = 2, .check = checkIf});
   rows.push_back({.schema = "saker::loop(...) -> ...",

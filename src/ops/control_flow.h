@@ -1,11 +1,13 @@
-// Branches and loops: the operators of the table that have bodies.
+// Branches, loops and calls: the operators of the table that have bodies.
 //
+//   results... = saker::call(operands...) { (operands...) { ... return results... } }
 //   results... = saker::if(condition, operands...) { (operands...) { ... return results... }, (operands...) { ... } }
 //   results... = saker::loop(trips, condition, carried...) { (i, carried...) { ... return condition, carried... } }
 //
 // Everything is passed by reference: a parameter is the operand, a result is what the body returned, be it a parameter
 // or a value from outside. A loop runs while its condition holds and, where trips are given, less than that often; with
-// no trip its results are the values it was given. A condition is a bool or a bool tensor with one element.
+// no trip its results are the values it was given. A condition is a bool or a bool tensor with one element. A call runs
+// its body once: equal bodies of several calls are worked on once (passes/regions.h).
 //
 //   carried... = saker::while([carried...], [closed...]) { (carried..., closed...) { ... return condition },
 //                                                          (carried..., closed...) { ... return carried... } }
@@ -31,6 +33,7 @@
 
 namespace saker::ops {
 
+bool isCall(const ir::Node& node);
 bool isIf(const ir::Node& node);
 bool isLoop(const ir::Node& node);
 bool isWhile(const ir::Node& node);
@@ -58,7 +61,7 @@ constexpr size_t kScanReverse = 0, kScanCarried = 1, kScanSliced = 2, kScanClose
 template <typename F>
 void eachEdge(const ir::Node& node, F&& f) {
   bool loops = isLoop(node);
-  if (!loops && !isIf(node)) return;
+  if (!loops && !isIf(node) && !isCall(node)) return;
   std::span<const ir::Arg> given = passedArguments(node);
   for (const ir::Region* body : node.regions()) {
     std::span<ir::Value* const> parameters = passedParameters(*body);

@@ -22,6 +22,13 @@ bool hasBodies(const ir::Graph& graph) {
   return false;
 }
 
+bool hasBranchesOrLoops(const ir::Graph& graph) {
+  for (const Node* node = graph.top()->first(); node; node = node->next()) {
+    if (!node->regions().empty() && !ops::isCall(*node)) return true;
+  }
+  return false;
+}
+
 bool isInside(const Value* value, const Node* node) {
   for (const ir::Region* region = value->region(); region && region->owner(); region = region->owner()->region()) {
     if (region->owner() == node) return true;
@@ -180,7 +187,7 @@ Value* sameTensor(Value* value) {
 }
 
 void forwardInvariants(ir::Graph& graph, Node* node) {
-  if (ops::isIf(*node)) forwardBranch(graph, node);
+  if (ops::isIf(*node) || ops::isCall(*node)) forwardBranch(graph, node);
   if (ops::isLoop(*node)) forwardLoop(graph, node);
 }
 

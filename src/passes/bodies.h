@@ -12,6 +12,8 @@ namespace saker::passes {
 
 // Does a node of the graph itself have bodies?
 bool hasBodies(const ir::Graph& graph);
+// The same, calls aside: one whose bodies run often, or not at all.
+bool hasBranchesOrLoops(const ir::Graph& graph);
 
 // Is the value defined in a body of the node, or in a body in one?
 bool isInside(const ir::Value* value, const ir::Node* node);

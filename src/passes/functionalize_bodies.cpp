@@ -18,7 +18,7 @@ using ir::Node;
 using ir::Value;
 
 void Functionalizer::visitBodies(Node* node) {
-  if (ops::isIf(*node) || ops::isLoop(*node)) return visitKnownBodies(node);
+  if (ops::isIf(*node) || ops::isLoop(*node) || ops::isCall(*node)) return visitKnownBodies(node);
   visitUnknownBodies(node);
 }
 

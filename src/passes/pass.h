@@ -28,6 +28,9 @@ using Failure = std::optional<std::string>;
   X(void, foldConstants, "fold-constants", "compute what is made of tensors of one known number")            \
   X(void, simplifyControlFlow, "simplify-control-flow",                                                      \
     "leave out branches and loops whose way is known, and what they pass or return in vain")                 \
+  X(void, outlineCalls, "outline-calls", "make calls of the regions whose nodes carry a number")             \
+  X(void, outlineSharedRegions, "outline-shared", "the same of equal regions that autograd may take apart")  \
+  X(void, inlineCalls, "inline-calls", "put the bodies of calls in their place")                             \
   X(void, canonicalizeSymbols, "canonicalize-symbols", "rewrite sizes by what is known about them")          \
   X(void, foldScalars, "fold", "use the expression a scalar is known to be instead of the scalar")           \
   X(void, stripLocations, "strip-locations", "forget where operators come from")                             \

@@ -18,6 +18,7 @@ bool followsFromArguments(const ir::Node& node) {
 // Autograd is not asked here.
 bool sameModes(ir::Attributes a, ir::Attributes b) {
   a.noGrad = b.noGrad = false;
+  a.call = b.call = 0;
   return a == b;
 }
 

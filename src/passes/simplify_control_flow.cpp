@@ -28,6 +28,7 @@ std::optional<int64_t> knownTrips(const Node& loop) {
 
 // True if the node is gone.
 bool unfold(ir::Graph& graph, Node* node) {
+  if (ops::isCall(*node)) return false;
   if (ops::isIf(*node)) {
     std::optional<bool> condition = knownCondition(node->arg(ops::kIfCondition));
     if (condition) inlineRegion(graph, node, node->regions()[*condition ? 0 : 1], ops::passedArguments(*node));
@@ -145,7 +146,7 @@ void visit(ir::Graph& graph, ir::Region* region) {
   // Backwards: what a dropped result was the last to read may be dropped in a node before it.
   for (Node* node = region->last(); node;) {
     Node* before = node->prev();
-    if (ops::isIf(*node) || ops::isLoop(*node)) {
+    if (ops::isIf(*node) || ops::isLoop(*node) || ops::isCall(*node)) {
       for (ir::Region* body : node->regions()) visit(graph, body);
       forwardInvariants(graph, node);
       if (!unfold(graph, node)) dropUnread(graph, node);

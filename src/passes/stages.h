@@ -50,10 +50,10 @@ void setStageListener(void (*listener)(const StageRun& run));
 
 // The list of passes that the stage Simplify is. They are for graphs that run below autograd: `detach` is a view there,
 // which can be left out.
-inline constexpr const char* kSimplify = "fold-constants,simplify-views,remove-noops,cse,dce";
+inline constexpr const char* kSimplify = "inline-calls,fold-constants,simplify-views,remove-noops,cse,dce";
 // Before the cut, where only what eager mode keeps is kept, a copy of an argument that the backward reads stays a copy:
 // the argument may be written before the backward comes.
-inline constexpr const char* kSimplifyKeepingCopies = "fold-constants,simplify-views,cse,dce";
+inline constexpr const char* kSimplifyKeepingCopies = "inline-calls,fold-constants,simplify-views,cse,dce";
 inline constexpr const char* kFunctional = "functionalize-recorded,dce";
 
 // The stages of one compilation.
@@ -72,6 +72,8 @@ class Stages {
   std::string run(Stage stage, std::string_view of, ir::Graph& graph, const char* passes);
 
   const std::vector<StageRun>& runs() const { return runs_; }
+  // Takes over those of another attempt.
+  void add(const Stages& other) { runs_.insert(runs_.end(), other.runs_.begin(), other.runs_.end()); }
 
  private:
   void finish(StageRun run, const ir::Graph* graph);

@@ -1,7 +1,9 @@
 #include "python/control.h"
 
+#include "capture/regions.h"
 #include "capture/tape.h"
 #include "capture/trace.h"
+#include "control/call_derivative.h"
 #include "control/derivative.h"
 #include "control/record_bodies.h"
 #include "frontend/compiled.h"
@@ -28,8 +30,9 @@ class PyBodyRecorder {
  public:
   explicit PyBodyRecorder(const std::string& kind)
       : recorder_(pythonHost(), kindOf(kind), kindOf(kind) == ClosedBodies::Kind::Scan ? 1 : 2) {}
-  std::vector<at::Tensor> begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced) {
-    return recorder_.begin(operands, sliced);
+  std::vector<at::Tensor> begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced,
+                                const std::vector<std::string>& names) {
+    return recorder_.begin(operands, sliced, names);
   }
   void end(std::vector<at::Tensor> results) { recorder_.end(std::move(results)); }
   // None: they have to run as Python code.
@@ -59,6 +62,9 @@ void runLeniently(const std::function<void()>& run) {
   }));
 }
 
+// That this thread is in.
+thread_local std::vector<std::unique_ptr<tracing::MarkedRegion>> regions;
+
 // Ctrl-C, and whatever else a handler of a signal raises.
 void raiseSignals() {
   py::gil_scoped_acquire gil;
@@ -85,6 +91,15 @@ void bindControl(py::module_& module) {
     py::gil_scoped_release free;
     return tracing::callBodies(operands, bodies.bodies);
   });
+  // A region that the program marked begins and ends; they nest.
+  module.def("begin_region", [] { regions.emplace_back(std::make_unique<tracing::MarkedRegion>()); });
+  module.def("end_region", [](bool returned) {
+    if (regions.empty()) return;
+    std::unique_ptr<tracing::MarkedRegion> region = std::move(regions.back());
+    regions.pop_back();
+    if (returned) region->end();
+  });
+  module.def("derivatives_made", &control::derivativesMade);
   // Is something recorded on this thread, or is it inside of a compiled function?
   module.def("is_engaged", [] { return tracing::currentTape() || tracing::current() || frontend::insideCall(); });
 }

@@ -7,7 +7,9 @@
 #include <algorithm>
 
 #include "aten/enums.h"
+#include "ir/clone.h"
 #include "ir/graph.h"
+#include "passes/regions.h"
 #include "python/results.h"
 #include "runtime/program.h"
 
@@ -229,7 +231,10 @@ py::dict describeGraph(const ir::Graph& graph) {
 }
 
 py::dict describeProgram(const runtime::Program& program) {
-  py::dict out = describeGraph(*program.graph);
+  // Regions that the program marked are calls there.
+  std::unique_ptr<ir::Graph> outlined = passes::hasRegions(*program.graph) ? ir::clone(*program.graph) : nullptr;
+  if (outlined) passes::outlineCalls(*outlined, {});
+  py::dict out = describeGraph(outlined ? *outlined : *program.graph);
   out["arguments"] = program.arguments;
   out["results"] = program.results;
   out["differentiable"] = program.differentiable;

@@ -50,7 +50,7 @@ void Run::setResults(const Instruction& at, std::vector<c10::IValue>& values) {
 }
 
 void Run::branch(const Instruction& at) {
-  bool taken = truthOf(at.node->arg(ops::kIfCondition));
+  bool taken = ops::isCall(*at.node) || truthOf(at.node->arg(ops::kIfCondition));
   const Body& body = at.bodies[taken ? 0 : 1];
   std::vector<c10::IValue> values;
   for (const ir::Arg& arg : ops::passedArguments(*at.node)) values.push_back(valueOf(arg));

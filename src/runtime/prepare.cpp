@@ -320,7 +320,7 @@ void Preparation::translateViews(Instruction& made) {
 
 void Preparation::translateControl(Instruction& made) {
   const ir::Node& node = *made.node;
-  if (ops::isIf(node)) {
+  if (ops::isIf(node) || ops::isCall(node)) {
     made.kind = Instruction::Kind::If;
   } else if (ops::isLoop(node)) {
     made.kind = Instruction::Kind::Loop;
