@@ -113,6 +113,7 @@ class _Compiled:
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         tensors = [leaves[i] for i in places]
         self.recorded = _Recorded(fn, leaves, spec, places)
+        self.names = list(args[0]) if isinstance(getattr(fn, "__self__", None), Functional) else []
         self.native, self.reason = self._capture(tensors, options)
         if self.native is not None:
             self.recorded.results.forget()
@@ -150,6 +151,7 @@ class _Compiled:
                     # The graphs that compilers and partitioners are given are one forward and one backward.
                     in_stages=options.forward is None and options.backward is None and options.partition_fn is None,
                     only_differentiate=getattr(self.recorded.fn, "only_notes", False),
+                    names=self.names,
                 )
                 if made[0] is not None and self.recorded.results.opaque:
                     kind = self.recorded.results.opaque.__name__

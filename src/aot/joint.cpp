@@ -24,6 +24,7 @@
 #include "capture/undo.h"
 #include "capture/user_code.h"
 #include "passes/bodies.h"
+#include "runtime/argument_names.h"
 
 namespace saker::aot {
 
@@ -79,7 +80,7 @@ class JointCapture {
     checkUserWrites();
     std::vector<c10::IValue> returned(contents_.begin(), contents_.end());
     for (const at::Tensor& gradient : gradients_) returned.emplace_back(gradient);
-    joint_.recording = callers_.capture.finish(returned);
+    joint_.recording = runtime::named(callers_.capture.finish(returned), options_.names);
     if (!joint_.recording->gradients.empty()) throw NotAheadOfTime(Why::SetsGrad);
     for (const runtime::Source& source : joint_.recording->sources) {
       bool gradient = source.kind == runtime::Source::Kind::Gradient;

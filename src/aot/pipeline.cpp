@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "aot/retrace.h"
+#include "runtime/argument_names.h"
 #include "runtime/shown.h"
 #include "symbolic/context.h"
 
@@ -106,6 +107,7 @@ std::shared_ptr<CompiledFunction> compile(const tracing::Host& host, const runti
                                           std::span<const at::Tensor> inputs, Stages& stages) {
   JointOptions options;
   options.dynamic = changingSizes(recording);
+  options.names = runtime::argumentNames(recording);
   bool symbolic = !options.dynamic.empty();
   // Nodes with bodies are called as one operator each, which the executable does not.
   bool interpreted = symbolic || hasBodies(*recording.graph);

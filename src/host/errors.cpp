@@ -26,6 +26,13 @@ bool setPythonError() {
   return true;
 }
 
+bool clearPythonError() {
+  if (!setPythonError()) return false;
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) throwPythonError();
+  PyErr_Clear();
+  return true;
+}
+
 PyObject* asPython(PyObject* (*call)(void* context), void* context) {
   HANDLE_TH_ERRORS
   return call(context);

@@ -13,6 +13,10 @@ namespace saker {
 // Is the exception that was caught last one of Python's? Then it is Python's error again.
 bool setPythonError();
 
+// The same, but what is no Exception (Ctrl-C, SystemExit) is thrown again, and other errors are cleared: for code that
+// goes on without what failed.
+bool clearPythonError();
+
 // Calls `call` of `context`; what it throws is set as Python's error, and what PyTorch warns of as Python's warnings.
 // No C++ exception may pass a frame of CPython's.
 PyObject* asPython(PyObject* (*call)(void* context), void* context);

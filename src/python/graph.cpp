@@ -1,5 +1,6 @@
 #include "python/graph.h"
 
+#include "ir/clone.h"
 #include "ir/parse.h"
 #include "ir/print.h"
 #include "ir/verifier.h"
@@ -91,6 +92,10 @@ void bindGraph(py::module_& module) {
           "text", [](const ir::Graph& graph) { return ir::print(graph); }, "The graph as text.")
       .def("__str__", [](const ir::Graph& graph) { return ir::print(graph); })
       .def("__len__", &ir::Graph::liveNodes, "The number of nodes, those of nested regions included.")
+      .def("__copy__", [](const ir::Graph& graph) { return ir::clone(graph); })
+      .def("__deepcopy__", [](const ir::Graph& graph, const py::dict&) { return ir::clone(graph); })
+      .def(py::pickle([](const ir::Graph& graph) { return ir::print(graph, {.locations = true, .guards = true}); },
+                      &parse))
       .def("verify", &check, py::arg("limit") = 16,
            "Raises ValueError with what is wrong with the graph, if anything is.")
       .def("run_passes", &runPasses, py::arg("names"), py::arg("verify") = true,
