@@ -256,6 +256,9 @@ def aot_function(  # noqa: PLR0917 (the order of PyTorch's)
 ) -> Callable:
     """``fn``, compiled on its first call; later calls run what was compiled then.
 
+    >>> fast = saker.aot_function(fn, fw_compiler=show_graph)
+    >>> fast(x).sum().backward()
+
     Arguments of other sizes, strides or dtypes raise ``saker.RunError``; with ``dynamic`` sizes may differ. It is
     compiled again where autograd is in another state (grad mode, what requires grad or shares memory) or a constant
     differs.
@@ -320,6 +323,9 @@ class Functional:
 def aot_module(mod: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
     """``mod`` with its forward compiled by ``aot_function``; parameters and buffers are inputs of the graphs.
 
+    >>> fast = saker.aot_module(model)
+    >>> fast(x).sum().backward()
+
     It is compiled again where a module has come to be in training mode, or has left it.
     """
     aot_function(mod, *args, **kwargs)  # wrong options are told at once
@@ -354,6 +360,8 @@ def aot_module_simplified(  # noqa: PLR0917 (the order of PyTorch's)
     **_unused: Any,
 ) -> Callable:
     """``mod`` compiled at once for ``args``, which may be fake tensors: a plain callable of the same arguments.
+
+    >>> call = saker.aot_module_simplified(graph_module, [x], fw_compiler=show_graph)
 
     A module that PyTorch has flattened the arguments of is called with a list, which is emptied.
     """

@@ -124,14 +124,14 @@ class Explanation:
         text = f"eager {duration(timing.eager)}"
         if timing.replay is not None:
             text += f", replayed {duration(timing.replay)}: {timing.speedup:.2f} times as fast"
-        return text + f" (the median of {timing.repeats})"
+        return f"{text} ({timing.told})"
 
     def _slowest(self) -> list[tuple[str, str]]:
         rows = self.timing.operators if self.timing else []
         if not rows:
             return []
         total = sum(row.seconds for row in rows)
-        texts = [f"{row.name} x{row.count} {duration(row.seconds)} ({row.seconds / total:.0%})" for row in rows[:5]]
+        texts = [f"{row.name} x{row.count} {duration(row.seconds)} ({share(row.seconds, total)})" for row in rows[:5]]
         return [("slowest operators", ", ".join(texts))]
 
     def _gradients(self) -> list[tuple[str, str]]:
@@ -200,6 +200,11 @@ def duration(seconds: float) -> str:
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"
     return f"{seconds / 1e-6:.3g} µs"
+
+
+def share(part: float, total: float) -> str:
+    """In percent."""
+    return f"{part / total:.0%}" if part >= total / 100 else "<1%"
 
 
 def size(count: int) -> str:

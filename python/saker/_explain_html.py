@@ -23,14 +23,13 @@ max-width:62rem;margin:0 auto;padding:1.25rem 1rem 2rem;overflow-wrap:anywhere;b
 .saker *{box-sizing:border-box}
 .saker h1{font-size:1.45rem;margin:0 0 .15rem;line-height:1.25}
 .saker h2{font-size:1.05rem;margin:1.8rem 0 .5rem}
-.saker p{margin:.3rem 0}.saker .soft{color:var(--soft)}.saker .good{color:var(--good)}.saker .bad{color:var(--bad)}
+.saker p{margin:.3rem 0}.saker .bars+p{margin-top:.9rem}.saker .soft{color:var(--soft)}.saker .good{color:var(--good)}.saker .bad{color:var(--bad)}
 .saker .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.6rem;margin:1rem 0}
 .saker .card{background:var(--card);border-radius:.5rem;padding:.6rem .75rem}
 .saker .card b{display:block;font-size:1.3rem;line-height:1.3}.saker .card span{color:var(--soft);font-size:.85rem}
 .saker .stop{border-left:.25rem solid var(--bad);background:var(--card);border-radius:.3rem;padding:.6rem .8rem;margin:.6rem 0}
-.saker .bars{display:grid;grid-template-columns:minmax(5rem,max-content) minmax(3rem,1fr) max-content;gap:.3rem .75rem;
-align-items:center;font-size:.9rem}
-.saker .bars code{max-width:16rem}
+.saker .bars{display:grid;grid-template-columns:minmax(0,15rem) minmax(3rem,1fr) minmax(6.5rem,max-content);
+gap:.3rem .75rem;align-items:center;font-size:.9rem}
 .saker .track{background:var(--card);border-radius:.25rem;height:.8rem;overflow:hidden}
 .saker .track i{display:block;height:100%;min-width:2px;background:var(--bar);border-radius:.25rem}
 .saker .track .slow{background:var(--other)}
@@ -42,8 +41,8 @@ max-height:30rem;overflow-y:auto;white-space:pre}
 .saker details{border-top:1px solid var(--line);padding:.45rem 0}.saker details:last-of-type{border-bottom:1px solid var(--line)}
 .saker summary{cursor:pointer}.saker summary span{color:var(--soft)}
 @media(max-width:34rem){.saker{padding:1rem .8rem 1.5rem}.saker .bars{grid-template-columns:minmax(0,1fr) max-content}
-.saker .bars .track{grid-column:1/-1;grid-row:auto;order:0;margin-bottom:.25rem}.saker .bars code{max-width:none}
-.saker .bars .track+span{grid-column:2;grid-row:auto}.saker .bars{grid-auto-flow:dense}}
+.saker .bars .track{grid-column:1/-1;margin-bottom:.25rem}.saker .bars span{grid-column:2}
+.saker .bars{grid-auto-flow:dense}}
 """
 
 
@@ -113,14 +112,14 @@ def _plural(count: int, noun: str) -> str:
 def _time(told: Explanation) -> str:
     from saker._explain import duration
 
-    rows = []
+    rows: list[tuple[str, float, str, bool]] = []
     if told.timing:
         rows.append(("eager mode", told.timing.eager, duration(told.timing.eager), True))
         if told.timing.replay is not None:
             rows.append(("replayed", told.timing.replay, duration(told.timing.replay), False))
     parts = ["<h2>Time</h2>"]
     if rows:
-        parts += [f'<p class="soft">One call, the median of {told.timing.repeats}</p>', _bars(rows)]
+        parts += [f'<p class="soft">A later call, {told.timing.told}</p>', _bars(rows)]
     else:
         parts.append(f'<p class="soft">Later calls were not measured: {html.escape(told.not_timed)}</p>')
     first = [(name, seconds, duration(seconds), False) for name, seconds in told.seconds.items()]
@@ -132,7 +131,7 @@ def _time(told: Explanation) -> str:
 
 
 def _operators(told: Explanation) -> str:
-    from saker._explain import duration
+    from saker._explain import duration, share
 
     rows = told.timing.operators if told.timing else []
     parts = ["<h2>Operators</h2>"]
@@ -141,7 +140,7 @@ def _operators(told: Explanation) -> str:
         parts.append(f'<p class="soft">The slowest of the recorded graph, {duration(total)} in all</p>')
         parts.append(
             _bars(
-                (f"{row.name} x{row.count}", row.seconds, f"{duration(row.seconds)}  {row.seconds / total:.0%}", False)
+                (f"{row.name} x{row.count}", row.seconds, f"{duration(row.seconds)}, {share(row.seconds, total)}", False)
                 for row in rows[:10]
             )
         )

@@ -39,6 +39,11 @@ class Timing:
     operators: list[OperatorTime]  # the slowest first; empty where the graph could not be run by itself
 
     @property
+    def told(self) -> str:
+        """How it was measured."""
+        return "measured once" if self.repeats == 1 else f"the median of {self.repeats}"
+
+    @property
     def speedup(self) -> float | None:
         """How many times faster a replay is than the function itself."""
         return self.eager / self.replay if self.replay else None

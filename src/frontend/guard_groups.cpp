@@ -70,7 +70,9 @@ class Sorter {
     if (root->op < Op::Fixed) return looksUp ? GuardGroup::Internals : GuardGroup::Arguments;
     PyObject* object = root->object.get();
     if (object == called_ && !PyFunction_Check(object)) return looksUp ? GuardGroup::Internals : GuardGroup::Module;
-    return isForeign(definedBy(object)) ? GuardGroup::Internals : GuardGroup::Globals;
+    // A name that is no global is a builtin's.
+    bool builtin = check.op == Op::NoKey && last == root;
+    return builtin || isForeign(definedBy(object)) ? GuardGroup::Internals : GuardGroup::Globals;
   }
 
  private:

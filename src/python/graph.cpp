@@ -104,7 +104,10 @@ void bindGraph(py::module_& module) {
       .def("run", &run, py::arg("inputs"),
            "Runs the graph through ATen on a list of tensors, one for each parameter that is a tensor, and gives the "
            "list of what it returns. Inputs that the graph writes are written.");
-  module.def("parse", &parse, py::arg("text"), "Reads a graph. Raises saker.ParseError.");
+  module.def("parse", &parse, py::arg("text"), 
+             "Reads a graph from its text. Raises saker.ParseError with the line and column of what is wrong.\n\n"
+             ">>> graph = saker.parse(saker.capture(torch.sin, x).text)\n"
+             ">>> graph.run([x])");
   module.def(
       "passes",
       [] {
@@ -112,7 +115,8 @@ void bindGraph(py::module_& module) {
         for (const passes::Pass& pass : passes::all()) list.append(py::make_tuple(pass.name, pass.description));
         return list;
       },
-      "(name, description) of each pass.");
+      "(name, description) of each pass that a graph's run_passes() takes.\n\n"
+      ">>> [name for name, _ in saker.passes()]");
 }
 
 }  // namespace saker::python
