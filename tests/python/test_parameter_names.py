@@ -145,10 +145,12 @@ def test_text_html_and_dot_call_values_alike() -> None:
     page = graph._repr_html_()
     dot = graph.to_dot()
     for line in text.splitlines()[1:]:
-        found = re.match(r" *(%[\w.]+): (\S.*?) = ([\w:.]+)\(", line)
+        found = re.match(r" *(%\S.*) = ([\w:.]+)\(", line)
         if not found:
             continue
-        label, kind, operator = found.groups()
-        assert f"<td style='text-align:left'>{label}</td><td style='text-align:left'>{operator}</td>" in page
-        assert f'"{operator}\\n{label}: {kind}"' in dot
+        results, operator = re.split(r", (?=%)", found[1]), found[2]
+        labels = ", ".join(each.partition(":")[0] for each in results)
+        assert f"<td style='text-align:left'>{labels}</td><td style='text-align:left'>{operator}</td>" in page
+        listed = "\\n".join(results)
+        assert f'"{operator}\\n{listed}"' in dot
     assert "%layers.0.weight" in page and '"%head.weight\\n' in dot
