@@ -83,8 +83,7 @@ class JointCapture {
     joint_.recording = runtime::named(callers_.capture.finish(returned), options_.names);
     if (!joint_.recording->gradients.empty()) throw NotAheadOfTime(Why::SetsGrad);
     for (const runtime::Source& source : joint_.recording->sources) {
-      bool gradient = source.kind == runtime::Source::Kind::Gradient;
-      if (gradient) throw NotAheadOfTime(Why::ReadsGradOfClosed);
+      if (source.kind == runtime::Source::Kind::Gradient) throw NotAheadOfTime(Why::ReadsGradOfClosed);
     }
     return *joint_.recording->graph;
   }

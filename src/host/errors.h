@@ -3,12 +3,16 @@
 
 #include <Python.h>
 
+#include <exception>
 #include <string>
 
 namespace saker {
 
 // Throws the error that is set as a C++ exception, which becomes that error again where it reaches Python.
 [[noreturn]] void throwPythonError();
+
+// Is it Ctrl-C, SystemExit, or another error of Python's that is no Exception? With the interpreter's lock held.
+bool isInterruption(const std::exception& error);
 
 // Is the exception that was caught last one of Python's? Then it is Python's error again.
 bool setPythonError();

@@ -185,6 +185,8 @@ void bindCompile(py::module_& module) {
       out.append(py::make_tuple(row.name, kindName(row.kind), row.text, row.hint));
     return out;
   });
+  // Replays that were made to measure them are no part of what the program did.
+  module.def("uncount_replays", [](uint64_t number) { counts().replays -= std::min(number, counts().replays); });
   module.def("reset_frontend_counts", [] { counts() = {}; });
   module.def("compiled_versions", &versionsOf);
   module.def("compiled_reports", &reportsOf);

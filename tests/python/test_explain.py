@@ -163,7 +163,9 @@ def test_times_what_changes_nothing() -> None:
     pure(x)
     after_one_call = torch.random.get_rng_state()
     torch.random.set_rng_state(state)
+    replays = saker.stats()["replays"]
     told = saker.explain(pure)(x)
+    assert saker.stats()["replays"] == replays
     assert torch.equal(torch.random.get_rng_state(), after_one_call)
     assert told.timing is not None and told.not_timed == ""
     assert told.timing.eager > 0 and told.timing.replay > 0 and 1 <= told.timing.repeats <= 5
