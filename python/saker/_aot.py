@@ -320,6 +320,26 @@ class Functional:
         return result
 
 
+class AotModule(torch.nn.Module):
+    """What ``aot_module`` gives. A copy or pickle of it is the module and the options, compiled where it is called."""
+
+    def __init__(self, mod: torch.nn.Module, call: Callable, options: tuple[tuple, dict[str, Any]]) -> None:
+        super().__init__()
+        self.orig_module = mod
+        self.__dict__["_call"] = call
+        self.__dict__["_options"] = options
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    def __reduce__(self) -> Any:
+        return _aot_module_again, (self.orig_module, *self._options)
+
+
+def _aot_module_again(mod: torch.nn.Module, args: tuple, kwargs: dict[str, Any]) -> torch.nn.Module:
+    return aot_module(mod, *args, **kwargs)
+
+
 def aot_module(mod: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
     """``mod`` with its forward compiled by ``aot_function``; parameters and buffers are inputs of the graphs.
 
@@ -330,16 +350,7 @@ def aot_module(mod: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Modu
     """
     aot_function(mod, *args, **kwargs)  # wrong options are told at once
     call = _C.AotModule(Functional(mod), lambda function: aot_function(function, *args, **kwargs))
-
-    class AotModule(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.orig_module = mod
-
-        def forward(self, *args: Any, **kwargs: Any) -> Any:
-            return call(*args, **kwargs)
-
-    return AotModule()
+    return AotModule(mod, call, (args, kwargs))
 
 
 def aot_module_simplified(  # noqa: PLR0917 (the order of PyTorch's)

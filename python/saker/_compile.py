@@ -18,7 +18,6 @@ from saker._options import backend_of, check_flags, check_mode, check_options, c
 from saker._stats import count
 from saker.errors import BackendError
 
-
 _Module = TypeVar("_Module", bound=torch.nn.Module)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -251,7 +251,9 @@ def _bodies(graphs: list[Any]) -> dict[str, int]:
 
 _INSTEAD = "the recording itself runs"
 # The dicts in which modules keep their parts, on the way to one.
-_PARTS = re.compile(r"(?:\.__dict__\['_(?:modules|parameters|buffers)'\]|\._(?:modules|parameters|buffers))\['([^']*)'\]")
+_PARTS = re.compile(
+    r"(?:\.__dict__\['_(?:modules|parameters|buffers)'\]|\._(?:modules|parameters|buffers))\['([^']*)'\]"
+)
 
 
 def _grouped(versions: list[dict[str, Any]]) -> dict[str, list[str]]:
@@ -305,9 +307,7 @@ def explain(fn: Callable, *, repeat: int | None = None, **options: Any) -> Calla
     return run
 
 
-def _told(
-    fn: Callable, result: Any, reports: list[dict[str, Any]], versions: list[dict[str, Any]]
-) -> Explanation:
+def _told(fn: Callable, result: Any, reports: list[dict[str, Any]], versions: list[dict[str, Any]]) -> Explanation:
     replayed = [version for version in versions if not version["eager"]]
     graphs = [version["program"].graph for version in replayed if version["program"]]
     halves = [version["compiled"] for version in replayed if version["compiled"] and version["compiled"].training]

@@ -15,19 +15,22 @@ _GUARDS = 120
 _GUARD_CHARACTERS = 10_000
 
 _STYLE = """
-.saker{--ink:#1c2430;--soft:#5b6675;--paper:#fff;--card:#f4f6f9;--line:#d9dee6;--good:#1f7a4d;--bad:#b3401f;--bar:#3b6fd4;
---other:#9aa7b8;color:var(--ink);background:var(--paper);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;
+.saker{--ink:#1c2430;--soft:#5b6675;--paper:#fff;--card:#f4f6f9;--line:#d9dee6;--good:#1f7a4d;
+--bad:#b3401f;--bar:#3b6fd4;--other:#9aa7b8;color:var(--ink);background:var(--paper);
+font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;
 max-width:62rem;margin:0 auto;padding:1.25rem 1rem 2rem;overflow-wrap:anywhere;box-sizing:border-box}
 @media(prefers-color-scheme:dark){.saker{--ink:#e4e8ee;--soft:#9ba6b5;--paper:#14181e;--card:#1d232c;--line:#323b48;
 --good:#5fc795;--bad:#f0906c;--bar:#7aa5f5;--other:#566274}}
 .saker *{box-sizing:border-box}
 .saker h1{font-size:1.45rem;margin:0 0 .15rem;line-height:1.25}
 .saker h2{font-size:1.05rem;margin:1.8rem 0 .5rem}
-.saker p{margin:.3rem 0}.saker .bars+p{margin-top:.9rem}.saker .soft{color:var(--soft)}.saker .good{color:var(--good)}.saker .bad{color:var(--bad)}
+.saker p{margin:.3rem 0}.saker .bars+p{margin-top:.9rem}.saker .soft{color:var(--soft)}
+.saker .good{color:var(--good)}.saker .bad{color:var(--bad)}
 .saker .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.6rem;margin:1rem 0}
 .saker .card{background:var(--card);border-radius:.5rem;padding:.6rem .75rem}
 .saker .card b{display:block;font-size:1.3rem;line-height:1.3}.saker .card span{color:var(--soft);font-size:.85rem}
-.saker .stop{border-left:.25rem solid var(--bad);background:var(--card);border-radius:.3rem;padding:.6rem .8rem;margin:.6rem 0}
+.saker .stop{border-left:.25rem solid var(--bad);background:var(--card);border-radius:.3rem;padding:.6rem .8rem;
+margin:.6rem 0}
 .saker .bars{display:grid;grid-template-columns:minmax(0,15rem) minmax(3rem,1fr) minmax(6.5rem,max-content);
 gap:.3rem .75rem;align-items:center;font-size:.9rem}
 .saker .track{background:var(--card);border-radius:.25rem;height:.8rem;overflow:hidden}
@@ -35,10 +38,11 @@ gap:.3rem .75rem;align-items:center;font-size:.9rem}
 .saker .track .slow{background:var(--other)}
 .saker .bars span{text-align:right;font-variant-numeric:tabular-nums}
 .saker code,.saker pre{font:.85em/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
-.saker pre{background:var(--card);color:var(--ink);border-radius:.5rem;padding:.7rem .8rem;margin:.5rem 0;overflow-x:auto;
-max-height:30rem;overflow-y:auto;white-space:pre}
+.saker pre{background:var(--card);color:var(--ink);border-radius:.5rem;padding:.7rem .8rem;margin:.5rem 0;
+overflow-x:auto;max-height:30rem;overflow-y:auto;white-space:pre}
 .saker pre.wrap{white-space:pre-wrap}
-.saker details{border-top:1px solid var(--line);padding:.45rem 0}.saker details:last-of-type{border-bottom:1px solid var(--line)}
+.saker details{border-top:1px solid var(--line);padding:.45rem 0}
+.saker details:last-of-type{border-bottom:1px solid var(--line)}
 .saker summary{cursor:pointer}.saker summary span{color:var(--soft)}
 @media(max-width:34rem){.saker{padding:1rem .8rem 1.5rem}.saker .bars{grid-template-columns:minmax(0,1fr) max-content}
 .saker .bars .track{grid-column:1/-1;margin-bottom:.25rem}.saker .bars span{grid-column:2}
@@ -81,7 +85,7 @@ def _shortened(text: str, most: int, rest: str) -> str:
 
 def _stop(each: Break) -> str:
     where = f"<p><code>{html.escape(each.where)}</code></p>" if each.where else ""
-    source = f"<pre>{html.escape(each.source, quote=False)}</pre>" if each.source else ""
+    source = f'<pre class="wrap">{html.escape(each.source, quote=False)}</pre>' if each.source else ""
     return (
         f'<div class="stop"><p><b>{html.escape(each.reason)}</b> <span class="soft">{html.escape(each.name)}</span></p>'
         f"{where}{source}<p>{html.escape(each.hint)}</p></div>"
@@ -92,8 +96,11 @@ def _cards(told: Explanation) -> str:
     from saker._explain import size
 
     cards = [
-        _card("whole" if told.captured else "eager", "captured" if told.captured else "not captured",
-              "good" if told.captured else "bad"),
+        _card(
+            "whole" if told.captured else "eager",
+            "captured" if told.captured else "not captured",
+            "good" if told.captured else "bad",
+        ),
         _card(str(sum(told.operators.values())), "operators in " + _plural(len(told.graphs), "graph")),
         _card(str(len(told.guards)), "guards"),
     ]
@@ -140,7 +147,12 @@ def _operators(told: Explanation) -> str:
         parts.append(f'<p class="soft">The slowest of the recorded graph, {duration(total)} in all</p>')
         parts.append(
             _bars(
-                (f"{row.name} x{row.count}", row.seconds, f"{duration(row.seconds)}, {share(row.seconds, total)}", False)
+                (
+                    f"{row.name} x{row.count}",
+                    row.seconds,
+                    f"{duration(row.seconds)}, {share(row.seconds, total)}",
+                    False,
+                )
                 for row in rows[:10]
             )
         )

@@ -117,6 +117,20 @@ def test_modules_keep_their_parameters(way: Any) -> None:
     assert again.inner.weight.grad is None or torch.equal(again.inner.weight.grad, net.inner.weight.grad)
 
 
+@pytest.mark.parametrize("way", [pickled, copy.deepcopy, saved])
+def test_modules_ahead_of_time(way: Any) -> None:
+    net = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
+    compiled = saker.aot_module(net, partition_fn="default")
+    x = torch.randn(2, 3)
+    compiled(x).sum().backward()
+    again = way(compiled)
+    assert list(again.state_dict()) == list(compiled.state_dict())
+    torch.testing.assert_close(again(x), net(x), rtol=0, atol=0)
+    again(x).sum().backward()
+    again.orig_module[0].weight.data.zero_()
+    assert not torch.equal(again(x), compiled(x))
+
+
 @pytest.mark.parametrize("way", [pickled, copy.deepcopy])
 @pytest.mark.parametrize("dynamic", [None, {0: {0: "rows"}}])
 def test_graphs(way: Any, dynamic: Any) -> None:

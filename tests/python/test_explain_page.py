@@ -44,7 +44,7 @@ def reads(x: torch.Tensor) -> torch.Tensor:
 class Reader(html.parser.HTMLParser):
     """Checks that what is opened is closed, and collects what a page asks for."""
 
-    VOID = {"meta", "br", "link", "img", "hr", "input"}
+    VOID = ("meta", "br", "link", "img", "hr", "input")
 
     def __init__(self) -> None:
         super().__init__()

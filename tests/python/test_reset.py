@@ -1,4 +1,4 @@
-"""``saker.reset()`` gives memory back: nothing of what was compiled is kept alive, and repeated compiling costs none."""
+"""``saker.reset()`` gives memory back: nothing of what was compiled stays alive, and compiling again costs none."""
 
 from __future__ import annotations
 
