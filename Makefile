@@ -20,7 +20,7 @@ endef
 python_path = $(if $(findstring /,$(PYTHON)),$(abspath $(PYTHON)),$(shell command -v $(PYTHON)))
 python_flag = -DPython_EXECUTABLE=$(python_path)
 
-.PHONY: setup build extension demo test test-cpp test-example test-python test-sanitize test-sanitize-extension test-clang test-torch test-all test-upstream reasons higher-order-page bench lint tidy format clean
+.PHONY: setup build extension demo test test-cpp test-example test-python test-sanitize test-sanitize-extension test-clang test-torch test-types test-all test-upstream reasons higher-order-page bench lint tidy format clean
 
 build: setup
 	$(call configure,build,$(python_flag))
@@ -96,8 +96,13 @@ test-torch:
 	@SAKER_OPT=$(version_build)/saker-opt PYTHONPATH=$(version_build)/python $(version_python) -m pytest -q -n $(JOBS) $(or $(TESTS),tests/python)
 	@echo "the C++ example was not built: see the Makefile"
 
+# Type checkers on programs that use Saker, in an environment of their own: 300 MB.
+test-types: build
+	@test -x build/types/bin/basedpyright || { $(PYTHON) -m venv build/types && build/types/bin/pip install --quiet --disable-pip-version-check mypy==2.4.1 basedpyright==1.40.2; }
+	@SAKER_TYPE_CHECKERS=$(abspath build/types/bin) PYTHONPATH=python $(PYTHON) -m pytest -q tests/python/test_typing.py
+
 # What takes long: the whole OpInfo sweep and the whole matrix, sanitizers, the second compiler.
-test-all: test test-sanitize test-sanitize-extension test-clang
+test-all: test test-types test-sanitize test-sanitize-extension test-clang
 	@SAKER_SWEEP=full PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) tests/python/test_opinfo.py tests/python/test_aot_opinfo.py tests/python/test_aot_matrix.py
 
 # PyTorch's own tests of its compiler, against Saker. FILES names some of them, such as functorch/test_aotdispatch.py.

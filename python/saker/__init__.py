@@ -39,6 +39,12 @@ _torch_version.install()
 
 __version__ = "0.1.0"
 
+
+def __dir__() -> list[str]:
+    """What is public; ``saker._C`` and other internals are there, and not listed."""
+    return sorted([*__all__, "__doc__", "__file__", "__name__", "__path__", "errors"])
+
+
 __all__ = [
     "BackendError",
     "CaptureError",

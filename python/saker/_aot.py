@@ -113,6 +113,7 @@ class _Compiled:
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         tensors = [leaves[i] for i in places]
         self.recorded = _Recorded(fn, leaves, spec, places)
+        self.names = list(args[0]) if isinstance(getattr(fn, "__self__", None), Functional) else []
         self.native, self.reason = self._capture(tensors, options)
         if self.native is not None:
             self.recorded.results.forget()
@@ -150,6 +151,7 @@ class _Compiled:
                     # The graphs that compilers and partitioners are given are one forward and one backward.
                     in_stages=options.forward is None and options.backward is None and options.partition_fn is None,
                     only_differentiate=getattr(self.recorded.fn, "only_notes", False),
+                    names=self.names,
                 )
                 if made[0] is not None and self.recorded.results.opaque:
                     kind = self.recorded.results.opaque.__name__
@@ -254,6 +256,9 @@ def aot_function(  # noqa: PLR0917 (the order of PyTorch's)
 ) -> Callable:
     """``fn``, compiled on its first call; later calls run what was compiled then.
 
+    >>> fast = saker.aot_function(fn, fw_compiler=show_graph)
+    >>> fast(x).sum().backward()
+
     Arguments of other sizes, strides or dtypes raise ``saker.RunError``; with ``dynamic`` sizes may differ. It is
     compiled again where autograd is in another state (grad mode, what requires grad or shares memory) or a constant
     differs.
@@ -315,23 +320,37 @@ class Functional:
         return result
 
 
+class AotModule(torch.nn.Module):
+    """What ``aot_module`` gives. A copy or pickle of it is the module and the options, compiled where it is called."""
+
+    def __init__(self, mod: torch.nn.Module, call: Callable, options: tuple[tuple, dict[str, Any]]) -> None:
+        super().__init__()
+        self.orig_module = mod
+        self.__dict__["_call"] = call
+        self.__dict__["_options"] = options
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    def __reduce__(self) -> Any:
+        return _aot_module_again, (self.orig_module, *self._options)
+
+
+def _aot_module_again(mod: torch.nn.Module, args: tuple, kwargs: dict[str, Any]) -> torch.nn.Module:
+    return aot_module(mod, *args, **kwargs)
+
+
 def aot_module(mod: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
     """``mod`` with its forward compiled by ``aot_function``; parameters and buffers are inputs of the graphs.
+
+    >>> fast = saker.aot_module(model)
+    >>> fast(x).sum().backward()
 
     It is compiled again where a module has come to be in training mode, or has left it.
     """
     aot_function(mod, *args, **kwargs)  # wrong options are told at once
     call = _C.AotModule(Functional(mod), lambda function: aot_function(function, *args, **kwargs))
-
-    class AotModule(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.orig_module = mod
-
-        def forward(self, *args: Any, **kwargs: Any) -> Any:
-            return call(*args, **kwargs)
-
-    return AotModule()
+    return AotModule(mod, call, (args, kwargs))
 
 
 def aot_module_simplified(  # noqa: PLR0917 (the order of PyTorch's)
@@ -352,6 +371,8 @@ def aot_module_simplified(  # noqa: PLR0917 (the order of PyTorch's)
     **_unused: Any,
 ) -> Callable:
     """``mod`` compiled at once for ``args``, which may be fake tensors: a plain callable of the same arguments.
+
+    >>> call = saker.aot_module_simplified(graph_module, [x], fw_compiler=show_graph)
 
     A module that PyTorch has flattened the arguments of is called with a list, which is emptied.
     """

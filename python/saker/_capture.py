@@ -55,6 +55,7 @@ def capture(fn: Callable, /, *args: Any, dynamic: Mapping[int | str, Dims] | Non
             outputs, values = _outputs(result)
             stats = recording.stats()
             program = recording.finish(values)
+        program.name_parameters(_names(fn, program))
     except CaptureError:
         raise
     except Refusal as error:
@@ -70,6 +71,15 @@ def capture(fn: Callable, /, *args: Any, dynamic: Mapping[int | str, Dims] | Non
     constants = [None if i in set(places) else leaf for i, leaf in enumerate(leaves)]
     function = fn if program.user_gradients or applied.any else None
     return Graph(program, inputs=(spec, places, constants), outputs=outputs, stats=stats, function=function)
+
+
+def _names(fn: Callable, program: _C.Program) -> list[str]:
+    """By parameter of the graph: what the module that is captured calls it; empty where it is none of its own."""
+    module = fn if isinstance(fn, torch.nn.Module) else getattr(fn, "__self__", None)
+    if not isinstance(module, torch.nn.Module):
+        return []
+    own = {id(tensor): name for each in (module.named_buffers(), module.named_parameters()) for name, tensor in each}
+    return [own.get(id(tensor), "") if kind == "closed" else "" for kind, _, tensor, _ in program.sources]
 
 
 def as_capture_error(error: Refusal) -> CaptureError:

@@ -8,20 +8,36 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 import torch
 
 from saker import _C
+from saker._carry import compiled_again, settings_of
 from saker._options import backend_of, check_flags, check_mode, check_options, checked_limit, limit_of
 from saker._stats import count
 from saker.errors import BackendError
+
+_Module = TypeVar("_Module", bound=torch.nn.Module)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class _Compiler(Protocol):
+    """What ``saker.compile`` gives without a model: a decorator that leaves types as they are."""
+
+    @overload
+    def __call__(self, model: _Module, /) -> _Module: ...
+    @overload
+    def __call__(self, model: Callable[_P, _R], /) -> Callable[_P, _R]: ...
 
 
 def set_recompile_limit(limit: int) -> int:
     """How often a function is recorded before it runs eagerly (or raises, with ``fullgraph=True``) for what is new.
 
     It holds for functions that were compiled without a ``recompile_limit`` of their own. Gives the limit from before.
+
+    >>> before = saker.set_recompile_limit(16)
     """
     return _C.set_recompile_limit(checked_limit(limit))
 
@@ -145,11 +161,49 @@ class CompiledModule(torch.nn.Module):
         return sorted(set(super().__dir__()) | set(dir(self._orig_mod)))
 
     def __reduce__(self) -> Any:
-        return (_unpickle, (self._orig_mod, self.__dict__.get("_settings", {})))
+        return (compiled_again, (self._orig_mod, settings_of(self)))
 
 
-def _unpickle(module: torch.nn.Module, settings: dict[str, Any]) -> torch.nn.Module:
-    return compile(module, **settings)
+@overload
+def compile(
+    model: _Module,
+    *,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    backend: str | Callable = ...,
+    mode: str | None = ...,
+    options: dict[str, Any] | None = ...,
+    disable: bool = ...,
+    recompile_limit: int | None = ...,
+) -> _Module: ...
+
+
+@overload
+def compile(
+    model: Callable[_P, _R],
+    *,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    backend: str | Callable = ...,
+    mode: str | None = ...,
+    options: dict[str, Any] | None = ...,
+    disable: bool = ...,
+    recompile_limit: int | None = ...,
+) -> Callable[_P, _R]: ...
+
+
+@overload
+def compile(
+    model: None = None,
+    *,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    backend: str | Callable = ...,
+    mode: str | None = ...,
+    options: dict[str, Any] | None = ...,
+    disable: bool = ...,
+    recompile_limit: int | None = ...,
+) -> _Compiler: ...
 
 
 def compile(
@@ -164,6 +218,10 @@ def compile(
     recompile_limit: int | None = None,
 ) -> Any:
     """``model`` (a function or a module), recorded on its first call and replayed afterwards.
+
+    >>> fast = saker.compile(model)
+    >>> @saker.compile(fullgraph=True)
+    ... def step(x: torch.Tensor) -> torch.Tensor: ...
 
     The arguments mean what those of ``torch.compile`` mean. ``backend`` is "native" (Saker's own executor, through
     ahead-of-time autograd), "eager" (the recorded operators, one by one), "aot_eager", a callable
@@ -202,18 +260,20 @@ def compile(
         return model
     verify = os.environ.get("SAKER_VERIFY", "0") not in ("", "0")
     compiled = _C.compile(model, fullgraph, runs.ahead, foreign, limit, dynamic, verify)
+    settings = {
+        "fullgraph": fullgraph,
+        "dynamic": dynamic,
+        "backend": backend,
+        "mode": mode,
+        "options": options,
+        "recompile_limit": recompile_limit,
+    }
     if isinstance(model, torch.nn.Module):
         module = CompiledModule(model, compiled)
-        module.__dict__["_settings"] = {
-            "fullgraph": fullgraph,
-            "dynamic": dynamic,
-            "backend": backend,
-            "mode": mode,
-            "options": options,
-            "recompile_limit": recompile_limit,
-        }
+        module.__dict__["_settings"] = settings
         return module
     look_like(compiled, model)
+    compiled._settings = settings
     return compiled
 
 

@@ -32,7 +32,7 @@ class _Dot:
         for parameter in described["parameters"]:
             name = f"p{parameter['id']}"
             self._owner[parameter["id"]] = name
-            label = f"%{parameter['name'] or parameter['id']}\n{parameter['text']}"
+            label = f"{parameter['label']}\n{parameter['text']}"
             self.lines.append(f"{indent}{name} [label={_quoted(label)}, style=filled, fillcolor=lightblue];")
         for node in described["nodes"]:
             if self.shown < _MOST_NODES:
@@ -43,7 +43,7 @@ class _Dot:
     def _add_node(self, node: Described, indent: str) -> None:
         self.shown += 1
         name = f"n{node['id']}"
-        types = "\n".join(result["text"] for result in node["results"])
+        types = "\n".join(f"{result['label']}: {result['text']}" for result in node["results"])
         where = node["location"]
         tip = f", tooltip={_quoted(f'{where[0]}:{where[1]}')}" if where else ""
         operator_and_types = f"{node['op']}\n{types}"
@@ -80,10 +80,21 @@ def to_dot(graph: _C.Graph) -> str:
     return "\n".join([*head, *drawing.lines, "}"]) + "\n"
 
 
+def _labels(described: Described) -> dict[int, str]:
+    """What values are called in the text of the graph, those of bodies included."""
+    values = [*described["parameters"], *(result for node in described["nodes"] for result in node["results"])]
+    labels = {value["id"]: value["label"] for value in values}
+    for node in described["nodes"]:
+        for body in node["bodies"]:
+            labels.update(_labels(body))
+    return labels
+
+
 class _Table:
-    def __init__(self) -> None:
+    def __init__(self, labels: dict[int, str]) -> None:
         self.rows: list[str] = []
         self.shown = 0
+        self._labels = labels  # of values, as in the text of the graph
 
     def add_row(self, *cells: str) -> None:
         texts = (f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in cells)
@@ -91,21 +102,21 @@ class _Table:
 
     def add(self, described: Described, indent: str = "") -> None:
         for p in described["parameters"]:
-            self.add_row(f"{indent}%{p['name'] or p['id']}", "parameter", "", p["text"], "")
+            self.add_row(f"{indent}{p['label']}", "parameter", "", p["text"], "")
         for node in described["nodes"]:
             if self.shown < _MOST_NODES:
                 self._add_node(node, indent)
 
     def add_end(self, described: Described, indent: str = "") -> None:
-        self.add_row(indent, "return", ", ".join(map(_text, described["returns"])), "", "")
+        self.add_row(indent, "return", ", ".join(map(self._text, described["returns"])), "", "")
 
     def _add_node(self, node: Described, indent: str) -> None:
         self.shown += 1
         where = node["location"]
         self.add_row(
-            indent + ", ".join(f"%{result['id']}" for result in node["results"]),
+            indent + ", ".join(result["label"] for result in node["results"]),
             node["op"],
-            ", ".join(map(_text, node["args"])),
+            ", ".join(map(self._text, node["args"])),
             ", ".join(result["text"] for result in node["results"]),
             f"{where[0].rpartition('/')[2]}:{where[1]}" if where else "",
         )
@@ -115,19 +126,18 @@ class _Table:
             self.add(body, inner)
             self.add_end(body, inner)
 
-
-def _text(arg: Any) -> str:
-    if isinstance(arg, list):
-        return "[" + ", ".join(map(_text, arg)) + "]"
-    if isinstance(arg, tuple):
-        return f"%{arg[1]}" if arg[0] == "value" else str(arg[2])
-    return repr(arg) if isinstance(arg, str) else str(arg)
+    def _text(self, arg: Any) -> str:
+        if isinstance(arg, list):
+            return "[" + ", ".join(map(self._text, arg)) + "]"
+        if isinstance(arg, tuple):
+            return self._labels[arg[1]] if arg[0] == "value" else str(arg[2])
+        return repr(arg) if isinstance(arg, str) else str(arg)
 
 
 def to_html(graph: _C.Graph) -> str:
     """A table: an operator a row, its arguments, its results' types and where it was called; its bodies below it."""
     described = _C.describe_graph(graph)
-    table = _Table()
+    table = _Table(_labels(described))
     table.add(described)
     left = _count(described) - table.shown
     if left > 0:

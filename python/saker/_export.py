@@ -29,6 +29,8 @@ def aot_export_module(
 ) -> tuple[torch.fx.GraphModule, GraphSignature]:
     """The graph of a module without writes, and a signature that says what its inputs and outputs are.
 
+    >>> graph, signature = saker.aot_export_module(model, (x,), trace_joint=False)
+
     Inputs are parameters, buffers, then the leaves of ``args`` and ``kwargs``; outputs are the new contents of inputs
     that were written, then the results. With ``trace_joint`` the gradients of the loss, which is the result number
     ``output_loss_index``, come behind: for each parameter and argument that requires one. Without it the graph is that
@@ -76,6 +78,8 @@ def aot_export_joint_simple(
     decompositions: dict | None = None,
 ) -> torch.fx.GraphModule:
     """The graph of a function of tensors that gives a list of tensors, called as the function is.
+
+    >>> graph = saker.aot_export_joint_simple(lambda a, b: [a @ b], (a, b), trace_joint=False)
 
     With ``trace_joint`` the graph takes (arguments, tangents) and gives (results, gradients), one for each argument and
     None where there is none; PyTorch's partitioners can cut it. The function may not write to its arguments or give

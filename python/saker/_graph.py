@@ -26,7 +26,14 @@ def _in_dual_level() -> bool:
 
 
 class Graph:
-    """What a function did, as a graph of operators. Made by ``saker.capture``."""
+    """What a function did, as a graph of operators. Made by ``saker.capture``.
+
+    >>> graph = saker.capture(model, x)
+    >>> print(graph)
+    >>> graph(x), graph.to_fx(), graph.to_dot()
+
+    It is copied and pickled with the tensors that it closes over.
+    """
 
     def __init__(
         self,

@@ -9,7 +9,10 @@ from saker import _C
 
 @dataclasses.dataclass(frozen=True)
 class Reason:
-    """One row: what ``explain``, logs, errors and ``stats()["stops"]`` tell."""
+    """One row: what ``explain``, logs, errors and ``stats()["stops"]`` tell.
+
+    >>> saker.reasons()[0].hint
+    """
 
     name: str  # stable, for programs
     kind: str  # "a segment ends here" or "cannot be replayed"
@@ -18,5 +21,8 @@ class Reason:
 
 
 def reasons() -> list[Reason]:
-    """All reasons for which a call may run eagerly."""
+    """All reasons for which a call may run eagerly.
+
+    >>> {reason.name: reason.hint for reason in saker.reasons()}
+    """
     return [Reason(*row) for row in _C.stop_reasons()]

@@ -51,6 +51,14 @@ std::vector<bool> CompiledFunction::exactOffsets() const {
   return out;
 }
 
+CompiledFunction::Saved CompiledFunction::saved() const {
+  Saved out;
+  if (!training()) return out;
+  out.bytes = plan_->cut.savedBytes;
+  for (size_t i = 0; i < plan_->savedTensors; ++i) ++(plan_->cut.saved[i].primal ? out.inputs : out.tensors);
+  return out;
+}
+
 void CompiledFunction::leaveWritesToGraph() { plan_->graphWrites = true; }
 
 void CompiledFunction::setFunction(Callee function) { plan_->function = std::move(function); }

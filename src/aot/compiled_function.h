@@ -39,6 +39,13 @@ class CompiledFunction {
   const Joint& joint() const { return plan_->joint; }
   const ir::Graph& forwardGraph() const { return plan_->forwardGraph(); }
   const ir::Graph& backwardGraph() const { return *plan_->cut.backward; }
+  // What the forward keeps for the backward, by example sizes.
+  struct Saved {
+    size_t tensors = 0;  // that the forward computes
+    uint64_t bytes = 0;  // of their memory
+    size_t inputs = 0;   // tensors that the caller has anyway
+  };
+  Saved saved() const;
   const std::vector<c10::IValue>& objects() const { return plan_->joint.program->objects; }
   // Does a backward need the function itself? It is called on tensors that autograd follows.
   bool needsFunction() const { return !plan_->joint.roots.empty(); }

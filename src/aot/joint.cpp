@@ -25,6 +25,7 @@
 #include "capture/user_code.h"
 #include "passes/bodies.h"
 #include "passes/pass.h"
+#include "runtime/argument_names.h"
 
 namespace saker::aot {
 
@@ -82,11 +83,10 @@ class JointCapture {
     for (const at::Tensor& gradient : gradients_) returned.emplace_back(gradient);
     std::unique_ptr<runtime::Program> recording = callers_.capture.finish(returned);
     passes::inlineCalls(*recording->graph);
-    joint_.recording = std::move(recording);
+    joint_.recording = runtime::named(std::move(recording), options_.names);
     if (!joint_.recording->gradients.empty()) throw NotAheadOfTime(Why::SetsGrad);
     for (const runtime::Source& source : joint_.recording->sources) {
-      bool gradient = source.kind == runtime::Source::Kind::Gradient;
-      if (gradient) throw NotAheadOfTime(Why::ReadsGradOfClosed);
+      if (source.kind == runtime::Source::Kind::Gradient) throw NotAheadOfTime(Why::ReadsGradOfClosed);
     }
     return *joint_.recording->graph;
   }

@@ -5,6 +5,7 @@
 #include "aot/retrace.h"
 #include "ir/clone.h"
 #include "passes/regions.h"
+#include "runtime/argument_names.h"
 #include "runtime/shown.h"
 #include "symbolic/context.h"
 
@@ -112,6 +113,7 @@ std::shared_ptr<CompiledFunction> compileAs(const tracing::Host& host, const run
                                             Stages& stages) {
   JointOptions options;
   options.dynamic = changingSizes(recording);
+  options.names = runtime::argumentNames(recording);
   bool symbolic = !options.dynamic.empty();
   // Nodes with bodies are called as one operator each, which the executable does not.
   bool interpreted = symbolic || hasBodies(graph);

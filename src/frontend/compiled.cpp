@@ -14,6 +14,7 @@
 #include "frontend/float_inputs.h"
 #include "frontend/followed.h"
 #include "frontend/hook_handles.h"
+#include "frontend/input_names.h"
 #include "frontend/locked.h"
 #include "frontend/log.h"
 #include "frontend/risk.h"
@@ -219,10 +220,12 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   segment->counters = sharedCounters(examples, segment->memory);
   HostCalls hosts;
   hosts.any = segment->writes && !segment->alone;
+  nameInputs(*segment->program, segment->guards, segment->inputs);
   // Its guards are complete when there is a backward, which may ask for more of the sizes.
   Made made = makeExecutor(segment->program, examples,
                            {options_.ahead, whyInstead(*segment, hosts, nullptr, examples), options_.backend});
   segment->code->set(std::move(made.run));
+  segment->compiled = std::move(made.compiled);
   segment->relaxOffsets(made.exactOffsets);
   Found found;
   Replay first(*segment, found);
@@ -380,23 +383,27 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   return result;
 }
 
-// Whatever goes wrong in compiling, the call has its result. The back end is the user's: its errors are raised.
+// Whatever goes wrong in compiling, the call has its result. The back end is the user's: its errors are raised, and so
+// are interruptions.
 std::optional<Stop> Compiled::finishSafely(Segment& segment, Recorder& recorder, tracing::Tape& tape, PyObject* result,
                                            Report& report) {
+  Ref given = Ref::steal(result);  // where this throws, nobody gets it
   try {
     std::optional<Stop> why = finish(segment, recorder, tape, result, report);
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) throwPythonError();
     if (PyErr_Occurred()) PyErr_Clear();
+    given.release();
     return why;
   } catch (const std::exception& error) {
-    if (options_.backend) {
-      Py_DECREF(result);
-      throw;
-    }
+    if (options_.backend) throw;
+    std::string text = error.what();
+    clearPythonError();
     if (PyErr_Occurred()) PyErr_Clear();
+    given.release();
     report.internal = true;
     segment.code->clear();
-    tellInternalFailure(error.what(), Operations::name(function_.get()));
-    return Stop(Why::Internal, error.what());
+    tellInternalFailure(text, Operations::name(function_.get()));
+    return Stop(Why::Internal, text);
   }
 }
 
@@ -427,6 +434,7 @@ std::optional<Stop> Compiled::finish(Segment& segment, Recorder& recorder, traci
   segment.recipes = std::move(book.recipes);
   if (operators == 0 && book.outputs.empty()) return std::nullopt;
   segment.program = std::move(program);
+  nameInputs(*segment.program, recorder.guards(), segment.inputs);
   for (uint32_t writes : segment.program->argumentWrites) segment.writes |= writes != 0;
   for (const at::Tensor& written : tape.unseenWrites()) {
     bool isInput = false;
@@ -476,6 +484,7 @@ std::optional<Stop> Compiled::finish(Segment& segment, Recorder& recorder, traci
     Made made = makeExecutor(segment.program, inputs, options);
     if (!made.run) return unsafe;
     segment.code->set(std::move(made.run));
+    segment.compiled = std::move(made.compiled);
     report.instead = std::move(made.instead);
     report.stages = std::move(made.stages);
     report.exactOffsets = std::move(made.exactOffsets);

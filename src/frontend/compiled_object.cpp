@@ -57,8 +57,21 @@ PyObject* bind(PyObject* self, PyObject* object, PyObject*) {
 // As a function, it is its own copy.
 PyObject* copied(PyObject* self, PyObject*) { return Py_NewRef(self); }
 
+// How it is copied and pickled is written in Python: what it was compiled of and with, and no recording.
+PyObject* askPython(const char* name, PyObject* self, PyObject* memo) {
+  PyObject* module = PyImport_ImportModule("saker._carry");
+  if (!module) return nullptr;
+  PyObject* result = PyObject_CallMethod(module, name, memo ? "OO" : "O", self, memo);
+  Py_DECREF(module);
+  return result;
+}
+
+PyObject* deeplyCopied(PyObject* self, PyObject* memo) { return askPython("deepcopied", self, memo); }
+PyObject* reduced(PyObject* self, PyObject*) { return askPython("reduced", self, nullptr); }
+
 PyMethodDef methods[] = {{"__copy__", copied, METH_NOARGS, nullptr},
-                         {"__deepcopy__", copied, METH_O, nullptr},
+                         {"__deepcopy__", deeplyCopied, METH_O, nullptr},
+                         {"__reduce__", reduced, METH_NOARGS, nullptr},
                          {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},

@@ -43,6 +43,7 @@ Executor compiledGraphs(const std::shared_ptr<runtime::Program>& program, const 
                         Made& made, passes::Stages& stages) {
   NoAutocast casts;
   std::shared_ptr<aot::CompiledFunction> compiled = aot::compile(pythonHost(), *program, inputs, stages);
+  made.compiled = compiled;
   std::vector<bool> exact = compiled->exactOffsets();
   for (size_t i = 0; i < exact.size(); ++i) made.exactOffsets[i] = made.exactOffsets[i] || exact[i];
   return [compiled, program](const std::vector<at::Tensor>& given) {
@@ -61,11 +62,10 @@ std::string textOf(const std::exception_ptr& cause) {
     std::rethrow_exception(cause);
   } catch (const std::exception& error) {
     text = error.what();
-    setPythonError();
+    clearPythonError();
   } catch (...) {
     text = "an error";
   }
-  PyErr_Clear();
   return text.substr(0, text.find('\n'));
 }
 
@@ -85,7 +85,7 @@ Made makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::v
                   const ExecutorOptions& options) {
   if (options.backend) {
     if (options.undone) return {};
-    return {backend(program, inputs, options.backend.get()), {}, {}, std::vector<bool>(inputs.size(), true)};
+    return {backend(program, inputs, options.backend.get()), {}, {}, {}, std::vector<bool>(inputs.size(), true)};
   }
   Made made;
   made.exactOffsets.resize(inputs.size());
@@ -118,8 +118,7 @@ Made makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::v
       made.instead = Stop(Why::NotTraced, textOf(failed.cause));
     } catch (const std::exception& error) {
       made.instead = Stop(Why::NotTraced, error.what());
-      if (!setPythonError()) tellInternalFailure(error.what(), "the gradients of a function ahead of time");
-      PyErr_Clear();
+      if (!clearPythonError()) tellInternalFailure(error.what(), "the gradients of a function ahead of time");
     }
     made.stages = stages.runs();
   }

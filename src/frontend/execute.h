@@ -17,6 +17,7 @@ struct ExecutorOptions {
 
 struct Made {
   Executor run;
+  std::shared_ptr<aot::CompiledFunction> compiled;  // the graphs that it runs, where gradients are compiled
   std::optional<Stop> instead;  // why gradients are not compiled: the recording runs, and autograd follows it
   std::vector<passes::StageRun> stages;
   std::vector<bool> exactOffsets;  // by input: does it have to begin where it did in its memory?

@@ -24,6 +24,17 @@ void write(const std::string& line) { PySys_FormatStderr("%s\n", line.c_str()); 
 
 thread_local Progress* current = nullptr;
 
+// A person looks at sys.stderr, or has asked for logs.
+bool anybodyReads() {
+  if (chosen() != 0) return true;
+  PyObject* stream = PySys_GetObject("stderr");
+  PyObject* answer = stream ? PyObject_CallMethod(stream, "isatty", nullptr) : nullptr;
+  bool reads = answer && PyObject_IsTrue(answer) == 1;
+  Py_XDECREF(answer);
+  PyErr_Clear();
+  return reads;
+}
+
 std::string secondsText(double seconds) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.1f s", seconds);
@@ -47,7 +58,10 @@ void log(Topic topic, std::string_view text) {
 
 // Stages run with and without the interpreter's lock.
 static void tellStage(const passes::StageRun& run) {
+  if (!current && !logs(Topic::Stages)) return;
   HoldInterpreter held;
+  Progress::tick();
+  if (!logs(Topic::Stages)) return;
   std::array<char, 32> time{};
   std::snprintf(time.data(), time.size(), "%.2f ms", run.milliseconds);
   log(Topic::Stages, std::string(nameOf(run.stage)) + " " + run.of + ": " + time.data() + ", " +
@@ -72,7 +86,7 @@ std::string setLogs(std::string_view topics) {
     if (!known) unknown += (unknown.empty() ? "" : ", ") + std::string(name);
   }
   chosen() = bits;
-  passes::setStageListener(logs(Topic::Stages) ? &tellStage : nullptr);
+  passes::setStageListener(&tellStage);
   return unknown;
 }
 
@@ -83,7 +97,7 @@ std::string logTopics() {
 }
 
 double& Progress::after() {
-  static double seconds = 1.0;  // a setting of the process
+  static double seconds = 3.0;  // a setting of the process
   return seconds;
 }
 
@@ -109,8 +123,9 @@ void Progress::tick() {
 }
 
 void Progress::tell(double passed) {
-  told_ = true;
   next_ = passed < 1 ? 1 : passed * 10;
+  if (!anybodyReads()) return;
+  told_ = true;
   write("saker: the first call of " + function_ + " has taken " + secondsText(passed) + " so far (" + phase_ +
         "); later ones are replayed");
 }

@@ -27,7 +27,8 @@ void log(Topic topic, std::string_view text);
 std::string setLogs(std::string_view topics);
 std::string logTopics();
 
-// Tells of a first call that takes long: once after `after` seconds, then each time ten times as much has passed.
+// Tells of a first call that takes long: once after `after` seconds, then each time ten times as much has passed. It
+// tells people who wait: where sys.stderr is a terminal, or logs are asked for.
 class Progress {
  public:
   explicit Progress(std::string function);

@@ -80,6 +80,7 @@ class Segment {
 
   std::shared_ptr<runtime::Program> program;
   std::shared_ptr<Code> code = std::make_shared<Code>();
+  std::shared_ptr<aot::CompiledFunction> compiled;  // what `code` runs, where gradients are compiled: for reports
   std::vector<uint32_t> inputs;                     // places of the program's arguments
   std::vector<uint32_t> memory;                     // by input: the first one that shares its memory
   std::vector<uint32_t> counters;                   // the same of version counters, among those that share memory

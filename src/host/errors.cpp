@@ -13,6 +13,15 @@ void throwPythonError() {
   throw error;
 }
 
+bool isInterruption(const std::exception& error) {
+  if (PyErr_Occurred()) return !PyErr_ExceptionMatches(PyExc_Exception);
+  if (const auto* raised = dynamic_cast<const pybind11::error_already_set*>(&error)) {
+    return !raised->matches(PyExc_Exception);
+  }
+  const auto* kept = dynamic_cast<const python_error*>(&error);
+  return kept && kept->type && !PyErr_GivenExceptionMatches(kept->type, PyExc_Exception);
+}
+
 bool setPythonError() {
   try {
     throw;
@@ -23,6 +32,13 @@ bool setPythonError() {
   } catch (...) {
     return false;
   }
+  return true;
+}
+
+bool clearPythonError() {
+  if (!setPythonError()) return false;
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) throwPythonError();
+  PyErr_Clear();
   return true;
 }
 

@@ -174,6 +174,7 @@ void wait(void (*function)(void*), void* argument) {
 
 std::string errorText(const std::exception& error) {
   py::gil_scoped_acquire gil;  // PyTorch lets go of it before it calls an operator
+  if (isInterruption(error)) throw;
   if (PyErr_Occurred()) return py::str(py::error_already_set().value());
   if (const auto* ours = dynamic_cast<const c10::Error*>(&error)) return ours->what_without_backtrace();
   return error.what();

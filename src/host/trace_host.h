@@ -7,7 +7,8 @@ namespace saker {
 
 tracing::Host pythonHost();
 
-// The text of an error thrown by a kernel, which may be written in Python.
+// The text of the error that a kernel, which may be written in Python, has thrown and that is being handled. An
+// interruption (Ctrl-C) is thrown again.
 std::string errorText(const std::exception& error);
 
 }  // namespace saker

@@ -12,12 +12,14 @@ std::unique_ptr<Graph> Parser::graph(std::shared_ptr<Context> context) {
     if (scan_.takeWord("symbol")) {
       if (!symbol()) return nullptr;
     } else if (scan_.takeWord("fact")) {
-      if (!fact()) return nullptr;
+      if (!fact(/*guard=*/false)) return nullptr;
+    } else if (scan_.takeWord("guard")) {
+      if (!fact(/*guard=*/true)) return nullptr;
     } else {
       break;
     }
   }
-  if (!scan_.takeWord("graph")) return scan_.fail("'graph', 'symbol' or 'fact'"), nullptr;
+  if (!scan_.takeWord("graph")) return scan_.fail("'graph', 'symbol', 'fact' or 'guard'"), nullptr;
   std::string name;
   if (!graphName(name)) return nullptr;
   auto graph = std::make_unique<Graph>(std::move(context), std::move(name));
@@ -95,14 +97,15 @@ bool Parser::symbol() {
   return true;
 }
 
-bool Parser::fact() {
+// A guard is a fact that later runs have to check.
+bool Parser::fact(bool guard) {
   scan_.skip();
   size_t at = scan_.at();
   const sym::Node* condition = nullptr;
   if (!expression(condition)) return false;
   if (!condition->isBool()) return scan_.refuseAt(at, "expected a condition, found a number");
   try {
-    if (context_.symbols().facts().assume(condition)) return true;
+    if (guard ? context_.symbols().decide(condition) : context_.symbols().facts().assume(condition)) return true;
   } catch (const std::runtime_error& refusal) {  // Overflow, Undecided
     return scan_.refuseAt(at, refusal.what());
   }

@@ -48,7 +48,7 @@ class Parser {
 
   // parse.cpp
   bool symbol();
-  bool fact();
+  bool fact(bool guard);
   bool graphName(std::string& name);
   bool parameters(Region* region);
   bool body(Region* region, int depth);

@@ -77,10 +77,17 @@ class Printer {
       out_ += '\n';
     }
     for (const sym::Node* fact : symbols_.facts().assumed()) {
-      out_ += "fact ";
+      out_ += options_.guards && isGuard(fact) ? "guard " : "fact ";
       out_ += sym::toString(fact);
       out_ += '\n';
     }
+  }
+
+  bool isGuard(const sym::Node* fact) const {
+    for (const sym::Guard& guard : symbols_.guards()) {
+      if (guard.condition == fact) return true;
+    }
+    return false;
   }
 
   void parameters(const Region& region, size_t indent) {

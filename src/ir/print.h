@@ -12,6 +12,7 @@ namespace saker::ir {
 
 struct PrintOptions {
   bool locations = false;
+  bool guards = false;  // facts that were decided by example values are told apart, so that they are guards again
 };
 
 std::string print(const Graph& graph, PrintOptions options = {});

@@ -118,7 +118,7 @@ bool isOurs(const std::exception_ptr& cause) {
 std::pair<std::shared_ptr<aot::CompiledFunction>, std::string> compile(
     const py::object& function, const std::vector<at::Tensor>& arguments, bool minCut, double budget,
     const std::vector<std::tuple<size_t, size_t, std::string>>& dynamic, const py::object& leniently,
-    const py::object& again, bool inStages, bool onlyDifferentiate) {
+    const py::object& again, bool inStages, bool onlyDifferentiate, const std::vector<std::string>& names) {
   auto callee = [&](const std::vector<at::Tensor>& standIns) {
     return returnedOf(function(*py::tuple(listOf(standIns))));
   };
@@ -130,7 +130,7 @@ std::pair<std::shared_ptr<aot::CompiledFunction>, std::string> compile(
   autograd::PartitionOptions options;
   options.strategy = minCut ? autograd::Strategy::MinCut : autograd::Strategy::Default;
   options.memoryBudget = budget;
-  aot::JointOptions capturing{.leniently = lenient, .inStages = inStages};
+  aot::JointOptions capturing{.names = names, .leniently = lenient, .inStages = inStages};
   for (const auto& [argument, dim, name] : dynamic) capturing.dynamic.push_back({argument, dim, name});
   try {
     passes::Stages stages;
@@ -193,6 +193,12 @@ void bindAot(py::module_& module) {
           "backward",
           [](const aot::CompiledFunction& self) { return self.training() ? &self.backwardGraph() : nullptr; },
           py::return_value_policy::reference_internal)
+      // What the forward keeps for the backward: (intermediate tensors, their bytes, inputs that are kept as they are).
+      .def_property_readonly("saved",
+                             [](const aot::CompiledFunction& self) {
+                               aot::CompiledFunction::Saved saved = self.saved();
+                               return py::make_tuple(saved.tensors, saved.bytes, saved.inputs);
+                             })
       .def("forward_program",
            [](const aot::CompiledFunction& self) { return programOf(self.objects(), self.forwardGraph()); })
       .def("backward_program",
@@ -269,7 +275,7 @@ void bindAot(py::module_& module) {
   module.def("aot_compile", &compile, py::arg("function"), py::arg("arguments"), py::arg("min_cut") = true,
              py::arg("budget") = 1.0, py::arg("dynamic") = std::vector<std::tuple<size_t, size_t, std::string>>(),
              py::arg("leniently") = py::none(), py::arg("again") = py::none(), py::arg("in_stages") = true,
-             py::arg("only_differentiate") = false);
+             py::arg("only_differentiate") = false, py::arg("names") = std::vector<std::string>());
   // For compilers, which may do whatever they do, in the middle of a backward too.
   module.def("in_plain_state", [](const py::object& function) {
     c10::impl::ForceDispatchKeyGuard keys(c10::default_included_set, c10::default_excluded_set);

@@ -4,14 +4,23 @@
 #include <chrono>
 
 #include "frontend/compiled.h"
+#include "frontend/guard_groups.h"
 #include "frontend/log.h"
 #include "python/wrapped.h"
+#include "runtime/timed_run.h"
 
 namespace saker::python {
 
 namespace {
 
 using namespace frontend;
+
+// Would nobody see that it ran once more? Random numbers are for the caller to put back.
+bool changesNothing(const Segment& segment) {
+  return !segment.writes && !segment.sets && segment.effects.empty() && !segment.modes && segment.draws.empty() &&
+         segment.histories.empty() && segment.handles == 0 && segment.unseen.empty() && segment.locks.empty() &&
+         (!segment.program || (runtime::changesNothing(*segment.program) && !callsUserOperators(*segment.program->graph)));
+}
 
 Compiled& unwrap(const py::object& object) {
   Compiled* compiled = compiledOf(object.ptr());
@@ -28,6 +37,13 @@ py::object make(const py::object& function, bool fullgraph, bool ahead, const py
       makeCompiled(function.ptr(), {fullgraph, ahead, given, sizes, limit, verify}));
 }
 
+// By guard, in the order of their texts.
+py::list groupNames(const Segment& segment, PyObject* function) {
+  py::list out;
+  for (GuardGroup group : groupsOf(segment.guards, function)) out.append(py::str(std::string(nameOf(group))));
+  return out;
+}
+
 py::list versionsOf(const py::object& object) {
   py::list out;
   for (const Known& known : unwrap(object).known()) {
@@ -35,7 +51,10 @@ py::list versionsOf(const py::object& object) {
     each["eager"] = known.eager ? known.eager->text() : "";
     each["guards"] = known.segment->guards.texts();
     each["effects"] = known.segment->effects.size();
+    each["groups"] = groupNames(*known.segment, unwrap(object).function());
     each["program"] = known.segment->program;
+    each["compiled"] = known.segment->compiled;
+    each["pure"] = changesNothing(*known.segment);
     out.append(each);
   }
   return out;
@@ -90,6 +109,39 @@ double timeGuards(const py::object& object, const py::tuple& args, size_t repeat
   return times[repeats / 2];
 }
 
+// (operator, file, line, seconds) of each node of the newest segment, run with these arguments.
+py::list timeOperators(const py::object& object, const py::tuple& args, const py::dict& kwargs, size_t repeats) {
+  const std::vector<Known>& known = unwrap(object).known();
+  if (known.empty() || !known[0].segment->program) throw py::value_error("nothing was recorded yet");
+  std::shared_ptr<const Segment> segment = known[0].segment;
+  if (!changesNothing(*segment)) throw py::value_error("running it again would change something");
+  std::vector<PyObject*> values;
+  py::tuple names(kwargs.size());
+  for (py::handle each : args) values.push_back(each.ptr());
+  size_t next = 0;
+  for (auto [name, each] : kwargs) {
+    names[next++] = name;
+    values.push_back(each.ptr());
+  }
+  frontend::CallArguments call{values.data(), args.size(), kwargs.size() ? names.ptr() : nullptr};
+  Found found;
+  Replay replay(*segment, found);
+  if (!replay.fits(Ambient::now(), call)) throw py::value_error("the guards do not hold of these arguments");
+  std::vector<at::Tensor> inputs = replay.inputs();
+  std::vector<runtime::NodeTime> times;
+  {
+    py::gil_scoped_release released;
+    times = runtime::timeNodes(*segment->program, inputs, repeats);
+  }
+  py::list out;
+  for (const runtime::NodeTime& each : times) {
+    const ir::Location* where = each.node->location();
+    out.append(py::make_tuple(each.node->op()->qualified, where ? std::string(where->file) : "",
+                              where ? where->line : 0, each.seconds));
+  }
+  return out;
+}
+
 }  // namespace
 
 void bindCompile(py::module_& module) {
@@ -133,10 +185,13 @@ void bindCompile(py::module_& module) {
       out.append(py::make_tuple(row.name, kindName(row.kind), row.text, row.hint));
     return out;
   });
+  // Replays that were made to measure them are no part of what the program did.
+  module.def("uncount_replays", [](uint64_t number) { counts().replays -= std::min(number, counts().replays); });
   module.def("reset_frontend_counts", [] { counts() = {}; });
   module.def("compiled_versions", &versionsOf);
   module.def("compiled_reports", &reportsOf);
   module.def("time_guards", &timeGuards);
+  module.def("time_operators", &timeOperators);
   module.def("fail_next_compile", &failNext);
   module.def("set_logs", [](const std::string& topics) { return setLogs(topics); });
   module.def("log_topics", &logTopics);

@@ -10,6 +10,7 @@
 #include "ir/clone.h"
 #include "ir/graph.h"
 #include "passes/regions.h"
+#include "ir/print.h"
 #include "python/results.h"
 #include "runtime/program.h"
 
@@ -168,11 +169,12 @@ py::object size(sym::Int value) {
   return py::make_tuple("expression", expression(value.node()), sym::toString(value));
 }
 
-// {"id", "text"}, for a tensor {"dtype", "sizes", "strides", "device"}, for a number {"number": what it is known to
-// be}.
-py::dict value(const ir::Value& described) {
+// {"id", "label": as in the text of the graph, "text"}, for a tensor {"dtype", "sizes", "strides", "device"}, for a
+// number {"number": what it is known to be}.
+py::dict value(const ir::Value& described, const ir::ValueNames& names) {
   py::dict out;
   out["id"] = described.id();
+  out["label"] = names.of(&described);
   out["name"] = std::string(described.name());
   out["text"] = ir::toString(described.type());
   const ir::TensorType* type = described.tensor();
@@ -196,9 +198,9 @@ py::object location(const ir::Location* where) {
 }
 
 // {"parameters", "nodes", "returns"}; a node has "bodies", each a region again. Numbers are unique in the graph.
-py::dict describeRegion(const ir::Region& region) {
+py::dict describeRegion(const ir::Region& region, const ir::ValueNames& names) {
   py::list parameters, nodes;
-  for (const ir::Value* parameter : region.parameters()) parameters.append(value(*parameter));
+  for (const ir::Value* parameter : region.parameters()) parameters.append(value(*parameter, names));
   py::dict out;
   out["returns"] = py::list();
   for (const ir::Node* node = region.first(); node; node = node->next()) {
@@ -207,8 +209,8 @@ py::dict describeRegion(const ir::Region& region) {
       continue;
     }
     py::list results, bodies;
-    for (size_t i = 0; i < node->resultCount(); ++i) results.append(value(*node->result(i)));
-    for (const ir::Region* body : node->regions()) bodies.append(describeRegion(*body));
+    for (size_t i = 0; i < node->resultCount(); ++i) results.append(value(*node->result(i), names));
+    for (const ir::Region* body : node->regions()) bodies.append(describeRegion(*body, names));
     py::dict entry;
     entry["id"] = node->id();
     entry["op"] = node->op()->qualified;
@@ -225,7 +227,7 @@ py::dict describeRegion(const ir::Region& region) {
 }
 
 py::dict describeGraph(const ir::Graph& graph) {
-  py::dict out = describeRegion(*graph.top());
+  py::dict out = describeRegion(*graph.top(), ir::ValueNames(graph));
   out["name"] = graph.name();
   return out;
 }

@@ -1,5 +1,6 @@
 #include "python/graph.h"
 
+#include "ir/clone.h"
 #include "ir/parse.h"
 #include "ir/print.h"
 #include "ir/verifier.h"
@@ -91,6 +92,10 @@ void bindGraph(py::module_& module) {
           "text", [](const ir::Graph& graph) { return ir::print(graph); }, "The graph as text.")
       .def("__str__", [](const ir::Graph& graph) { return ir::print(graph); })
       .def("__len__", &ir::Graph::liveNodes, "The number of nodes, those of nested regions included.")
+      .def("__copy__", [](const ir::Graph& graph) { return ir::clone(graph); })
+      .def("__deepcopy__", [](const ir::Graph& graph, const py::dict&) { return ir::clone(graph); })
+      .def(py::pickle([](const ir::Graph& graph) { return ir::print(graph, {.locations = true, .guards = true}); },
+                      &parse))
       .def("verify", &check, py::arg("limit") = 16,
            "Raises ValueError with what is wrong with the graph, if anything is.")
       .def("run_passes", &runPasses, py::arg("names"), py::arg("verify") = true,
@@ -99,7 +104,10 @@ void bindGraph(py::module_& module) {
       .def("run", &run, py::arg("inputs"),
            "Runs the graph through ATen on a list of tensors, one for each parameter that is a tensor, and gives the "
            "list of what it returns. Inputs that the graph writes are written.");
-  module.def("parse", &parse, py::arg("text"), "Reads a graph. Raises saker.ParseError.");
+  module.def("parse", &parse, py::arg("text"), 
+             "Reads a graph from its text. Raises saker.ParseError with the line and column of what is wrong.\n\n"
+             ">>> graph = saker.parse(saker.capture(torch.sin, x).text)\n"
+             ">>> graph.run([x])");
   module.def(
       "passes",
       [] {
@@ -107,7 +115,8 @@ void bindGraph(py::module_& module) {
         for (const passes::Pass& pass : passes::all()) list.append(py::make_tuple(pass.name, pass.description));
         return list;
       },
-      "(name, description) of each pass.");
+      "(name, description) of each pass that a graph's run_passes() takes.\n\n"
+      ">>> [name for name, _ in saker.passes()]");
 }
 
 }  // namespace saker::python

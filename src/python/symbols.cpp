@@ -219,7 +219,10 @@ void bindNode(py::module_& module) {
 
 void bindSpace(py::module_& module) {
   py::class_<SymbolSpace>(module, "SymbolSpace",
-                          "Symbols, what is known about them, and the guards that were left by asking about them.")
+                          "Symbols, what is known about them, and the guards that were left by asking about them.\n\n"
+                          ">>> space = saker.SymbolSpace()\n"
+                          ">>> rows = space.symbol('rows', example=8)\n"
+                          ">>> rows > 5, space.guards")
       .def(py::init<>())
       .def("symbol", &SymbolSpace::symbol, py::arg("name"), py::arg("low") = 2, py::arg("high") = std::nullopt,
            py::arg("example") = std::nullopt,

@@ -15,6 +15,8 @@
 #include "capture/trace.h"
 #include "capture/undo.h"
 #include "host/trace_host.h"
+#include "ir/parameter_names.h"
+#include "python/program_state.h"
 #include "runtime/program.h"
 
 namespace saker::python {
@@ -196,7 +198,13 @@ void bindTrace(py::module_& module) {
       .def_property_readonly(
           "graph", [](const runtime::Program& self) { return self.graph.get(); },
           py::return_value_policy::reference_internal)
+      .def(py::pickle(&programState, &programFrom))
       .def_property_readonly("guards", &runtime::Program::guards)
+      // By parameter: what it is called in the text of the graph; an empty text leaves it as it is.
+      .def("name_parameters",
+           [](runtime::Program& self, const std::vector<std::string>& names) {
+             ir::nameParameters(*self.graph, names);
+           })
       .def_property_readonly("sources", [](const runtime::Program& self) {
         py::list out;
         for (const runtime::Source& source : self.sources) {

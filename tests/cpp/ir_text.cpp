@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include "ir/clone.h"
+#include "ir/parameter_names.h"
 #include "ir/parse.h"
 #include "ir/print.h"
 #include "ir/verifier.h"
@@ -96,6 +98,48 @@ TEST(Text, ASharedContextKeepsItsSymbols) {
   EXPECT_EQ(first.graph->top()->parameters()[0]->type(), second.graph->top()->parameters()[0]->type());
   EXPECT_EQ(parse("symbol s0 in [2, 8]\ngraph @c() { return }", context).error->message,
             "symbol s0 exists with another range or kind");
+}
+
+TEST(Text, NamesOfParametersAreKeptAndToldApart) {
+  auto context = std::make_shared<Context>(&lookup);
+  Parsed parsed = parse(
+      "graph @main(%0: f32[4], %1: f32[4], %2: f32[4], %taken: f32[4]) {\n"
+      "  %3: f32[4] = t::any(%0, %1)\n"
+      "  return %3\n"
+      "}\n",
+      context);
+  ASSERT_TRUE(parsed.ok());
+  std::vector<std::string> names = {"layer.0.weight", "taken", "", ""};
+  nameParameters(*parsed.graph, names);
+  std::string text = print(*parsed.graph);
+  EXPECT_NE(text.find("%layer.0.weight: f32[4], %\"taken#2\": f32[4], %0: f32[4], %taken: f32[4]"), text.npos) << text;
+  EXPECT_NE(text.find("%1: f32[4] = t::any(%layer.0.weight, %\"taken#2\")"), text.npos) << text;
+  EXPECT_EQ(print(*clone(*parsed.graph)), text);
+  EXPECT_EQ(print(*parse(text, std::make_shared<Context>(&lookup)).graph), text);
+  nameParameters(*parsed.graph, names);  // the names are there: nothing changes
+  EXPECT_EQ(print(*parsed.graph), text);
+}
+
+TEST(Text, GuardsAreGuardsAgain) {
+  auto context = std::make_shared<Context>(&lookup);
+  Parsed parsed = parse(
+      "symbol s0 in [2, inf] example 8\nfact s0 % 2 == 0\ngraph @main(%x: f32[s0]) {\n  return %x\n}\n", context);
+  ASSERT_TRUE(parsed.ok());
+  sym::Context& symbols = context->symbols();
+  EXPECT_TRUE(symbols.decide(symbols.le(symbols.intConst(6), symbols.find("s0")->node)));
+  ASSERT_EQ(symbols.guards().size(), 1u);
+  std::string text = print(*parsed.graph, {.guards = true});
+  EXPECT_NE(text.find("\nguard "), text.npos) << text;
+  EXPECT_NE(text.find("\nfact s0 % 2 == 0\n"), text.npos) << text;
+  EXPECT_EQ(print(*parsed.graph).find("guard"), text.npos);
+  auto other = std::make_shared<Context>(&lookup);
+  Parsed again = parse(text, other);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(other->symbols().guardsText(), symbols.guardsText());
+  EXPECT_EQ(print(*again.graph, {.guards = true}), text);
+  // A guard that the example does not meet is refused.
+  text.replace(text.find("example 8"), 9, "example 4");
+  EXPECT_FALSE(parse(text, std::make_shared<Context>(&lookup)).ok());
 }
 
 TEST(Text, UnnamedValuesAreNumberedInOrder) {
