@@ -42,6 +42,7 @@ Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments&
       scalarsAreData_(scalarsAreData) {
   for (const StandIn& each : standIns) standIns_.emplace(each.given.get(), &each);
   guards().positional = call.positional;
+  guards().names = namesOf(callable);
   handled_ = Ref::steal(PyErr_GetHandledException());
   if (handled_.get() == Py_None) handled_ = Ref();
   fixed(callable);
