@@ -3,6 +3,7 @@
 
 #include "aten/version_counter.h"
 #include "capture/tape.h"
+#include "frontend/allowed.h"
 #include "frontend/aside.h"
 #include "frontend/changed_numbers.h"
 #include "frontend/compiled.h"
@@ -171,7 +172,9 @@ std::optional<Stop> Compiled::finish(Segment& segment, Recorder& recorder, traci
   }
   HostCalls hosts = hostCallsOf(segment.program->objects);
   const Stop unsafe(Why::MayFail, tape.risk().op);
-  if (!segment.takeRisk(tape.risk(), hosts.repeatable)) return unsafe;
+  tracing::Tape::Risk risk = tape.risk();
+  if (callsAllowed(segment.program->objects)) risk.any = risk.sizes = true;  // what they give may have any size
+  if (!segment.takeRisk(risk, hosts.repeatable)) return unsafe;
   // Where such a call fails after a write, eager mode leaves an iterator in the middle.
   bool leaves = tape.risk().any && (segment.hazards.firstDone || segment.hazards.unknown);
   if (recorder.subjects().iterators.any() && leaves) return unsafe;

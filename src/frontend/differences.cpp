@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
+
 #include "frontend/kinds.h"
 #include "frontend/operations.h"
 #include "frontend/user_names.h"
@@ -150,12 +152,10 @@ Differences differencesOf(const Guards& guards, const CallArguments& call) {
   if (!out.texts.empty()) return out;
   Found found;
   for (const Instruction* failing : guards.failing(call, found)) {
-    ++out.distance;
-    if (out.texts.size() < kTold) {
-      tell(guards, *failing, found[failing->place], out.texts);
-    } else {
-      ++out.more;
-    }
+    size_t before = out.texts.size();
+    if (before < kTold) tell(guards, *failing, found[failing->place], out.texts);
+    out.distance += std::max<size_t>(out.texts.size() - before, 1);
+    out.more += out.texts.size() == before;
   }
   if (out.distance == 0 && !found.why.empty()) {
     out.distance = 1;

@@ -339,9 +339,9 @@ def test_what_changed_in_a_module(name: str) -> None:
     net = Net()
     compiled = saker.compile(net, dynamic=False)
     given = batch(3)
-    compiled(given, 1, "rest", flag=False)
+    compiled(given, 1, "rest", flag=True)
     change(net)
-    assert changed(compiled, given, 1, "rest", flag=False) == text
+    assert changed(compiled, given, 1, "rest", flag=True) == text
 
 
 def test_what_changed_in_arguments() -> None:

@@ -30,6 +30,7 @@ class Allows final : public SubjectOf<Allows> {
   };
   bool starts(PyObject* callable, const Values& args, PyObject* names);
   bool asks(PyObject* callable, const Values& args, PyObject* names);
+  bool hosts(PyObject* callable, const Values& args, PyObject* names);
   void collect(PyObject* object, std::vector<at::Tensor>& into, int depth = 0) const;
 
   std::optional<Pending> pending_;
@@ -79,6 +80,15 @@ bool Allows::asks(PyObject* callable, const Values& args, PyObject* names) {
   return true;
 }
 
+// Where it gives another size in a replay, the call begins again: nothing may have been done before.
+bool Allows::hosts(PyObject* callable, const Values& args, PyObject* names) {
+  if (!effects().list().empty()) return stop({Why::AllowedAfterEffects, pending_->name});
+  if (tape().risk().firstDone) return stop({Why::MayFail, pending_->name});
+  if (!subjects().arrays.hostsUserCode(callable, args, names)) return false;
+  subjects().arrays.hosting()->repeatable = true;
+  return true;
+}
+
 bool Allows::starts(PyObject* callable, const Values& args, PyObject* names) {
   std::string name = Operations::name(callable);
   if (speculative()) return stop({Why::AttemptCalls, name});
@@ -86,8 +96,7 @@ bool Allows::starts(PyObject* callable, const Values& args, PyObject* names) {
   for (PyObject* arg : args) collect(arg, tensors);
   pending_.emplace();
   pending_->name = name;
-  bool possible = tensors.empty() ? asks(callable, args, names) : subjects().arrays.hostsUserCode(callable, args, names);
-  if (!possible) {
+  if (!(tensors.empty() ? asks(callable, args, names) : hosts(callable, args, names))) {
     pending_.reset();
     return false;
   }
