@@ -213,6 +213,9 @@ std::string Operations::name(PyObject* callable) {
   std::string text = PyUnicode_AsUTF8(name.get());
   // pybind11 says in the name how it was built.
   if (text.starts_with("pybind11_")) text = text.substr(text.rfind('.') + 1);
+  // Functions of torch are methods of a class that nobody sees.
+  constexpr std::string_view kFunctions = "_VariableFunctionsClass.";
+  if (text.starts_with(kFunctions)) text = text.substr(kFunctions.size());
   if (module && PyUnicode_Check(module.get())) text = std::string(PyUnicode_AsUTF8(module.get())) + "." + text;
   return text;
 }

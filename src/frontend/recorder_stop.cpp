@@ -114,6 +114,9 @@ void Recorder::check() {
   }
   if (stopped_ || abandoned_ || !tape_.spoiled()) return;
   stop(*tape_.spoiled(), /*quiet=*/true);
+  // The program may have come to another line since.
+  const ir::Location* at = tape_.spoiledAt();
+  if (stopped_ && at && at->file == stopped_->file) stopped_->line = static_cast<int>(at->line);
   if (!speculative_) watch::stop();
 }
 
