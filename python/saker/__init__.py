@@ -14,13 +14,14 @@ from saker import _higher_order, ops
 from saker._aot import aot_function, aot_module, aot_module_simplified
 from saker._C import SymbolSpace, parse, passes
 from saker._capture import capture
-from saker._compile import compile, set_recompile_limit
+from saker._compile import allow, compile, limit_from_environment, set_recompile_limit
 from saker._deferred import deferred
 from saker._explain import Explanation, explain
 from saker._export import aot_export_joint_simple, aot_export_module
 from saker._graph import Graph
 from saker._logs import from_environment, set_logs, set_stages
 from saker._reasons import Reason, reasons
+from saker._report import Report, report
 from saker._stats import reset, stats
 from saker.errors import (
     BackendError,
@@ -34,6 +35,7 @@ from saker.errors import (
 )
 
 from_environment()
+limit_from_environment()
 _higher_order.install()
 _torch_version.install()
 
@@ -55,10 +57,12 @@ __all__ = [
     "ParseError",
     "Reason",
     "Refusal",
+    "Report",
     "RunError",
     "SymbolSpace",
     "VerifyError",
     "__version__",
+    "allow",
     "aot_export_joint_simple",
     "aot_export_module",
     "aot_function",
@@ -72,6 +76,7 @@ __all__ = [
     "parse",
     "passes",
     "reasons",
+    "report",
     "reset",
     "set_logs",
     "set_recompile_limit",

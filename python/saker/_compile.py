@@ -42,6 +42,33 @@ def set_recompile_limit(limit: int) -> int:
     return _C.set_recompile_limit(checked_limit(limit))
 
 
+def limit_from_environment() -> None:
+    """``SAKER_RECOMPILE_LIMIT`` in the environment is the limit of the process at its start."""
+    text = os.environ.get("SAKER_RECOMPILE_LIMIT")
+    if not text:
+        return
+    try:
+        set_recompile_limit(int(text))
+    except ValueError:
+        warnings.warn(f"SAKER_RECOMPILE_LIMIT must be a number above 0, not {text!r}", stacklevel=2)
+
+
+def allow(fn: Callable) -> Callable:
+    """Declares that compiled functions may call ``fn`` again instead of recording what it does; gives ``fn``.
+
+    For functions that Saker cannot look into: C code, file access, a lookup in a table. The promise is that ``fn``
+    changes nothing (no argument, no other object, no file that the program reads) and that what it gives depends on its
+    arguments alone; it may be called more often than in the program, and earlier. With tensors among its arguments, it
+    must give new tensors, floats, or tuples and lists of these, and is an operator of the graph that calls it in each
+    replay. Without, it must give numbers, strings, None or tuples of these, and is called before each replay: where it
+    gives something else than recorded, the call is recorded again. What does not fit runs eagerly, with the reason.
+    """
+    if not callable(fn):
+        raise TypeError(f"saker.allow takes a function, not a {type(fn).__name__}")
+    _C.allow(fn)
+    return fn
+
+
 def _is_boxed(compiled: Callable) -> bool:
     """Whether it takes its arguments as one list. What PyTorch's aot_module_simplified gives says so and does not: its
     own signature tells, or that of what it wraps."""

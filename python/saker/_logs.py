@@ -1,20 +1,53 @@
-"""What compiled functions tell on stderr."""
+"""What compiled functions tell on stderr.
+
+Notices, which every user gets, go through the logger "saker" of Python's ``logging``. Not through ``warnings``: a
+program that turns warnings into errors would raise where it did not before, and one that collects warnings would find
+others. The logger has a handler of its own, which writes to ``sys.stderr``, and does not propagate: the handlers of the
+program, its files and its stdout see nothing, unless it attaches one to this logger or sets ``propagate``.
+"""
 
 from __future__ import annotations
 
+import linecache
+import logging
 import os
+import sys
 import warnings
 
 from saker import _C
 
+_MORE = "saker.explain(fn)(...) tells more; SAKER_LOGS= or saker.set_logs('') silences this"
 
-def set_logs(topics: str = "") -> None:
+
+class _ToStderr(logging.Handler):
+    """Writes to whatever ``sys.stderr`` is at the time."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if sys.stderr is not None:
+            sys.stderr.write(f"saker: {record.getMessage()}\n")
+
+
+_logger = logging.getLogger("saker")
+_logger.addHandler(_ToStderr())
+_logger.propagate = False
+
+
+def tell(text: str, name: str, file: str, line: int, hint: str) -> None:
+    """One line about a place in the user's program. What goes wrong in telling goes no further."""
+    where = f"{file}:{line}: " if file else ""
+    source = linecache.getline(file, line).strip() if file else ""
+    shown = f" ({source})" if source else ""
+    _logger.warning("%s%s [%s]%s. What to do: %s. %s", where, text, name, shown, hint, _MORE)
+
+
+def set_logs(topics: str | None = None) -> None:
     """Chooses what compiled functions tell on stderr; the variable ``SAKER_LOGS`` does so at the start.
 
-    ``topics`` is a list with commas of captures, breaks, recompiles, guards, graph, effects, replays, stages, or
-    "all"; an empty one switches everything off.
+    ``topics`` is a list with commas of captures, breaks, recompiles, guards, graph, effects, replays, stages, notices,
+    or "all". Notices, one line for each place at which a function runs eagerly, are what is told without a choice
+    (None), and are told besides all others. An empty list switches everything off.
     """
-    unknown = _C.set_logs(topics)
+    unknown = _C.set_logs("notices" if topics is None else topics)
     if unknown:
         raise ValueError(f"no such topics of logs: {unknown}; there are {_C.log_topics()}")
 
@@ -35,6 +68,6 @@ def set_stages(words: str = "") -> None:
 
 def from_environment() -> None:
     try:
-        set_logs(os.environ.get("SAKER_LOGS", ""))
+        set_logs(os.environ.get("SAKER_LOGS"))
     except ValueError as error:
         warnings.warn(f"SAKER_LOGS: {error}", stacklevel=2)

@@ -14,9 +14,14 @@ def stats() -> dict[str, Any]:
 
     Of compiled functions also Python ``frames`` watched, ``guards`` made, ``replays``, ``recompiles``, ``breaks``, and
     ``stops``: how often each reason of ``saker.reasons()`` was told, by name; ``instead``: the same of recordings that
-    are replayed, but whose gradients are not compiled.
+    are replayed, but whose gradients are not compiled. ``functions`` has one dict for each compiled function that was
+    called and still exists: ``name``, ``file`` and ``line``; ``calls``, which are ``replays``, ``recordings`` or
+    ``eager_calls``; ``reasons``, why it ran eagerly or its gradients are not compiled; ``changed``, what did not hold
+    when it was last recorded again; and ``first_seconds``, ``replay_seconds`` and ``eager_seconds``: the first recorded
+    call, the median of replays and of eager calls that were measured, or None.
     """
     counts = _C.frontend_counts()
+    counts["functions"] = _C.usage_of_functions()
     for name, number in _COUNTS.items():
         counts[name] += number
     return counts

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import linecache
+
 from saker._lines import here
 
 
@@ -63,7 +65,9 @@ class CaptureError(Refusal):
     def __init__(self, reason: str, message: str, operator: str = "", file: str | None = None, line: int = 0) -> None:
         where = f"{file}:{line}: " if file else ""
         what = f"{operator} cannot be captured: " if operator else ""
-        RuntimeError.__init__(self, f"{where}{what}{message}")
+        source = linecache.getline(file, line).strip() if file else ""
+        shown = f"\n    {source}" if source else ""
+        RuntimeError.__init__(self, f"{where}{what}{message}{shown}")
         self.reason = reason
         self.message = message
         self.operator = operator

@@ -13,6 +13,9 @@ namespace {
 constexpr const char* kMoveOut = "move this out of the function";
 constexpr const char* kOutside = "do this outside of the function";
 constexpr const char* kCallOutside = "call this outside of the function";
+constexpr const char* kAllow =
+    "call this outside of the function; or, if it changes nothing and depends on its arguments alone, declare it by "
+    "saker.allow()";
 constexpr const char* kReadNoData = "use torch.where or a mask in place of reading data; or read it outside";
 constexpr const char* kDense = "pass plain dense tensors";
 constexpr const char* kFixedSizes =
@@ -71,7 +74,7 @@ const char* kindName(StopKind kind) {
 const StopReason& Stop::reason() const { return table()[static_cast<size_t>(why)]; }
 
 std::string Stop::text() const {
-  std::string out = op.empty() ? "" : op + ": ";
+  std::string out = op.empty() ? "" : (did.empty() ? op : did) + ": ";
   std::string_view left = reason().text;
   for (const std::string& operand : operands) {
     size_t hole = left.find("{}");
@@ -81,6 +84,7 @@ std::string Stop::text() const {
     left.remove_prefix(hole + 2);
   }
   out += left;
+  if (!op.empty() && !did.empty()) out += " (" + op + ")";
   return library.empty() ? out : out + " (in " + library + ")";
 }
 

@@ -47,7 +47,8 @@ struct Stop {
   Stop(Why why, Operands&&... given) : why(why), operands{std::string(std::forward<Operands>(given))...} {}
 
   const StopReason& reason() const;
-  // The sentence, with its operands: "aten::item: its result or its size depends on data (in torch/foo.py:3)".
+  // The sentence, with its operands: "bool() of a tensor: its result or its size depends on data (aten::item)". Where
+  // code of a library led there, "(in torch/foo.py:3)" follows.
   std::string text() const;
   // The same with a subject: "it prints ...".
   std::string sentence() const;
@@ -55,6 +56,7 @@ struct Stop {
   Why why;
   std::vector<std::string> operands;
   std::string op = {};       // the operator that it is about
+  std::string did = {};      // what the program did that called it, as its user would say: "bool() of a tensor"
   std::string library = {};  // where in the code of a library that the user's line has called
   std::string file = {};     // the user's
   int line = 0;

@@ -1,6 +1,7 @@
 #include "frontend/changed_numbers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "frontend/kinds.h"
 
@@ -21,6 +22,9 @@ class Walk {
   void eachCheck(Visit visit) {
     for (const Instruction& at : guards_.instructions) {
       if (at.op > Op::ContextValue) {
+        bool isOther = at.op == Op::IsType && found_[at.place] &&
+                       reinterpret_cast<PyObject*>(Py_TYPE(found_[at.place].get())) != at.object.get();
+        if (isOther) found_[at.place] = Ref();  // nothing is known of what it holds
         if (found_[at.place]) visit(at, found_[at.place].get(), holders_[at.place], bool(ofArgument_[at.place]));
         continue;
       }
@@ -28,11 +32,6 @@ class Walk {
     }
     PyErr_Clear();
   }
-
-  struct Holder {
-    PyObject* dict = nullptr;
-    PyObject* key = nullptr;
-  };
 
  private:
   void load(const Instruction& at) {
@@ -54,11 +53,17 @@ class Walk {
     switch (at.op) {
       case Op::Attribute:
         if (!isPythonClass(Py_TYPE(owner))) return;
-        holders_[at.place] = {instanceDict(owner), at.object.get()};
+        inDict(at, instanceDict(owner), value);
         break;
       case Op::Key:
-        if (!PyDict_CheckExact(owner) || !PyUnicode_CheckExact(at.object.get())) return;
-        holders_[at.place] = {owner, at.object.get()};
+        if (!(PyDict_CheckExact(owner) || PyODict_CheckExact(owner)) || !isAtom(at.object.get())) return;
+        inDict(at, owner, value);
+        if (!PyDict_CheckExact(owner)) holders_[at.place] = {};
+        break;
+      case Op::Slot:
+        if (!isPythonClass(Py_TYPE(owner)) || PyType_Check(owner)) return;
+        value = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(owner) + at.number);
+        holders_[at.place] = {NumberHolder::Kind::Slot, owner, nullptr, at.number};
         break;
       case Op::DictOf:
         value = isPythonClass(Py_TYPE(owner)) ? instanceDict(owner) : nullptr;
@@ -66,10 +71,12 @@ class Walk {
       case Op::Item:
         if ((PyList_Check(owner) || PyTuple_Check(owner)) && at.number < Py_SIZE(owner)) {
           value = PySequence_Fast_ITEMS(owner)[at.number];
+          if (PyList_CheckExact(owner)) holders_[at.place] = {NumberHolder::Kind::List, owner, nullptr, at.number};
         }
         break;
       case Op::Cell:
         value = PyCell_Check(owner) ? PyCell_GET(owner) : nullptr;
+        holders_[at.place] = {NumberHolder::Kind::Cell, owner, nullptr, 0};
         break;
       case Op::MethodSelf:
         value = Py_IS_TYPE(owner, &PyMethod_Type) ? PyMethod_GET_SELF(owner) : nullptr;
@@ -77,39 +84,66 @@ class Walk {
       default:
         return;
     }
-    if (Holder& holder = holders_[at.place]; holder.dict) value = PyDict_GetItemWithError(holder.dict, holder.key);
     found_[at.place] = Ref::borrow(value);
+  }
+
+  void inDict(const Instruction& at, PyObject* dict, PyObject*& value) {
+    if (!dict) return;
+    value = PyDict_GetItemWithError(dict, at.object.get());
+    holders_[at.place] = {NumberHolder::Kind::Dict, dict, at.object.get(), 0};
   }
 
   const Guards& guards_;
   const CallArguments& call_;
   std::vector<Ref> found_;
   std::vector<bool> ofArgument_;
-  std::vector<Holder> holders_;
+  std::vector<NumberHolder> holders_;
 };
 
 }  // namespace
 
+void NumberHolder::put(PyObject* number) const {
+  switch (kind) {
+    case Kind::None:
+      break;
+    case Kind::Dict:
+      PyDict_SetItem(owner, key, number);
+      break;
+    case Kind::Cell:
+      PyCell_Set(owner, number);
+      break;
+    case Kind::List:
+      if (at < PyList_GET_SIZE(owner)) PyList_SetItem(owner, at, Py_NewRef(number));
+      break;
+    case Kind::Slot: {
+      auto* slot = reinterpret_cast<PyObject**>(reinterpret_cast<char*>(owner) + at);
+      PyObject* before = std::exchange(*slot, Py_NewRef(number));
+      Py_XDECREF(before);
+      break;
+    }
+  }
+}
+
 std::vector<ChangedNumber> changedFloats(const Guards& guards, const CallArguments& call) {
   std::vector<ChangedNumber> out;
-  Walk(guards, call).eachCheck([&](const Instruction& at, PyObject* now, Walk::Holder, bool) {
+  Walk(guards, call).eachCheck([&](const Instruction& at, PyObject* now, const NumberHolder&, bool) {
     if (at.op != Op::Equals || !PyFloat_CheckExact(at.object.get()) || !PyFloat_CheckExact(now)) return;
-    if (!sameValue(at.object.get(), now)) out.push_back({guards.expression(at.place), Ref::borrow(now), {}, {}});
+    if (!sameValue(at.object.get(), now)) out.push_back({guards.expression(at.place), Ref::borrow(now), {}, {}, {}});
   });
   return out;
 }
 
 std::vector<ChangedNumber> changedCounters(const Guards& guards, const CallArguments& call) {
   std::vector<ChangedNumber> out;
-  Walk(guards, call).eachCheck([&](const Instruction& at, PyObject* now, Walk::Holder holder, bool ofArgument) {
-    if (ofArgument || !holder.dict || !isSize(now)) return;
+  using Kind = NumberHolder::Kind;
+  Walk(guards, call).eachCheck([&](const Instruction& at, PyObject* now, const NumberHolder& holder, bool ofArgument) {
+    if (holder.kind == Kind::None || (ofArgument && holder.kind != Kind::Slot) || !isSize(now)) return;
     bool changed = at.op == Op::Equals && isSize(at.object.get()) && !sameValue(at.object.get(), now);
     if (!changed && at.op != Op::Number) return;
-    auto same = [&](const ChangedNumber& each) {
-      return each.dict.get() == holder.dict && each.key.get() == holder.key;
-    };
+    auto same = [&](const ChangedNumber& each) { return each.holder == holder; };
     if (std::any_of(out.begin(), out.end(), same)) return;
-    out.push_back({guards.expression(at.place), Ref::borrow(now), Ref::borrow(holder.dict), Ref::borrow(holder.key)});
+    out.push_back({guards.expression(at.place), Ref::borrow(now), holder, Ref::borrow(holder.owner),
+                   Ref::borrow(holder.key)});
   });
   return out;
 }

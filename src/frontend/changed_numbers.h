@@ -8,16 +8,28 @@
 
 namespace saker::frontend {
 
+// Where a number lies: under a key of a dict, in a cell, at an index of a list, in a slot of an object.
+struct NumberHolder {
+  enum class Kind : uint8_t { None, Dict, Cell, List, Slot } kind = Kind::None;
+  PyObject* owner = nullptr;  // borrowed
+  PyObject* key = nullptr;    // of Dict
+  int64_t at = 0;             // of List: its index; of Slot: its offset
+
+  void put(PyObject* number) const;
+  bool operator==(const NumberHolder&) const = default;
+};
+
 struct ChangedNumber {
-  std::string place;  // as a Python expression
-  Ref value;          // as it is now
-  // The dict in which it lies, and its key; none where it is an argument, or lies elsewhere.
-  Ref dict, key;
+  std::string place;    // see Guards::expression
+  Ref value;            // as it is now
+  NumberHolder holder;  // none where it is an argument, or cannot be put elsewhere
+  Ref owner, key;       // keep what the holder names
 };
 
 // Floats of arguments, attributes, closures and globals.
 std::vector<ChangedNumber> changedFloats(const Guards& guards, const CallArguments& call);
-// Ints in the dicts of objects and in globals, but not in arguments; those that were symbols already are among them.
+// Ints that something outside of the arguments holds: dicts of objects, globals, closures, lists, slots (those of objects
+// among the arguments too). Those that were symbols already are among them.
 std::vector<ChangedNumber> changedCounters(const Guards& guards, const CallArguments& call);
 
 }  // namespace saker::frontend

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "frontend/replay.h"
+#include "frontend/usage.h"
 #include "passes/stages.h"
 
 namespace saker::frontend {
@@ -59,6 +60,7 @@ struct Known {
   std::shared_ptr<const Segment> segment;
   std::optional<Stop> eager;  // they run eagerly, for this reason
   bool verified = false;      // a replay was compared with eager mode, where that was asked for
+  size_t number = 0;          // counts the recordings of the function
 };
 
 class Compiled {
@@ -71,11 +73,18 @@ class Compiled {
   const std::vector<Known>& known() const { return known_; }
   const std::vector<Report>& reports() const { return reports_; }
   PyObject* function() const { return function_.get(); }
+  const Usage& usage() const { return usage_; }
+  void forgetUsage() { usage_ = {}; }
+  uint64_t number() const { return number_; }  // in the order in which functions were compiled
   void setFunction(PyObject* function) { function_ = Ref::borrow(function); }
 
  private:
-  PyObject* plain(PyObject* const* args, size_t nargsf, PyObject* names);
+  // The function itself is called; `why`: instead of a replay.
+  PyObject* plain(PyObject* const* args, size_t nargsf, PyObject* names, std::optional<Why> why = std::nullopt);
   PyObject* capture(const Ambient& before, PyObject* const* args, size_t nargsf, PyObject* names);
+  // No recording fits: what the nearest one expected, and what was found. `otherwise`: what did not hold besides guards.
+  void noteChange(const Ambient& now, const CallArguments& call, const std::string& otherwise);
+  void keep(Known known);
   // Which floats keep the call from being replayed?
   void noteFloats(const CallArguments& call);
   // A segment with symbolic sizes, where that can be; its result, or nullptr and no error set.
@@ -95,6 +104,8 @@ class Compiled {
   std::optional<Stop> finishSafely(Segment& segment, Recorder& recorder, tracing::Tape& tape, PyObject* result,
                                    Report& report);
   void note(const Report& report, const Segment& segment);
+  // The call ran eagerly, and so will others like it: the user is told, once for each place.
+  void tellEager(const Stop& why);
 
   Ref function_;
   Options options_;
@@ -105,6 +116,9 @@ class Compiled {
   Found found_;  // room for what a check of guards finds
   bool warned_ = false;
   std::set<Why> toldAround_;
+  Usage usage_;
+  uint64_t number_;
+  size_t recorded_ = 0;  // counts what known_ has had
   static constexpr int kMostFailures = 3;
   int failedRecordings_ = 0;     // ended by an operator that failed
   bool tellsCompiling_ = false;  // see CompilingQuestion

@@ -53,17 +53,17 @@ bool isOrdinary(const at::Tensor& tensor) {
          !tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
 }
 
-// The index of a stand-in that is no argument: it stands in a dict of the program.
+// The index of a stand-in that is no argument: it stands in an object of the program.
 constexpr size_t kPlanted = size_t{1} << 32;
 
-// Symbols in place of numbers in the program's own dicts, which are put back.
+// Symbols in place of numbers in the program's own dicts, closures, lists and slots, which are put back.
 class Planted {
  public:
   Planted() = default;
   ~Planted() {
     const KeptError kept;
     for (auto each = before_.rbegin(); each != before_.rend(); ++each) {
-      PyDict_SetItem(each->dict.get(), each->key.get(), each->value.get());
+      each->holder.put(each->value.get());
     }
     PyErr_Clear();
   }
@@ -72,7 +72,7 @@ class Planted {
 
   void put(const ChangedNumber& number, PyObject* symbol) {
     before_.push_back(number);
-    PyDict_SetItem(number.dict.get(), number.key.get(), symbol);
+    number.holder.put(symbol);
   }
 
  private:

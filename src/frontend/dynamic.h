@@ -14,8 +14,8 @@ namespace saker::frontend {
 // Nothing, and `why`, where the call cannot be followed without running it, or would change something outside: it is as
 // if it had not been made. What holds the stand-ins are copies of the arguments; changes of these are done again.
 // Sizes and numbers that the program looks at as objects (their text, their hash) are taken from `arguments` and stay
-// what they are. `counters` are ints outside of the arguments that are symbols as well: they stand in the dicts of the
-// program while it is followed.
+// what they are. `counters` are ints outside of the arguments that are symbols as well: they stand in the objects of
+// the program while it is followed.
 // `examples` get the inputs of its program. There is nothing yet that runs it.
 std::unique_ptr<Segment> captureDynamic(PyObject* function, const Ambient& before, const CallArguments& call,
                                         std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& counters,

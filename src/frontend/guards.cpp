@@ -74,12 +74,6 @@ bool TensorShape::fitsDynamic(const c10::TensorImpl& impl) const {
 
 namespace {
 
-std::string dims(c10::IntArrayRef values) {
-  std::string out = "(";
-  for (size_t i = 0; i < values.size(); ++i) out += (i ? ", " : "") + std::to_string(values[i]);
-  return out + ")";
-}
-
 Py_ssize_t lengthOf(PyObject* object) {
   if (PyDict_Check(object)) return PyDict_GET_SIZE(object);
   if (PyList_Check(object) || PyTuple_Check(object)) return Py_SIZE(object);
@@ -156,6 +150,11 @@ bool isFunctionLike(PyObject* object, PyObject* expected) {
          function->func_builtins == PyTuple_GET_ITEM(expected, 2);
 }
 
+// Of builtin numbers: no code of the program runs.
+bool comparesSo(PyObject* number, PyObject* other, int64_t how) {
+  return PyObject_RichCompareBool(number, other, static_cast<int>(how & 7)) == (how & 8 ? 1 : 0);
+}
+
 PyObject* itemOf(PyObject* sequence, int64_t index) {
   if (PyList_Check(sequence) || PyTuple_Check(sequence)) {
     PyObject* const* items = PySequence_Fast_ITEMS(sequence);
@@ -168,20 +167,6 @@ PyObject* itemOf(PyObject* sequence, int64_t index) {
 }
 
 }  // namespace
-
-std::string TensorShape::difference(const at::Tensor& tensor) const {
-  if (tensor.scalar_type() != dtype) {
-    return std::string("dtype ") + c10::toString(tensor.scalar_type()) + ", not " + c10::toString(dtype);
-  }
-  if (tensor.sizes() != c10::IntArrayRef(sizes)) return "sizes " + dims(tensor.sizes()) + ", not " + dims(sizes);
-  if (tensor.device() != device) return "device " + tensor.device().str() + ", not " + device.str();
-  if (tensor.requires_grad() != requiresGrad) return requiresGrad ? "no longer requires grad" : "requires grad now";
-  if (tensor.is_leaf() != leaf) return leaf ? "is no leaf any more" : "is a leaf now";
-  if (tensor.layout() == c10::kStrided && tensor.strides() != c10::IntArrayRef(strides)) {
-    return "strides " + dims(tensor.strides()) + ", not " + dims(strides);
-  }
-  return "another kind of tensor";
-}
 
 PyObject* instanceDict(PyObject* object) {
   PyObject** slot = _PyObject_GetDictPtr(object);
@@ -412,6 +397,8 @@ bool Guards::step(const Instruction& at, const CallArguments& call, Found& found
       return isUnbegun(object, at.object.get());
     case Op::Position:
       return iterators::standsAt(object, at.object.get());
+    case Op::Compares:
+      return PyFloat_CheckExact(object) && comparesSo(object, at.object.get(), at.number);
   }
   return false;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "frontend/memo.h"
+#include "frontend/user_names.h"
 #include "watch/ref.h"
 
 namespace saker::frontend {
@@ -28,7 +29,6 @@ struct TensorShape {
 
   explicit TensorShape(const at::Tensor& tensor);
   bool fits(const at::Tensor& tensor) const;
-  std::string difference(const at::Tensor& tensor) const;
 
  private:
   bool fitsDynamic(const c10::TensorImpl& impl) const;
@@ -80,6 +80,7 @@ enum class Op : uint8_t {
   Gives,         // a descriptor of C gives a value; `object` is both; without a value: it raises
   Unbegun,       // a generator that has not begun; `object`: its code, globals and builtins
   Position,      // a builtin iterator that stands where the bytes `object` say
+  Compares,      // a float: comparing it with the number `object` by number & 7 (Py_LT, ...) gives whether number & 8
 };
 
 struct Instruction {
@@ -139,6 +140,7 @@ class Guards {
   std::vector<FunctionParts> functions;
   std::vector<TypeLookups> types;
   uint32_t places = 0;
+  UserNames names;  // for texts
   bool asksOffsets = false;  // the program asks where tensors begin in their memory
   // Abstract classes were asked: which classes were registered with one, as a number that moves with each.
   Ref registrations;
@@ -167,9 +169,14 @@ class Guards {
     PyObject* value;
   };
   std::vector<Number> numberArguments() const;
-  // Where a place is, as a Python expression.
+  // Where a place is: the same text for the same way there, for programs; and as the user's code has it.
   std::string expression(uint32_t place) const;
+  std::string shown(uint32_t place) const;
   std::vector<std::string> texts() const;
+  std::string text(const Instruction& instruction) const;
+  // All checks and loads that do not hold, but for those that need what another one did not find. The arguments are as
+  // many as recorded.
+  std::vector<const Instruction*> failing(const CallArguments& call, Found& found) const;
   // Every object that is held, for Python's garbage collector.
   template <typename Visit>
   void eachObject(Visit visit) const {
@@ -191,7 +198,6 @@ class Guards {
   bool holds(const CallArguments& call, Found& found) const;
   bool step(const Instruction& instruction, const CallArguments& call, Found& found) const;
   bool checkTypes(Found& found) const;
-  std::string text(const Instruction& instruction) const;
   // Each check of an argument of the call, or of what is in one: with the index of the argument and the way there.
   template <typename Visit>
   void eachArgumentCheck(Visit visit) const;

@@ -1,7 +1,10 @@
 // Guards in words, for reports and logs.
 #include <ATen/core/Tensor.h>
+#include <structmember.h>
 
 #include "frontend/guards.h"
+#include "frontend/kinds.h"
+#include "frontend/operations.h"
 
 namespace saker::frontend {
 
@@ -26,7 +29,119 @@ std::string dims(c10::IntArrayRef values) {
   return out + ")";
 }
 
+std::string textOfKey(PyObject* key) {
+  const char* data = PyUnicode_Check(key) ? PyUnicode_AsUTF8(key) : nullptr;
+  if (!data) PyErr_Clear();
+  return data ? data : repr(key);
+}
+
+const Instruction* loadOf(const Guards& guards, uint32_t place) {
+  for (const Instruction& at : guards.instructions) {
+    if (at.place == place && at.op <= Op::ContextValue) return &at;
+  }
+  return nullptr;
+}
+
+// The variable of an enclosing function that a cell is: as one of the functions that were called names it.
+std::string cellName(const Guards& guards, PyObject* cell) {
+  for (const Instruction& at : guards.instructions) {
+    if (at.op != Op::Fixed || !PyFunction_Check(at.object.get())) continue;
+    PyObject* closure = PyFunction_GET_CLOSURE(at.object.get());
+    Ref names = Ref::steal(PyCode_GetFreevars(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(at.object.get()))));
+    for (Py_ssize_t i = 0; closure && names && i < PyTuple_GET_SIZE(closure); ++i) {
+      if (PyTuple_GET_ITEM(closure, i) == cell) return textOfKey(PyTuple_GET_ITEM(names.get(), i));
+    }
+  }
+  return "a variable of an enclosing function";
+}
+
+std::string shownFixed(const Guards& guards, PyObject* object) {
+  if (object == guards.names.self) return "self";
+  if (PyCell_Check(object)) return cellName(guards, object);
+  if (PyModule_Check(object)) return textAttribute(object, "__name__");
+  if (PyFunction_Check(object)) return textAttribute(object, "__qualname__");
+  if (PyType_Check(object)) return Operations::name(object);
+  return std::string("<") + Py_TYPE(object)->tp_name + " object>";
+}
+
+// Globals have no owner in the user's code; neither do the dicts in which a module keeps its parts.
+std::string shownKey(const Guards& guards, const Instruction& at) {
+  const Instruction* owner = loadOf(guards, at.parent);
+  if (owner && owner->op == Op::Fixed && PyDict_Check(owner->object.get()) && PyUnicode_Check(at.object.get())) {
+    PyObject* name = PyDict_GetItemString(owner->object.get(), "__name__");
+    std::string module = name && PyUnicode_Check(name) ? textOfKey(name) : "";
+    bool plain = module.empty() || module == guards.names.module || module == "builtins";
+    if (name) return (plain ? "" : module + ".") + textOfKey(at.object.get());
+  }
+  bool isPart = owner && PyUnicode_Check(at.object.get()) && (owner->op == Op::Key || owner->op == Op::Attribute) &&
+                PyUnicode_Check(owner->object.get());
+  std::string kept = isPart ? textOfKey(owner->object.get()) : "";
+  if (kept == "_modules" || kept == "_parameters" || kept == "_buffers") {
+    const Instruction* above = loadOf(guards, owner->parent);
+    bool byDict = owner->op == Op::Key && above && above->op == Op::DictOf;
+    if (byDict || owner->op == Op::Attribute) {
+      std::string part = textOfKey(at.object.get()), module = guards.shown(byDict ? above->parent : owner->parent);
+      bool isNumber = !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
+      return isNumber ? module + "[" + part + "]" : module + "." + part;
+    }
+  }
+  return guards.shown(at.parent) + "[" + repr(at.object.get()) + "]";
+}
+
+// A member of a class with __slots__.
+std::string slotName(const Guards& guards, const Instruction& slot) {
+  for (const Instruction& at : guards.instructions) {
+    if (at.place != slot.parent || at.op != Op::IsType) continue;
+    PyObject* order = reinterpret_cast<PyTypeObject*>(at.object.get())->tp_mro;
+    for (Py_ssize_t i = 0; order && i < PyTuple_GET_SIZE(order); ++i) {
+      PyObject* dict = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i))->tp_dict;
+      Py_ssize_t position = 0;
+      PyObject *key = nullptr, *value = nullptr;
+      while (dict && PyDict_Next(dict, &position, &key, &value)) {
+        if (!Py_IS_TYPE(value, &PyMemberDescr_Type)) continue;
+        if (reinterpret_cast<PyMemberDescrObject*>(value)->d_member->offset == slot.number) return textOfKey(key);
+      }
+    }
+  }
+  return "<slot>";
+}
+
 }  // namespace
+
+std::string Guards::shown(uint32_t place) const {
+  for (const Instruction& at : instructions) {
+    if (at.place != place || at.op > Op::ContextValue) continue;
+    switch (at.op) {
+      case Op::Positional:
+        return names.positional(static_cast<size_t>(at.number));
+      case Op::Fixed:
+        return shownFixed(*this, at.object.get());
+      case Op::Attribute:
+        return shown(at.parent) + "." + textOfKey(at.object.get());
+      case Op::Slot:
+        return shown(at.parent) + "." + slotName(*this, at);
+      case Op::Item:
+        return shown(at.parent) + "[" + std::to_string(at.number) + "]";
+      case Op::Cell:
+        return shown(at.parent);  // a cell is named as the variable is
+      case Op::Key:
+        return shownKey(*this, at);
+      case Op::Gradient:
+        return shown(at.parent) + ".grad";
+      case Op::MethodSelf:
+        return shown(at.parent) + ".__self__";
+      case Op::MethodFunction:
+        return shown(at.parent) + ".__func__";
+      case Op::DictOf:
+        return shown(at.parent) + ".__dict__";
+      case Op::Referent:
+        return shown(at.parent) + "()";
+      default:
+        return expression(place);
+    }
+  }
+  return "?";
+}
 
 std::string Guards::expression(uint32_t place) const {
   for (const Instruction& at : instructions) {
@@ -49,11 +164,12 @@ std::string Guards::expression(uint32_t place) const {
         if (PyFunction_Check(at.object.get())) {
           return PyUnicode_AsUTF8(reinterpret_cast<PyFunctionObject*>(at.object.get())->func_qualname);
         }
-        return std::string("<") + Py_TYPE(at.object.get())->tp_name + ">";
+        return std::string("<") + Py_TYPE(at.object.get())->tp_name + " " +
+               std::to_string(reinterpret_cast<uintptr_t>(at.object.get())) + ">";
       case Op::Attribute:
         return expression(at.parent) + "." + name();
       case Op::Slot:
-        return expression(at.parent) + ".<slot>";
+        return expression(at.parent) + ".<slot " + std::to_string(at.number) + ">";
       case Op::Item:
         return expression(at.parent) + "[" + std::to_string(at.number) + "]";
       case Op::Key:
@@ -84,18 +200,19 @@ std::string Guards::expression(uint32_t place) const {
 }
 
 std::string Guards::text(const Instruction& at) const {
-  std::string where = expression(at.place);
+  std::string where = shown(at.place);
   switch (at.op) {
     case Op::IsType:
-      return "type(" + where + ") is " + reinterpret_cast<PyTypeObject*>(at.object.get())->tp_name;
+      return "type(" + where + ") is " + Operations::name(at.object.get());
     case Op::Is:
+      if (isAtom(at.object.get()) || isNamed(at.object.get())) return where + " is " + inWords(at.object.get());
       return where + " is the same object";
     case Op::Equals:
       return where + " == " + repr(at.object.get());
     case Op::Same:
-      return where + " is " + expression(static_cast<uint32_t>(at.number));
+      return where + " is " + shown(static_cast<uint32_t>(at.number));
     case Op::Different:
-      return where + " is not " + expression(static_cast<uint32_t>(at.number));
+      return where + " is not " + shown(static_cast<uint32_t>(at.number));
     case Op::Number:
       return where + " > 1";
     case Op::Length:
@@ -137,6 +254,11 @@ std::string Guards::text(const Instruction& at) const {
       return where + " is an iterator at the same place";
     case Op::FrameUnbound:
       return where + " is not bound";
+    case Op::Compares: {
+      static const char* const kSigns[] = {"<", "<=", "==", "!=", ">", ">="};
+      std::string asked = where + " " + kSigns[at.number & 7] + " " + repr(at.object.get());
+      return at.number & 8 ? asked : "not " + asked;
+    }
     default:
       return where + " exists";
   }
@@ -148,8 +270,26 @@ std::vector<std::string> Guards::texts() const {
     if (at.op > Op::ContextValue || at.op == Op::FrameUnbound) out.push_back(text(at));
   }
   for (const TypeLookups& lookups : types) {
-    out.push_back(std::string("attributes of ") + reinterpret_cast<PyTypeObject*>(lookups.type.get())->tp_name);
+    out.push_back("attributes of " + Operations::name(lookups.type.get()));
   }
+  return out;
+}
+
+std::vector<const Instruction*> Guards::failing(const CallArguments& call, Found& found) const {
+  std::vector<const Instruction*> out;
+  found.places.assign(places, nullptr);
+  std::vector<bool> broken(places);
+  auto usable = [&](uint32_t place) { return place < places && !broken[place] && found[place]; };
+  for (const Instruction& at : instructions) {
+    bool isLoad = at.op <= Op::ContextValue;
+    bool needsOther = at.op == Op::Same || at.op == Op::Different;
+    bool possible = isLoad ? at.op <= Op::Fixed || usable(at.parent) : usable(at.place);
+    if (needsOther) possible = possible && usable(static_cast<uint32_t>(at.number));
+    if (possible && step(at, call, found)) continue;
+    if (possible) out.push_back(&at);
+    broken[at.place] = true;  // what follows would look into something else
+  }
+  if (out.empty()) checkTypes(found);
   return out;
 }
 

@@ -4,9 +4,12 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "aten/trace_key.h"
 #include "capture/tape.h"
 #include "capture/trace.h"
+#include "frontend/allowed.h"
 #include "frontend/hook_handles.h"
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
@@ -15,6 +18,7 @@
 #include "host/errors.h"
 #include "host/gil.h"
 #include "host/objects.h"
+#include "runtime/failure.h"
 namespace saker::frontend {
 
 namespace {
@@ -154,7 +158,9 @@ std::vector<at::Tensor> HostCall::run(const std::vector<at::Tensor>& tensors) {
     if (fits) out.push_back(*tensor);
     return fits;
   });
-  TORCH_CHECK(known && out.size() == shapes.size(), Operations::name(callable.get()),
+  bool fits = known && out.size() == shapes.size();
+  if (!fits && isAllowed(callable.get())) runtime::failForSizes(Operations::name(callable.get()));
+  TORCH_CHECK(fits, Operations::name(callable.get()),
               " gives an array of another size or type than when the function was recorded");
   return out;
 }
@@ -195,14 +201,26 @@ std::vector<at::Tensor> callHost(const c10::intrusive_ptr<HostCall>& call, const
   return stack[0].toTensorVector();
 }
 
+static c10::intrusive_ptr<HostCall> hostCallIn(const c10::IValue& object) {
+  static const c10::TypePtr type = c10::getCustomClassType<c10::intrusive_ptr<HostCall>>();
+  if (!object.isObject() || !object.isCustomClass() || object.type() != type) return {};
+  return object.toCustomClass<HostCall>();
+}
+
+bool callsAllowed(const std::vector<c10::IValue>& objects) {
+  return std::any_of(objects.begin(), objects.end(), [](const c10::IValue& object) {
+    c10::intrusive_ptr<HostCall> call = hostCallIn(object);
+    return call && isAllowed(call->callable.get());
+  });
+}
+
 HostCalls hostCallsOf(const std::vector<c10::IValue>& objects) {
   HostCalls out;
   for (const c10::IValue& object : objects) {
-    if (!object.isObject() || !object.isCustomClass()) continue;
-    static const c10::TypePtr type = c10::getCustomClassType<c10::intrusive_ptr<HostCall>>();
-    if (object.type() != type) continue;
-    auto call = object.toCustomClass<HostCall>();
+    c10::intrusive_ptr<HostCall> call = hostCallIn(object);
+    if (!call) continue;
     (call->wraps ? out.wraps : out.any) = true;
+    out.any |= isAllowed(call->callable.get());
     out.sets |= call->sets;
     out.repeatable &= call->repeatable;
   }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "frontend/notices.h"
 #include "host/gil.h"
 #include "passes/stages.h"
 
@@ -13,7 +14,8 @@ namespace saker::frontend {
 
 namespace {
 
-constexpr std::array kNames = {"captures", "breaks", "recompiles", "guards", "graph", "effects", "replays", "stages"};
+constexpr std::array kNames = {"captures", "breaks",  "recompiles", "guards", "graph",
+                               "effects",  "replays", "stages",     "notices"};
 
 uint32_t& chosen() {
   static uint32_t bits = 0;  // a setting of the process
@@ -83,9 +85,11 @@ std::string setLogs(std::string_view topics) {
       bits |= 1u << i;
       known = true;
     }
+    bits |= 1u << static_cast<unsigned>(Topic::Notices);
     if (!known) unknown += (unknown.empty() ? "" : ", ") + std::string(name);
   }
   chosen() = bits;
+  forgetNotices();
   passes::setStageListener(&tellStage);
   return unknown;
 }

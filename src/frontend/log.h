@@ -17,13 +17,15 @@ enum class Topic : uint8_t {
   Effects,     // what replaying does besides
   Replays,     // each replayed call
   Stages,      // each stage of compiling: how long, how many operators
+  Notices,     // once for a place, that a function runs eagerly: what every user is told
 };
 
 // Is anybody listening? A look at one number.
 bool logs(Topic topic);
 // One or several lines, to Python's sys.stderr.
 void log(Topic topic, std::string_view text);
-// A list such as "breaks,guards" or "all"; gives back the names that are no topics, in order.
+// A list such as "breaks,guards" or "all"; gives back the names that are no topics, in order. Whoever listens to
+// anything gets notices as well; an empty list is silence.
 std::string setLogs(std::string_view topics);
 std::string logTopics();
 

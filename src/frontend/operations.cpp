@@ -75,13 +75,13 @@ void Operations::addAll(Behaviour behaviour, const char* ownerName) {
   Ref names = Ref::steal(PyObject_Dir(owner.get()));
   for (Py_ssize_t i = 0; names && i < PyList_GET_SIZE(names.get()); ++i) {
     std::string name = PyUnicode_AsUTF8(PyList_GET_ITEM(names.get(), i));
-    if (behaviour == Tensor && kNotOperators.find(" " + name + " ") != std::string_view::npos) continue;
+    if (behaviour == Behaviour::Tensor && known::kNotOperators.find(" " + name + " ") != std::string_view::npos) continue;
     Ref found = raw(owner.get(), name);
     if (!found) continue;
     // What a type inherits has its own row.
     if (PyType_Check(owner.get()) && Py_TYPE(found.get()) == &PyWrapperDescr_Type &&
         reinterpret_cast<PyDescrObject*>(found.get())->d_type != reinterpret_cast<PyTypeObject*>(owner.get()) &&
-        behaviour != Tensor) {
+        behaviour != Behaviour::Tensor) {
       continue;
     }
     if (calls_.contains(keyOf(found.get()))) continue;
@@ -100,21 +100,21 @@ void Operations::add(Behaviour behaviour, const char* ownerName, std::string_vie
 }
 
 Operations::Operations() {
-  for (const Row& row : rows) add(row.behaviour, row.owner, row.names);
+  for (const known::Row& row : known::rows) add(row.behaviour, row.owner, row.names);
   Ref tensor = find("torch._C.TensorBase");
-  for (const char* name : kTensorAttributes) {
+  for (const char* name : known::kTensorAttributes) {
     Ref found = tensor ? raw(tensor.get(), name) : Ref();
-    if (found) descriptors_.emplace(Ref(found).release(), Tensor);
+    if (found) descriptors_.emplace(Ref(found).release(), Behaviour::Tensor);
   }
-  for (const Attribute& row : attributes) {
+  for (const known::Attribute& row : known::attributes) {
     Ref owner = find(row.owner);
     if (!owner) continue;
     eachWord(row.names, [&](const std::string& name) {
       Ref found = raw(owner.get(), name);
-      if (found) descriptors_.emplace(found.release(), Pure);
+      if (found) descriptors_.emplace(found.release(), Behaviour::Pure);
     });
   }
-  eachWord(kValueTypes, [&](const std::string& name) {
+  eachWord(known::kValueTypes, [&](const std::string& name) {
     if (PyTypeObject* type = typeNamed(name)) valueTypes_.emplace(type, true);
   });
   valueTypes_.emplace(&PyDictKeys_Type, true);
@@ -193,13 +193,13 @@ Behaviour Operations::ofCall(PyObject* callable) const {
       if (bound != calls_.end()) return bound->second;
     }
   }
-  if (PyType_Check(callable) && PyExceptionClass_Check(callable)) return Shallow;
-  return Unknown;
+  if (PyType_Check(callable) && PyExceptionClass_Check(callable)) return Behaviour::Shallow;
+  return Behaviour::Unknown;
 }
 
 Behaviour Operations::ofDescriptor(PyObject* descriptor) const {
   auto found = descriptors_.find(descriptor);
-  return found == descriptors_.end() ? Unknown : found->second;
+  return found == descriptors_.end() ? Behaviour::Unknown : found->second;
 }
 
 std::string Operations::name(PyObject* callable) {
@@ -213,6 +213,9 @@ std::string Operations::name(PyObject* callable) {
   std::string text = PyUnicode_AsUTF8(name.get());
   // pybind11 says in the name how it was built.
   if (text.starts_with("pybind11_")) text = text.substr(text.rfind('.') + 1);
+  // Functions of torch are methods of a class that nobody sees.
+  constexpr std::string_view kFunctions = "_VariableFunctionsClass.";
+  if (text.starts_with(kFunctions)) text = text.substr(kFunctions.size());
   if (module && PyUnicode_Check(module.get())) text = std::string(PyUnicode_AsUTF8(module.get())) + "." + text;
   return text;
 }

@@ -6,7 +6,8 @@
 
 #include "frontend/operations.h"
 
-namespace saker::frontend {
+// In a namespace of its own: some behaviours are named as classes of the folder are.
+namespace saker::frontend::known {
 
 struct Row {
   Behaviour behaviour;
@@ -326,4 +327,4 @@ inline constexpr const char* kValueTypes =
     "dict_keys dict_values dict_items mappingproxy OrderedDict odict_keys odict_values odict_items defaultdict deque "
     "Size dtype device memory_format layout type GenericAlias UnionType SimpleNamespace";
 
-}  // namespace saker::frontend
+}  // namespace saker::frontend::known

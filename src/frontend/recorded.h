@@ -37,6 +37,7 @@ struct Draw {
 struct Asked {
   Ref function, arguments, answer;
   std::vector<uint32_t> places;  // by argument: where it is found; kInside: it is the one in `arguments`
+  bool users = false;            // a function under saker.allow(), not C code
 };
 
 // Asks, with `found` by place. Nothing where that raises; no error is left set.

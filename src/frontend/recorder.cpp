@@ -42,6 +42,7 @@ Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments&
       scalarsAreData_(scalarsAreData) {
   for (const StandIn& each : standIns) standIns_.emplace(each.given.get(), &each);
   guards().positional = call.positional;
+  guards().names = namesOf(callable);
   handled_ = Ref::steal(PyErr_GetHandledException());
   if (handled_.get() == Py_None) handled_ = Ref();
   fixed(callable);
@@ -289,9 +290,16 @@ void Recorder::binaryDone(watch::Binary, bool, PyObject*, PyObject*, PyObject* r
   check();
 }
 
-void Recorder::unaryDone(watch::Unary, PyObject*, PyObject* result) { subjects_->arrays.gave(result); }
+// What was asked of data is told of here, not at the line that comes next.
+void Recorder::unaryDone(watch::Unary, PyObject*, PyObject* result) {
+  subjects_->arrays.gave(result);
+  check();
+}
 
-void Recorder::compared(PyObject*, PyObject*, PyObject* result) { subjects_->arrays.gave(result); }
+void Recorder::compared(PyObject*, PyObject*, PyObject* result) {
+  subjects_->arrays.gave(result);
+  check();
+}
 
 void Recorder::readItem(PyObject* container, PyObject* key, PyObject* value) {
   subjects_->arrays.gave(value);

@@ -216,6 +216,10 @@ class Recorder final : public watch::Observer {
   bool operand(PyObject* object, bool deep);
   void check();
   Stop stopAt(Stop why) const;
+  // The program is about to do this; what it calls is named by what lives as long as the process.
+  void does(const char* what) { doing_ = what, doingCall_ = nullptr; }
+  void doesCall(PyObject* callable);
+  std::string doing() const;
 
   // --- what C code reads of objects, besides what containers hold ---
   // Operators and builtin functions look special methods up on the type: each that there may be, or its absence.
@@ -257,6 +261,10 @@ class Recorder final : public watch::Observer {
   bool writesClasses_ = false;
   bool metScalars_ = false;
   PyObject* hiding_ = nullptr;  // a call whose inside is not recorded
+  bool hidesUsers_ = false;     // it is code of the user's
+  const char* doing_ = "";      // what the program does, where an operator alone does not tell: static text
+  const char* doingCall_ = nullptr;  // the name of a function of C
+  bool doesMethod_ = false;          // it is a method of a tensor
   std::optional<tracing::TapeScope> untaped_;
 };
 

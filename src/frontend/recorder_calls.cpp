@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "frontend/allowed.h"
 #include "frontend/around.h"
 #include "frontend/aside.h"
 #include "frontend/callables.h"
@@ -113,7 +114,7 @@ void Recorder::calledSpread(PyObject* callable, PyObject* args, PyObject*, PyObj
 void Recorder::hides(bool on) {
   // A torch.autograd.Function: its code is the user's.
   const HostCall* hosting = subjects_->arrays.hosting();
-  bool isUsers = hosting && hosting->wraps && !hosting->repeatable;
+  bool isUsers = std::exchange(hidesUsers_, false) || (hosting && hosting->wraps && !hosting->repeatable);
   Aside* aside = Aside::current();
   if (on) {
     untaped_.emplace(nullptr);
@@ -194,7 +195,7 @@ bool Recorder::callsSpread(PyObject* callable, PyObject* args, PyObject* kwargs)
   if (stopped_) return false;
   if (speculative_ && makesCoroutine(callable)) return stop({Why::AttemptCalls, "a coroutine function"});
   if (!spreads(args, nullptr) || (kwargs && !spreads(kwargs, nullptr))) return false;
-  if (PyFunction_Check(callable)) {
+  if (PyFunction_Check(callable) && !isAllowed(callable)) {
     Ref values = kwargs && PyDict_Check(kwargs) ? Ref::steal(PyDict_Values(kwargs)) : Ref();
     return mayHandData(callable, values ? Values{args, values.get()} : Values{args});
   }
@@ -271,6 +272,7 @@ bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
     return known.value_or(!stopped_);
   }
   calling_ = callable;
+  doesCall(callable);
   return callsKnown(callable, arguments);
 }
 

@@ -285,6 +285,7 @@ bool Recorder::readsItem(PyObject* container, PyObject* key) {
   check();
   if (stopped_) return false;
   if (speculative_ && subjects_->attempt.shows(doors::seenByItem(container, key), "it is looked up")) return false;
+  does("indexing a tensor");
   if (PyType_Check(container)) {  // list[int]
     static PyObject* const getItem = PyUnicode_InternFromString("__class_getitem__");
     guardSpecials(Py_TYPE(container));
@@ -380,6 +381,7 @@ bool Recorder::unary(watch::Unary op, PyObject* operand) {
   check();
   if (stopped_) return false;
   if (speculative_ && subjects_->attempt.shows(doors::seenByUnary(op, operand), "its bits are inverted")) return false;
+  does(op == watch::Unary::Truth ? "bool() of a tensor" : op == watch::Unary::Not ? "`not` of a tensor" : "");
   if (Answer known = subjects_->arrays.unary(op, operand)) return *known;
   if (op == watch::Unary::Truth || op == watch::Unary::Not) {
     if (isContainer(operand)) {

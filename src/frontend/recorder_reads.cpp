@@ -61,7 +61,7 @@ const std::vector<PyObject*>& specialNames() {
   return names;
 }
 
-PyObject* fixedName(const char* text) { return PyUnicode_InternFromString(text); }
+PyObject* internedText(const char* text) { return PyUnicode_InternFromString(text); }
 
 }  // namespace
 
@@ -79,8 +79,8 @@ void Recorder::guardOrder(PyTypeObject* type) {
 }
 
 bool Recorder::belongs(PyObject* object, PyObject* kinds, bool isClass, int depth) {
-  static PyObject* const instanceCheck = fixedName("__instancecheck__");
-  static PyObject* const subclassCheck = fixedName("__subclasscheck__");
+  static PyObject* const instanceCheck = internedText("__instancecheck__");
+  static PyObject* const subclassCheck = internedText("__subclasscheck__");
   if (depth == 0) {
     if (isClass && PyType_Check(object)) guardOrder(reinterpret_cast<PyTypeObject*>(object));
     if (!isClass) {
@@ -100,10 +100,10 @@ bool Recorder::belongs(PyObject* object, PyObject* kinds, bool isClass, int dept
 }
 
 bool Recorder::tells(PyObject* object, int depth) {
-  static PyObject* const qualname = fixedName("__qualname__");
-  static PyObject* const module = fixedName("__module__");
-  static PyObject* const plainName = fixedName("__name__");
-  static PyObject* const represent = fixedName("__repr__");
+  static PyObject* const qualname = internedText("__qualname__");
+  static PyObject* const module = internedText("__module__");
+  static PyObject* const plainName = internedText("__name__");
+  static PyObject* const represent = internedText("__repr__");
   if (depth > kDeepestRead || isAtom(object) || isTensor(object)) return true;
   if (PyType_Check(object)) {
     guardSpecials(Py_TYPE(object));
@@ -115,7 +115,7 @@ bool Recorder::tells(PyObject* object, int depth) {
   }
   if (PyModule_Check(object)) {
     for (const char* name : {"__name__", "__spec__", "__loader__", "__file__"}) {
-      Ref key = Ref::steal(fixedName(name));
+      Ref key = Ref::steal(internedText(name));
       keep(key);
       if (!attribute(object, key.get())) return false;
     }
@@ -123,7 +123,7 @@ bool Recorder::tells(PyObject* object, int depth) {
   }
   guardSpecials(Py_TYPE(object));
   if (PyExceptionInstance_Check(object)) {
-    static PyObject* const args = fixedName("args");
+    static PyObject* const args = internedText("args");
     uint32_t place = placeOf(object);
     bool plain = nativeBase(Py_TYPE(object))->tp_basicsize == static_cast<Py_ssize_t>(sizeof(PyBaseExceptionObject));
     if (place != kInside && !plain) return stop({Why::MakesText, Py_TYPE(object)->tp_name});
@@ -160,10 +160,10 @@ bool Recorder::exceptionPart(PyObject* exception, PyObject* name, uint32_t place
     PyObject* name;
     size_t offset;
   };
-  static const Part parts[] = {{fixedName("args"), offsetof(PyBaseExceptionObject, args)},
-                               {fixedName("__cause__"), offsetof(PyBaseExceptionObject, cause)},
-                               {fixedName("__context__"), offsetof(PyBaseExceptionObject, context)},
-                               {fixedName("__traceback__"), offsetof(PyBaseExceptionObject, traceback)}};
+  static const Part parts[] = {{internedText("args"), offsetof(PyBaseExceptionObject, args)},
+                               {internedText("__cause__"), offsetof(PyBaseExceptionObject, cause)},
+                               {internedText("__context__"), offsetof(PyBaseExceptionObject, context)},
+                               {internedText("__traceback__"), offsetof(PyBaseExceptionObject, traceback)}};
   const Part* part =
       std::find_if(std::begin(parts), std::end(parts), [&](const Part& each) { return each.name == name; });
   if (part == std::end(parts)) return stop(Why::ReadsExceptionPart);
@@ -184,8 +184,8 @@ void Recorder::checkGives(PyObject* descriptor, PyObject* owner, uint32_t place)
 }
 
 bool Recorder::classPart(PyTypeObject* type, PyObject* name, PyObject* descriptor) {
-  static PyObject* const order = fixedName("__mro__");
-  static PyObject* const doc = fixedName("__doc__");
+  static PyObject* const order = internedText("__mro__");
+  static PyObject* const doc = internedText("__doc__");
   auto* object = reinterpret_cast<PyObject*>(type);
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || subjects_->made.madeClass(object)) return true;
   if (name == order) {

@@ -3,6 +3,7 @@
 #include "frontend/kinds.h"
 #include "frontend/subjects/subjects.h"
 #include "host/kept_error.h"
+#include "host/objects.h"
 #include "host/symbol_watch.h"
 #include "watch/loop.h"
 #include "watch/once.h"
@@ -36,6 +37,7 @@ std::string textOf(PyObject* unicode) {
 
 Stop Recorder::stopAt(Stop at) const {
   const KeptError kept;
+  if (!at.op.empty() && at.did.empty()) at.did = doing();
   std::vector<watch::Place> places = watch::places();
   for (const watch::Place& place : places) {
     at.file = textOf(place.code->co_filename);
@@ -49,6 +51,26 @@ Stop Recorder::stopAt(Stop at) const {
     at.library = shown + ":" + std::to_string(places[0].line);
   }
   return at;
+}
+
+void Recorder::doesCall(PyObject* callable) {
+  doing_ = "", doingCall_ = nullptr, doesMethod_ = false;
+  if (PyCFunction_Check(callable)) {
+    PyObject* self = PyCFunction_GET_SELF(callable);
+    doingCall_ = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+    doesMethod_ = self && isTensor(self);
+  } else if (Py_IS_TYPE(callable, &PyMethodDescr_Type)) {
+    doingCall_ = reinterpret_cast<PyMethodDescrObject*>(callable)->d_method->ml_name;
+    doesMethod_ = PyType_IsSubtype(tensorClass(), PyDescr_TYPE(callable));
+  } else if (PyType_Check(callable) && !(reinterpret_cast<PyTypeObject*>(callable)->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
+    doingCall_ = reinterpret_cast<PyTypeObject*>(callable)->tp_name;  // int, float, bool
+  }
+}
+
+std::string Recorder::doing() const {
+  if (!doingCall_) return doing_;
+  std::string name = doingCall_;
+  return doesMethod_ ? "." + name + "() of a tensor" : name + "()";
 }
 
 bool Recorder::stop(Stop why, bool quiet) {
@@ -92,6 +114,9 @@ void Recorder::check() {
   }
   if (stopped_ || abandoned_ || !tape_.spoiled()) return;
   stop(*tape_.spoiled(), /*quiet=*/true);
+  // The program may have come to another line since.
+  const ir::Location* at = tape_.spoiledAt();
+  if (stopped_ && at && at->file == stopped_->file) stopped_->line = static_cast<int>(at->line);
   if (!speculative_) watch::stop();
 }
 

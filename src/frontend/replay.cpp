@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "frontend/kinds.h"
+#include "frontend/user_names.h"
 #include "host/errors.h"
 #include "host/kept_error.h"
 #include "host/objects.h"
@@ -60,9 +61,14 @@ bool Replay::fits(const Ambient& now, const CallArguments& call, bool guardsOnly
   for (const Asked& each : segment_.asked) {
     Ref answer = askAgain(each, found_.places);
     if (answer && sameAnswer(answer.get(), each.answer.get())) continue;
-    found_.why = Operations::name(each.function.get()) + "() gives something else";
+    std::string gives = answer ? inWords(answer.get()) : "an error";
+    found_.why = Operations::name(each.function.get()) + "(): expected " + inWords(each.answer.get()) + ", found " + gives;
     return false;
   }
+  // Whatever it promised, code of the user's may have let go of what was found.
+  auto isUsers = [](const Asked& each) { return each.users; };
+  bool ran = std::any_of(segment_.asked.begin(), segment_.asked.end(), isUsers);
+  if (ran && !segment_.guards.check(call, found_)) return false;
   // The last, since it changes something.
   if (!guardsOnly && !segment_.draws.empty() && !draw()) {
     found_.why = "an int that is drawn at random is another one";
@@ -73,10 +79,6 @@ bool Replay::fits(const Ambient& now, const CallArguments& call, bool guardsOnly
 
 bool Replay::liesAsRecorded(const std::vector<at::Tensor>& tensors) const {
   return sharedMemory(tensors) == segment_.memory && sharedCounters(tensors, segment_.memory) == segment_.counters;
-}
-
-std::string Replay::failure(const Ambient& now) const {
-  return segment_.ambient == now ? segment_.guards.failure(found_) : segment_.ambient.difference(now);
 }
 
 std::vector<at::Tensor> Replay::inputs() const {

@@ -23,8 +23,6 @@ class Replay {
 
   // True: everything holds. `guardsOnly`: the program is going to run itself, and does the rest.
   bool fits(const Ambient& now, const CallArguments& call, bool guardsOnly = false);
-  // Why it does not, in words.
-  std::string failure(const Ambient& now) const;
   const Segment& segment() const { return segment_; }
   // The inputs of the tensor program.
   std::vector<at::Tensor> inputs() const;

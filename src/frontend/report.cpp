@@ -5,7 +5,10 @@
 #include <utility>
 
 #include "frontend/compiled.h"
+#include "frontend/differences.h"
 #include "frontend/log.h"
+#include "frontend/notices.h"
+#include "frontend/user_names.h"
 #include "host/errors.h"
 #include "host/kept_error.h"
 #include "ir/print.h"
@@ -13,6 +16,9 @@
 namespace saker::frontend {
 
 namespace {
+
+// Guards hold one by one, and what was recorded asks for more.
+constexpr const char* kRelations = "what the recording asks of sizes, or of tensors that share memory";
 
 std::string& failure() {
   static std::string& text = *new std::string;  // set by failNext
@@ -28,7 +34,13 @@ void Compiled::note(const Report& report, const Segment& segment) {
   reports_.push_back(report);
   if (report.why) ++counts().stops[static_cast<size_t>(report.why->why)];
   if (report.instead) ++counts().instead[static_cast<size_t>(report.instead->why)];
-  std::string name = Operations::name(function_.get());
+  if (!report.changed.empty()) usage_.changed = report.changed;
+  for (const std::optional<Stop>& each : {report.why, report.instead}) {
+    if (!each || report.outcome == "static") continue;
+    ++usage_.told[each->why];
+    usage_.stops.insert_or_assign(each->why, *each);
+  }
+  std::string name = functionName(function_.get());
   if (report.outcome == "eager" && logs(Topic::Breaks)) {
     const Stop& why = *report.why;
     std::string where = why.file.empty() ? "" : why.file + ":" + std::to_string(why.line) + ": ";
@@ -38,12 +50,15 @@ void Compiled::note(const Report& report, const Segment& segment) {
     log(Topic::Breaks, "the gradients of " + name + " are not compiled, autograd follows its recording: " +
                            report.instead->text() + " [" + report.instead->reason().name + "]");
   }
+  if (report.instead && report.instead->why != Why::SwitchedOff) {
+    tellOnce(function_.get(), "is replayed, but its gradients are not compiled", *report.instead);
+  }
   if (report.outcome == "static" && logs(Topic::Recompiles)) {
     log(Topic::Recompiles, name + " cannot be captured with symbolic sizes: " +
                                (report.why ? report.why->text() : "no sizes are left that may change"));
   }
   if (report.outcome != "static" && !report.changed.empty() && logs(Topic::Recompiles)) {
-    log(Topic::Recompiles, name + " was recorded again; this did not hold: " + report.changed);
+    log(Topic::Recompiles, name + " was recorded again: " + report.changed);
   }
   if (report.outcome != "static" && logs(Topic::Captures)) {
     auto milliseconds = [](double seconds) { return std::to_string(static_cast<int64_t>(seconds * 1e3)) + " ms"; };
@@ -65,6 +80,30 @@ void Compiled::note(const Report& report, const Segment& segment) {
   }
 }
 
+void Compiled::keep(Known known) {
+  known.number = ++recorded_;
+  known_.insert(known_.begin(), std::move(known));
+}
+
+void Compiled::noteChange(const Ambient& now, const CallArguments& call, const std::string& otherwise) {
+  lastFailure_.clear();
+  size_t nearest = 0, distance = SIZE_MAX;
+  for (const Known& known : known_) {
+    bool isAround = !(known.segment->ambient == now);
+    Differences all = differencesOf(known.segment->guards, call);
+    size_t far = all.distance + isAround;
+    if (far >= distance) continue;
+    distance = far;
+    nearest = known.number;
+    lastFailure_ = all.text();
+    std::string around = isAround ? "another " + known.segment->ambient.difference(now) + " around the call" : "";
+    if (!lastFailure_.empty() && isAround) lastFailure_ += "; " + around;
+    if (lastFailure_.empty()) lastFailure_ = isAround ? around : !otherwise.empty() ? otherwise : kRelations;
+  }
+  if (known_.size() < 2) return;
+  lastFailure_ += " (recording " + std::to_string(nearest) + ", the nearest of " + std::to_string(known_.size()) + ")";
+}
+
 void tellInternalFailure(const std::string& what, const std::string& where) {
   ++counts().fallbacks;
   std::string text = "saker: an internal failure in compiling " + where + " (" + what.substr(0, what.find('\n')) +
@@ -84,6 +123,7 @@ void Compiled::noteAround(Why why) {
   report.outcome = "eager";
   report.why = why;
   note(report, Segment());
+  tellEager(*report.why);
 }
 
 void Compiled::noteEager(const Segment& segment, Why why) {
@@ -95,12 +135,19 @@ void Compiled::noteEager(const Segment& segment, Why why) {
   }
   ++counts().breaks;
   note(report, segment);
+  tellEager(*report.why);
+}
+
+// What a call raises is told by the error; an internal failure has a warning of its own.
+void Compiled::tellEager(const Stop& why) {
+  if (why.why == Why::Raised || why.why == Why::Internal) return;
+  tellOnce(function_.get(), "runs eagerly", why);
 }
 
 // With fullgraph=True it raises.
 bool Compiled::warnLimit() {
   size_t limit = options_.limit ? options_.limit : recompileLimit();
-  std::string name = Operations::name(function_.get()),
+  std::string name = functionName(function_.get()),
               times = std::to_string(limit) + (limit == 1 ? " time" : " times");
   std::string text = name + " was recorded " + times;
   std::string hint = "what kept changing: " + lastFailure_ + "; recompile_limit=" + std::to_string(limit) +
@@ -115,8 +162,8 @@ bool Compiled::warnLimit() {
   report.outcome = "eager";
   report.why = Stop(Why::RecompileLimit, times, lastFailure_);
   note(report, Segment());
-  text = "saker: " + text + " and runs eagerly for other arguments from now on; " + hint;
-  return PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) == 0;
+  tellOnce(function_.get(), "runs eagerly for other arguments from now on", *report.why);
+  return true;
 }
 
 }  // namespace saker::frontend

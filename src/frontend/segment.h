@@ -121,6 +121,11 @@ class Segment {
     guards.eachObject(visit);
     for (const Recipe& recipe : recipes) visit(recipe.object.get());
     for (const Ref& lock : locks) visit(lock.get());
+    for (const Asked& each : asked) {
+      visit(each.function.get());
+      visit(each.arguments.get());
+      visit(each.answer.get());
+    }
     for (const DoneAgain& effect : effects) {
       visit(effect.callable.get());
       visit(effect.names.get());

@@ -100,6 +100,11 @@ class Subject {
   void check() { recorder_.check(); }
   // The inside of this call is not recorded.
   void hide(PyObject* callable) { recorder_.hiding_ = callable; }
+  // The same of code of the user's, whose changes are noted.
+  void hideUsers(PyObject* callable) {
+    hide(callable);
+    recorder_.hidesUsers_ = true;
+  }
   // What the program calls, where it is called through something else.
   PyObject* calling() const { return recorder_.calling_; }
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "frontend/allowed.h"
 #include "frontend/compiled.h"
 #include "frontend/guard_groups.h"
 #include "frontend/log.h"
+#include "frontend/user_names.h"
 #include "python/wrapped.h"
 #include "runtime/timed_run.h"
 
@@ -88,6 +90,48 @@ py::list reportsOf(const py::object& object) {
     each["watching"] = report.watching;
     each["compiling"] = report.compiling;
     out.append(each);
+  }
+  return out;
+}
+
+// What saker.stats()["functions"] has, in the order in which functions were compiled.
+py::list usageOfAll() {
+  std::vector<Compiled*> all(living().begin(), living().end());
+  std::sort(all.begin(), all.end(), [](const Compiled* a, const Compiled* b) { return a->number() < b->number(); });
+  py::list out;
+  for (const Compiled* each : all) {
+    const Usage& usage = each->usage();
+    if (usage.calls() == 0) continue;
+    py::dict told;
+    Definition at = definitionOf(each->function());
+    told["name"] = functionName(each->function());
+    told["file"] = at.file;
+    told["line"] = at.line;
+    told["calls"] = usage.calls();
+    told["replays"] = usage.replays;
+    told["recordings"] = usage.recordings;
+    told["eager_calls"] = usage.eager;
+    told["changed"] = usage.changed;
+    py::list reasons;
+    for (const auto& [why, stop] : usage.stops) {
+      py::dict reason;
+      auto calls = usage.eagerCalls.find(why);
+      reason["name"] = stop.reason().name;
+      reason["kind"] = kindName(stop.reason().kind);
+      reason["text"] = stop.sentence();
+      reason["hint"] = stop.reason().hint;
+      reason["file"] = stop.file;
+      reason["line"] = stop.line;
+      reason["times"] = usage.told.at(why);
+      reason["eager_calls"] = calls == usage.eagerCalls.end() ? 0 : calls->second;
+      reasons.append(reason);
+    }
+    told["reasons"] = reasons;
+    auto seconds = [](std::optional<double> time) -> py::object { return time ? py::float_(*time) : py::object(py::none()); };
+    told["first_seconds"] = seconds(usage.first > 0 ? std::optional(usage.first) : std::nullopt);
+    told["replay_seconds"] = seconds(usage.replayed.median());
+    told["eager_seconds"] = seconds(usage.ran.median());
+    out.append(told);
   }
   return out;
 }
@@ -187,7 +231,12 @@ void bindCompile(py::module_& module) {
   });
   // Replays that were made to measure them are no part of what the program did.
   module.def("uncount_replays", [](uint64_t number) { counts().replays -= std::min(number, counts().replays); });
-  module.def("reset_frontend_counts", [] { counts() = {}; });
+  module.def("reset_frontend_counts", [] {
+    counts() = {};
+    for (Compiled* each : living()) each->forgetUsage();
+  });
+  module.def("usage_of_functions", &usageOfAll);
+  module.def("allow", [](const py::object& callable) { allow(callable.ptr()); });
   module.def("compiled_versions", &versionsOf);
   module.def("compiled_reports", &reportsOf);
   module.def("time_guards", &timeGuards);

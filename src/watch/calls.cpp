@@ -167,7 +167,7 @@ Flow callSpread(Machine& m) {
   if (keywords && !makeDict(m, operands[2])) return Flow::Error;
   if (!makeTuple(callable, operands[1])) return Flow::Error;
   PyObject* dict = keywords ? operands[2] : nullptr;
-  PyObject* result = !Py_IS_TYPE(callable, &PyFunction_Type) && m.observer().hidden(callable)
+  PyObject* result = m.observer().hidden(callable)
                          ? callHidden(m, callable, operands[1], dict)
                          : PyObject_Call(callable, operands[1], dict);
   if (result != nullptr) m.observer().calledSpread(callable, operands[1], dict, result);

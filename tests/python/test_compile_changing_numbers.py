@@ -356,3 +356,129 @@ def test_ranges_of_captured_sizes(functional: bool) -> None:
     for size in (1, 0):
         with pytest.raises(saker.RunError, match=r"the size b is \d, and must be in \[2, inf\]"):
             graph(torch.randn(size, 3))
+
+
+# --- where numbers are found ---
+
+
+class SlottedNumber:
+    __slots__ = ("value",)
+
+
+RATE = 0.5
+
+
+def places() -> dict[str, tuple[Callable, Callable[[Any], None], Callable[[Any], tuple]]]:
+    """By name: a function of a tensor, what sets the number, and further arguments."""
+    box, slotted, table, row = Box(0), SlottedNumber(), {"rate": 0.5, 3: 0.5}, [1, 0.5]
+    cell = 0.5
+
+    def set_cell(value: Any) -> None:
+        nonlocal cell
+        cell = value
+
+    def set_global(value: Any) -> None:
+        global RATE
+        RATE = value
+
+    class Model(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.value
+
+    class Called:
+        __slots__ = ("value",)
+
+        def __call__(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.value
+
+    model, called = Model(), Called()
+    nothing, none = lambda value: None, lambda value: ()
+    return {
+        "argument": (lambda x, s: x * s, nothing, lambda value: (value,)),
+        "a slot of an argument": (
+            lambda x, o: x * o.value,
+            lambda value: setattr(slotted, "value", value),
+            lambda value: (slotted,),
+        ),
+        "a slot of self": (called, lambda value: setattr(called, "value", value), none),
+        "an attribute": (lambda x: x * box.value, lambda value: setattr(box, "value", value), none),
+        "an attribute of self": (model, lambda value: setattr(model, "value", value), none),
+        "a cell": (lambda x: x * cell, set_cell, none),
+        "a global": (lambda x: x * RATE, set_global, none),
+        "a dict": (lambda x: x * table["rate"], lambda value: table.__setitem__("rate", value), none),
+        "an int key": (lambda x: x * table[3], lambda value: table.__setitem__(3, value), none),
+        "a list": (lambda x: x * row[1], lambda value: row.__setitem__(1, value), none),
+    }
+
+
+PLACES = list(places())
+MIXED = [1.0, 2.0, 0.0, -0.0, math.inf, -math.inf, math.nan, 5e-324, 1, 2, True, False, 3, 0.5, 0, 1]
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@alone
+def test_a_number_that_changes_anywhere(grad: bool) -> None:
+    for name in PLACES:
+        for kind in ("float", "int"):
+            check_place(name, kind, grad)
+
+
+def check_place(name: str, kind: str, grad: bool) -> None:
+    function, put, further = places()[name]
+    before, graphs = replays(), saker.stats()["graphs"]
+    compiled = saker.compile(function)
+    for step in range(STEPS):
+        value = 0.05 * (step + 1) if kind == "float" else step + 3
+        x = torch.randn(4, requires_grad=grad)
+        y = x.detach().clone().requires_grad_(grad)
+        put(value)
+        got = compiled(x, *further(value))
+        expected = function(y, *further(value))
+        same(got.detach(), expected.detach())
+        if grad:
+            got.sum().backward()
+            expected.sum().backward()
+            same(x.grad, y.grad)
+    assert replays() - before >= STEPS - 3, (name, kind)
+    assert saker.stats()["graphs"] - graphs <= 3, (name, kind)
+
+
+@alone
+def test_special_numbers_of_all_types() -> None:
+    for name in PLACES:
+        function, put, further = places()[name]
+        compiled = saker.compile(function, recompile_limit=32)
+        for value in MIXED * 2:
+            x = torch.tensor([0.0, -0.0, 1.0, math.inf])
+            put(value)
+            got = compiled(x, *further(value))
+            expected = function(x, *further(value))
+            assert got.dtype == expected.dtype
+            assert torch.equal(got.view(torch.int32), expected.view(torch.int32)), (name, value)
+
+
+DECIDING: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
+    "above": lambda x, s: x * s if s > 0.4 else x - s,
+    "from the other side": lambda x, s: x * s if 0.4 < s else x - s,
+    "at least": lambda x, s: x * s if s >= 0 else x,
+    "an int": lambda x, s: x * s if s != 1 else x + 5,
+    "truth": lambda x, s: x * s if s else x - 1,
+    "not": lambda x, s: x - 1 if not s else x * s,
+    "between": lambda x, s: x * s if 0.2 <= s < 0.5 else x + s,
+    "dropout": lambda x, s: nn.functional.dropout(x, s, training=False) * s if 0 <= s <= 1 else x,
+}
+
+
+@pytest.mark.parametrize("name", DECIDING)
+def test_a_float_that_decides_by_itself(name: str) -> None:
+    """Which way it goes is a guard: one recording for each way, not for each value."""
+    function = DECIDING[name]
+    compiled = saker.compile(function, recompile_limit=16)
+    before, graphs = replays(), saker.stats()["graphs"]
+    values = [0.05 * step for step in range(1, 20)] + [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.5, 0.3]
+    for s in values:
+        x = torch.randn(3)
+        got, expected = compiled(x, s), function(x, s)
+        assert torch.equal(got.view(torch.int32), expected.view(torch.int32)), s
+    assert saker.stats()["graphs"] - graphs <= 5
+    assert replays() - before >= len(values) - 6

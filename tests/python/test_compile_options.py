@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -187,24 +189,41 @@ def recordings(compiled: Any, scaled: Scaled, count: int) -> int:
 
 
 @pytest.mark.parametrize("limit", [1, 3, 12])
-def test_recompile_limit(limit: int) -> None:
+def test_recompile_limit(limit: int, capfd: pytest.CaptureFixture[str]) -> None:
     scaled = Scaled()
-    with pytest.warns(UserWarning, match=f"was recorded {limit} times? and runs eagerly .*recompile_limit={limit}"):
-        assert recordings(saker.compile(scaled, recompile_limit=limit), scaled, limit + 2) == limit
+    saker.set_logs()
+    assert recordings(saker.compile(scaled, recompile_limit=limit), scaled, limit + 2) == limit
+    [line] = capfd.readouterr().err.splitlines()
+    assert re.search(f"runs eagerly for other arguments .* was recorded {limit} times?, .*recompile_limit=", line)
 
 
-def test_recompile_limit_of_the_process() -> None:
+def test_recompile_limit_of_the_process(capfd: pytest.CaptureFixture[str]) -> None:
     scaled = Scaled()
+    saker.set_logs()
     compiled = saker.compile(scaled)
     before = saker.set_recompile_limit(3)
     try:
-        with pytest.warns(UserWarning, match="was recorded 3 times"):
-            assert recordings(compiled, scaled, 5) == 3
+        assert recordings(compiled, scaled, 5) == 3
+        assert "was recorded 3 times" in capfd.readouterr().err
         assert saker.set_recompile_limit(10) == 3
         assert recordings(compiled, scaled, 12) == 7  # three of them are there
     finally:
         saker.set_recompile_limit(before)
     assert before == 8
+
+
+@pytest.mark.parametrize(("text", "limit"), [("5", 5), ("", 8), ("0", 8), ("many", 8)])
+def test_recompile_limit_by_the_environment(text: str, limit: int) -> None:
+    code = "import saker; print(saker.set_recompile_limit(3))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "SAKER_RECOMPILE_LIMIT": text},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) == limit
+    assert ("SAKER_RECOMPILE_LIMIT must be" in done.stderr) == (text in ("0", "many"))
 
 
 def test_fullgraph_past_the_limit() -> None:

@@ -93,10 +93,10 @@ def test_logs(capfd: pytest.CaptureFixture[str]) -> None:
     assert told("", plain, (x,), (x,)) == ""
     assert "depends on data" in told("breaks", reads, (x,))
     assert f":{line_of('the line that is told')}: " in told("breaks", reads, (x,))
-    assert "args[0]: Float(3)" in told("guards", plain, (x,))
+    assert "x: Float(3)" in told("guards", plain, (x,))
     assert "sin" in told("graph", plain, (x,))
     assert told("recompiles", plain, (x,), (x,)) == ""
-    assert "args[0]: Float(3)" in told("recompiles", plain, (x,), (torch.randn(4),))
+    assert "x.size(0): expected 3, found 4" in told("recompiles", plain, (x,), (torch.randn(4),))
     assert "3 operators" in told("captures", plain, (x,))
     assert told("replays", plain, (x,), (x,), (x,)).count("[saker replays]") == 2
     everything = told("all", plain, (x,), (x,))

@@ -162,6 +162,30 @@ bool Arrays::hosts(PyObject* callable, const Values& args, PyObject* names, bool
   return true;
 }
 
+// Code of the user's runs among the operators of a replay, and effects come after these, unless they need no result and
+// no operator before them may fail: then they come first.
+bool Arrays::doesEffectsFirst() {
+  auto comes = [&](const Ref& argument) {
+    PyObject* object = argument.get();
+    if (arrayOf(object)) return false;  // a number that is data
+    return isAtom(object) || isNamed(object) || placeOf(object) != kInside;
+  };
+  for (Effect& each : effects().list()) {
+    if (each.early || each.hook) continue;
+    if (tape().risk().any || !std::all_of(each.arguments.begin(), each.arguments.end(), comes)) return false;
+  }
+  for (Effect& each : effects().list()) each.early |= !each.hook;
+  return true;
+}
+
+bool Arrays::hostsUserCode(PyObject* callable, const Values& args, PyObject* names) {
+  if (!doesEffectsFirst()) return stop(Why::WrapperAfterEffects);
+  if (!hosts(callable, args, names, /*asIs=*/true)) return false;
+  hosting()->wraps = true;
+  hosting()->repeatable = false;
+  return true;
+}
+
 Answer Arrays::calls(PyObject* callable, const Values& given, PyObject* names) {
   // Most calls: nothing is an array, and the table has no function of numpy's.
   if (arrays_.empty() && operations().ofCall(callable) != Behaviour::Unknown) return std::nullopt;
@@ -284,9 +308,28 @@ Answer Arrays::binary(watch::Binary op, bool inplace, PyObject* left, PyObject* 
   return hosts(function.get(), {left, right}, nullptr);
 }
 
+bool Arrays::decides(int op, PyObject* left, PyObject* right) {
+  static constexpr int kSwapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+  const Array* data = arrayOf(left);
+  PyObject *number = data ? left : right, *other = data ? right : left;
+  if (!data) data = arrayOf(right);
+  if (!data->isFloat || arrayOf(other) || !(PyFloat_CheckExact(other) || PyLong_CheckExact(other))) return false;
+  uint32_t place = provenance().placeOfTensor(data->tensor);
+  const std::vector<Instruction>& all = guards().instructions;
+  auto loads = [&](const Instruction& at) { return at.place == place && at.op <= Op::ContextValue; };
+  if (place == kInside || std::none_of(all.begin(), all.end(), loads)) return false;  // drawn, or computed
+  int asked = number == left ? op : kSwapped[op];
+  int answer = PyObject_RichCompareBool(number, other, asked);
+  checkIs(Op::Compares, place, other, asked | (answer == 1 ? 8 : 0));
+  return answer >= 0;
+}
+
 Answer Arrays::unary(watch::Unary op, PyObject* operand) {
   if (!arrays_.contains(operand)) return std::nullopt;
-  if (op == watch::Unary::Truth || op == watch::Unary::Not) return stop(Why::ArrayTruth);
+  if (op == watch::Unary::Truth || op == watch::Unary::Not) {
+    static PyObject* const zero = PyFloat_FromDouble(0);
+    return decides(Py_NE, operand, zero) ? true : stop(Why::ArrayTruth);
+  }
   const char* name = op == watch::Unary::Negative ? "neg" : op == watch::Unary::Positive ? "pos" : "invert";
   Ref function = Ref::steal(operatorNamed(name));
   return hosts(function.get(), {operand}, nullptr);
@@ -294,6 +337,7 @@ Answer Arrays::unary(watch::Unary op, PyObject* operand) {
 
 Answer Arrays::compares(int op, PyObject* left, PyObject* right) {
   if (!arrays_.contains(left) && !arrays_.contains(right)) return std::nullopt;
+  if (decides(op, left, right)) return true;
   for (PyObject* each : {left, right}) {
     if (const Array* data = arrayOf(each); data && data->isFloat) return stop(Why::ComparesData);
   }

@@ -38,6 +38,8 @@ class Arrays final : public SubjectOf<Arrays> {
   // A call of the host begins, as an operator of the graph; hosted() has what it gave. `asIs`: an object from outside
   // that is no value is given as it is, and must be this very one.
   bool hosts(PyObject* callable, const Values& args, PyObject* names, bool asIs = false);
+  // The same for code of the user's, which runs whenever it would, with gradients of its own.
+  bool hostsUserCode(PyObject* callable, const Values& args, PyObject* names);
   void begin(c10::intrusive_ptr<HostCall> call) { hosted_.emplace(Hosted{std::move(call), {}}); }
   // The call that has begun, or nullptr.
   HostCall* hosting() const { return hosted_ ? hosted_->call.get() : nullptr; }
@@ -67,9 +69,13 @@ class Arrays final : public SubjectOf<Arrays> {
     std::vector<at::Tensor> tensors;
   };
   std::optional<HostPart> hostPart(PyObject* object, std::vector<at::Tensor>& tensors, bool asIs = false);
+  bool doesEffectsFirst();
   // A tensor and a number that is data meet in an operator.
   Answer meets(watch::Binary op, PyObject* left, PyObject* right);
   bool expects(const Array& data);
+  // A float that was found at a place, and may change, is compared with a number: that the answer is the same is a guard.
+  // False: this is something else.
+  bool decides(int op, PyObject* left, PyObject* right);
 
   std::unordered_map<PyObject*, Array> arrays_;
   std::optional<Hosted> hosted_;

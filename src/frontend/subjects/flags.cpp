@@ -83,7 +83,8 @@ Ref askAgain(const Asked& asked, const std::vector<PyObject*>& found) {
     PyObject* constant = PyTuple_GET_ITEM(asked.arguments.get(), static_cast<Py_ssize_t>(i));
     args.push_back(asked.places[i] == kInside ? constant : found[asked.places[i]]);
   }
-  const WithoutTorchFunction unasked;
+  std::optional<WithoutTorchFunction> unasked;
+  if (!asked.users) unasked.emplace();
   Ref answer = Ref::steal(PyObject_Vectorcall(asked.function.get(), args.data(), args.size(), nullptr));
   if (!answer) PyErr_Clear();
   return answer;
@@ -171,7 +172,7 @@ bool FlagsAround::asks(PyObject* callable, const Values& given) {
   for (const Asked& each : asked_) {
     if (sameArguments(each, function.get(), tuple.get(), places)) return true;
   }
-  Asked asked{function, tuple, {}, places};
+  Asked asked{function, tuple, {}, places, false};
   asked.answer = askAgain(asked, provenance().objects());
   if (!asked.answer) return true;  // the program will be told
   if (!isAnswer(asked.answer.get())) return stop({Why::AsksForObject, Operations::name(callable)});

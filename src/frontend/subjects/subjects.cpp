@@ -3,6 +3,7 @@
 namespace saker::frontend {
 
 // Subjects that nobody else talks to, each made in a file of its own.
+std::unique_ptr<Subject> makeAllows(Recorder& recorder);
 std::unique_ptr<Subject> makeCaches(Recorder& recorder);
 std::unique_ptr<Subject> makeLazyModules(Recorder& recorder);
 std::unique_ptr<Subject> makeLogging(Recorder& recorder);
@@ -24,7 +25,8 @@ Subjects::Subjects(Recorder& recorder)
     others_.push_back(make(recorder));
     return others_.back().get();
   };
-  Subject* const all[] = {&flags,
+  Subject* const all[] = {add(makeAllows),  // the first: what the user says comes before what is known
+                          &flags,
                           &random,
                           add(makeStorages),
                           &made,

@@ -22,38 +22,14 @@ class Wrappers final : public SubjectOf<Wrappers> {
   Answer readsAttribute(PyObject* owner, PyObject* name) override;
   // What one from outside is made of.
   void found(uint32_t place, PyObject* object) override;
-
- private:
-  bool doesEffectsFirst();
 };
 
 }  // namespace
 
-// Code of the user's runs among the operators of a replay, and effects come after these, unless they need no result and
-// no operator before them may fail: then they come first.
-bool Wrappers::doesEffectsFirst() {
-  auto comes = [&](const Ref& argument) {
-    PyObject* object = argument.get();
-    if (subjects().arrays.arrayOf(object)) return false;  // a number that is data
-    return isAtom(object) || isNamed(object) || placeOf(object) != kInside;
-  };
-  for (Effect& each : effects().list()) {
-    if (each.early || each.hook) continue;
-    if (tape().risk().any || !std::all_of(each.arguments.begin(), each.arguments.end(), comes)) return false;
-  }
-  for (Effect& each : effects().list()) each.early |= !each.hook;
-  return true;
-}
-
 Answer Wrappers::calls(PyObject* callable, const Values& args, PyObject* names) {
   if (higher_order::appliesFunction(callable)) {
     if (higher_order::inTransform()) return stop({Why::CallsUnknown, Operations::name(callable)});
-    if (!doesEffectsFirst()) {
-      return stop(Why::WrapperAfterEffects);
-    }
-    if (!subjects().arrays.hosts(callable, args, names, /*asIs=*/true)) return false;
-    subjects().arrays.hosting()->wraps = true;
-    subjects().arrays.hosting()->repeatable = false;
+    if (!subjects().arrays.hostsUserCode(callable, args, names)) return false;
     hide(calling());
     return true;
   }

@@ -1,0 +1,81 @@
+"""``saker.report``: what became of the compiled functions of this process, as a table."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import linecache
+from typing import Any
+
+from saker import _C
+
+_COLUMNS = ("function", "calls", "replays", "recordings", "eager", "first call", "replay", "eager call")
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+@dataclasses.dataclass
+class Report:
+    """One dict for each compiled function: see ``saker.stats()["functions"]``. Printing it shows a table."""
+
+    functions: list[dict[str, Any]]
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                each["name"],
+                *(str(each[key]) for key in ("calls", "replays", "recordings", "eager_calls")),
+                *(_time(each[key]) for key in ("first_seconds", "replay_seconds", "eager_seconds")),
+            )
+            for each in self.functions
+        ]
+
+    def _notes(self, function: dict[str, Any]) -> list[str]:
+        lines = []
+        for reason in function["reasons"]:
+            instead = reason["kind"] == "the recording itself runs"
+            times = f", {reason['eager_calls']} eager calls" if reason["eager_calls"] else ""
+            head = "gradients are not compiled" if instead else "eager"
+            lines.append(f"{head}: {reason['text']} [{reason['name']}]{times}")
+            if reason["file"]:
+                source = linecache.getline(reason["file"], reason["line"]).strip()
+                lines.append(f"  at {reason['file']}:{reason['line']}" + (f": {source}" if source else ""))
+            lines.append(f"  what to do: {reason['hint']}")
+        if function["changed"]:
+            lines.append(f"recorded again, since {function['changed']}")
+        return lines
+
+    def __str__(self) -> str:
+        if not self.functions:
+            return "saker.report: no compiled function was called"
+        rows = [_COLUMNS, *self._rows()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+        notes: list[list[str]] = [[], *(self._notes(each) for each in self.functions)]
+        lines = ["saker.report"]
+        for row, more in zip(rows, notes, strict=True):
+            cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+            lines.append("  " + "  ".join(cells))
+            lines += [f"      {line}" for line in more]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def report() -> Report:
+    """Prints a table of the compiled functions that were called, and gives it.
+
+    For each: calls, replays, recordings and eager calls, why calls are eager, and times. ``first call`` is the first
+    recorded one, with running and compiling; ``replay`` and ``eager call`` are medians of those that were measured, one
+    in 64 and the first ones.
+    """
+    made = Report(_C.usage_of_functions())
+    print(made)
+    return made
