@@ -31,7 +31,8 @@ constexpr const char* kUsage =
     "  --partition=primals,tangents,results[,budget]\n"
     "                 take the graph for a joint one of this layout and cut it into forward and backward; the memory\n"
     "                 budget is between 0 and 1 (the default)\n"
-    "  --list-passes  list the passes and stop\n";
+    "  --list-passes  list the passes and stop\n"
+    "  --help         print this and stop\n";
 
 struct Options {
   std::string file;
@@ -139,6 +140,10 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     std::string_view option = argv[i];
     constexpr std::string_view kPasses = "--passes=";
+    if (option == "--help" || option == "-h") {
+      std::cout << kUsage;
+      return 0;
+    }
     if (option == "--list-passes") {
       for (const passes::Pass& pass : passes::all()) {
         std::printf("%-24s %s\n", std::string(pass.name).c_str(), std::string(pass.description).c_str());

@@ -22,6 +22,7 @@ from saker._graph import Graph
 from saker._logs import from_environment, set_logs, set_stages
 from saker._reasons import Reason, reasons
 from saker._stats import reset, stats
+from saker._version import __version__
 from saker.errors import (
     BackendError,
     CaptureError,
@@ -36,8 +37,6 @@ from saker.errors import (
 from_environment()
 _higher_order.install()
 _torch_version.install()
-
-__version__ = "0.1.0"
 
 __all__ = [
     "BackendError",
