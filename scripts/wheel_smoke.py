@@ -1,6 +1,6 @@
 """Tries an installed Saker, without the clone that it was built from: scripts/wheel_smoke.sh runs this.
 
-    python scripts/wheel_smoke.py CLONE    # the folder that nothing may be imported from
+python scripts/wheel_smoke.py CLONE    # the folder that nothing may be imported from
 """
 
 from __future__ import annotations

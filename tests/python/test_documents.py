@@ -9,11 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import documents
 import pytest
-from documents import ROOT, name, pages
 
+import documents
 import saker
+from documents import ROOT, name, pages
 
 PAGES = [pytest.param(page, id=name(page)) for page in pages()]
 # Whose blocks all run: what a user reads first.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 
-FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^(?P=indent)```[ ]*$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"(?ms)^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^(?P=indent)```[ ]*$")
 COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]\n]*(?:\n[^\]\n]+)?\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^(#{1,6}) +(.+?) *#*$", re.MULTILINE)
@@ -64,9 +64,7 @@ def blocks(text: str) -> list[Block]:
             lead = len(code) - len(code.lstrip("\n"))
             found[-1][1].line += lead
     for fence in fences:
-        code = "".join(
-            line.removeprefix(fence["indent"]) for line in fence["code"].splitlines(keepends=True)
-        )
+        code = "".join(line.removeprefix(fence["indent"]) for line in fence["code"].splitlines(keepends=True))
         block = Block(fence["language"], code, _line(text, fence.start("code")))
         for note in notes:
             said = note[1].strip()
