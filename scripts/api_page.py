@@ -12,8 +12,18 @@ import saker
 
 # What __all__ names, in the order in which a reader wants it. A name that is in no group comes last.
 GROUPS = {
-    "Compiling": ["compile", "explain", "Explanation", "reasons", "Reason", "stats", "reset", "set_recompile_limit"],
-    "Finding out": ["set_logs", "set_stages"],
+    "Compiling": ["compile", "allow", "reset", "set_recompile_limit"],
+    "Finding out": [
+        "explain",
+        "Explanation",
+        "report",
+        "Report",
+        "reasons",
+        "Reason",
+        "stats",
+        "set_logs",
+        "set_stages",
+    ],
     "Ahead-of-time autograd": ["aot_function", "aot_module", "aot_module_simplified"],
     "Graphs": ["capture", "Graph", "parse", "passes", "SymbolSpace"],
     "Exported graphs": ["aot_export_module", "aot_export_joint_simple"],
@@ -145,9 +155,10 @@ def page() -> str:
     grouped = {name for names in GROUPS.values() for name in names}
     others = [name for name in saker.__all__ if name not in grouped | LEFT_OUT]
     for title, names in {**GROUPS, "More": others}.items():
-        if names:
+        there = [name for name in names if name in saker.__all__]
+        if there:
             lines += [f"## {title}", ""]
-        for name in names:
+        for name in there:
             thing = getattr(saker, name)
             lines += module(name, thing) if isinstance(thing, types.ModuleType) else entry(name, thing)
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"

@@ -1,4 +1,4 @@
-"""A hook of MkDocs: links to files outside of docs, which readers of the repository follow, are plain text in the site."""
+"""A hook of MkDocs: links to files outside of docs, for readers of the repository, are plain text in the site."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 Comments in front of a block, which readers do not see, say what a test does with it:
 
     <!-- not run: why -->       the block is not run; the test prints why
+    <!-- run if: expression --> the block is run where this holds after the blocks before it
     <!-- output -->             the block is what the last Python block prints; "..." stands for anything
     <!-- run before: code -->   not shown, and run as if it stood here
 """
@@ -31,6 +32,7 @@ class Block:
     code: str
     line: int
     not_run: str = ""  # why
+    condition: str = ""
     output: bool = False  # it is what the Python block before it prints
     hidden: bool = False
 
@@ -74,6 +76,8 @@ def blocks(text: str) -> list[Block]:
                     block.output = True
                 elif said.startswith("not run:"):
                     block.not_run = " ".join(said.removeprefix("not run:").split())
+                elif said.startswith("run if:"):
+                    block.condition = said.removeprefix("run if:").strip()
                 else:
                     raise ValueError(f"line {_line(text, note.start())}: no such note on a block: {said!r}")
         found.append((fence.start(), block))

@@ -13,6 +13,7 @@ import io
 import os
 import sys
 import tempfile
+import types
 from pathlib import Path
 
 import documents
@@ -22,11 +23,18 @@ _LIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 def run(page: Path) -> int:
     """How many blocks were run."""
-    known: dict[str, object] = {"__name__": "__main__"}
-    printed, count = "", 0
+    main = types.ModuleType("__main__")
+    sys.modules["__main__"] = main  # so that what the page defines is found by name, in pickles for example
+    known = main.__dict__
+    printed, count, left_out = "", 0, False
     for block in documents.blocks(page.read_text()):
         where = f"{documents.name(page)}:{block.line}"
-        if block.output:
+        if block.output and left_out:
+            continue
+        left_out = bool(block.condition) and not eval(block.condition, known)
+        if left_out:
+            print(f"{where}: not run: this holds in another Saker only: {block.condition}")
+        elif block.output:
             if not doctest.OutputChecker().check_output(block.code, printed, _LIKE):
                 sys.exit(f"{where}: the block before it prints something else:\n{printed}")
             print(f"{where}: printed as written")
