@@ -20,19 +20,62 @@ namespace {
 
 using namespace saker;
 
-constexpr const char* kUsage =
-    "usage: saker-opt [options] file|-\n"
-    "  --passes=a,b   run these passes, in this order\n"
-    "  --verify       verify the graph after each pass too\n"
-    "  --dump         print the graph after each pass, to standard error\n"
-    "  --time         print the time of each pass, to standard error\n"
-    "  --loc          print source locations\n"
-    "  --infer-check  compare the types written in the input with inferred ones\n"
-    "  --partition=primals,tangents,results[,budget]\n"
-    "                 take the graph for a joint one of this layout and cut it into forward and backward; the memory\n"
-    "                 budget is between 0 and 1 (the default)\n"
-    "  --list-passes  list the passes and stop\n"
-    "  --help         print this and stop\n";
+constexpr const char* kUsage = "usage: saker-opt [options] file|-\n";
+
+struct Option {
+  std::string_view name;  // with "=", and what follows it, where it takes a value
+  std::string_view description;
+};
+
+constexpr Option kOptions[] = {
+    {"--passes=a,b", "run these passes, in this order"},
+    {"--verify", "verify the graph after each pass too"},
+    {"--dump", "print the graph after each pass, to standard error"},
+    {"--time", "print the time of each pass, and how many nodes it leaves, to standard error"},
+    {"--loc", "print source locations"},
+    {"--infer-check", "compare the types that are written in the input with inferred ones"},
+    {"--partition=primals,tangents,results[,budget]",
+     "take the graph for a joint one with that many primals, tangents and forward results, and cut it into a forward "
+     "and a backward graph, which are printed; the memory budget is between 0 and 1 (the default)"},
+    {"--list-passes", "print the passes and stop"},
+    {"--help, -h", "print this text and stop"},
+};
+
+void printPasses() {
+  for (const passes::Pass& pass : passes::all()) {
+    std::printf("  %-24s %s\n", std::string(pass.name).c_str(), std::string(pass.description).c_str());
+  }
+}
+
+// Words of the text, in lines of at most 80 characters behind an indentation.
+void printWrapped(std::string_view text, int indentation) {
+  std::istringstream words{std::string(text)};
+  std::string line, word;
+  auto flush = [&] { std::printf("%*s%s\n", indentation, "", line.c_str()), line.clear(); };
+  while (words >> word) {
+    if (!line.empty() && line.size() + word.size() + 1 > 80 - static_cast<size_t>(indentation)) flush();
+    line += (line.empty() ? "" : " ") + word;
+  }
+  flush();
+}
+
+void printHelp() {
+  std::printf("%s\n", kUsage);
+  printWrapped(
+      "Reads a graph in text form (docs/text-form.md) from a file, or from standard input where the file is -. "
+      "Verifies it, runs passes on it, and prints what becomes of it to standard output.",
+      0);
+  std::printf("\noptions:\n");
+  for (const Option& option : kOptions) {
+    std::printf("  %s\n", std::string(option.name).c_str());
+    printWrapped(option.description, 6);
+  }
+  std::printf("\npasses:\n");
+  printPasses();
+  std::printf("\nexit codes:\n  %s\n  %s\n  %s\n", "0  the graph was printed",
+              "1  the input cannot be read, is no valid graph, or a pass refuses it; the reason is on standard error",
+              "2  an option is unknown or wrong, or there is no file");
+}
 
 struct Options {
   std::string file;
@@ -137,22 +180,18 @@ int optimize(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
+  constexpr int kWrongUse = 2;
   for (int i = 1; i < argc; ++i) {
     std::string_view option = argv[i];
-    constexpr std::string_view kPasses = "--passes=";
-    if (option == "--help" || option == "-h") {
-      std::cout << kUsage;
-      return 0;
-    }
-    if (option == "--list-passes") {
-      for (const passes::Pass& pass : passes::all()) {
-        std::printf("%-24s %s\n", std::string(pass.name).c_str(), std::string(pass.description).c_str());
+    constexpr std::string_view kPasses = "--passes=", kPartition = "--partition=";
+    if (option == "--help" || option == "-h") return printHelp(), 0;
+    if (option == "--list-passes") return printPasses(), 0;
+    if (option.starts_with(kPartition)) {
+      if (!readLayout(option.substr(kPartition.size()), options)) {
+        std::cerr << "saker-opt: " << option << ": expected --partition=primals,tangents,results[,budget]\n";
+        return kWrongUse;
       }
-      return 0;
-    }
-    constexpr std::string_view kPartition = "--partition=";
-    if (option.starts_with(kPartition) && readLayout(option.substr(kPartition.size()), options)) continue;
-    if (option.starts_with(kPasses)) {
+    } else if (option.starts_with(kPasses)) {
       options.passes = option.substr(kPasses.size());
     } else if (option == "--verify") {
       options.verify = true;
@@ -167,13 +206,13 @@ int main(int argc, char** argv) {
     } else if ((option == "-" || !option.starts_with('-')) && options.file.empty()) {
       options.file = option;
     } else {
-      std::cerr << "saker-opt: unexpected argument " << option << '\n' << kUsage;
-      return 1;
+      std::cerr << "saker-opt: unexpected argument " << option << '\n' << kUsage << "saker-opt --help says more\n";
+      return kWrongUse;
     }
   }
   if (options.file.empty()) {
-    std::cerr << kUsage;
-    return 1;
+    std::cerr << "saker-opt: a file is missing, or - for standard input\n" << kUsage << "saker-opt --help says more\n";
+    return kWrongUse;
   }
   return optimize(options);
 }

@@ -91,14 +91,3 @@ def test_text(path, number):
         graphs = re.split(r"(?<=^}\n)", found, flags=re.MULTILINE)[:-1]
         for graph in graphs:
             assert saker_opt(f"# options: {' '.join(options)}\n{graph}")[1:] == (graph, "")
-
-
-def test_help_is_printed():
-    for option in ("--help", "-h"):
-        done = subprocess.run([str(SAKER_OPT), option], check=False, capture_output=True, text=True, timeout=60)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.startswith("usage: saker-opt")
-        assert all(each in done.stdout for each in ("--passes", "--list-passes", "--partition", "--help"))
-    wrong = subprocess.run([str(SAKER_OPT), "--hepl"], check=False, capture_output=True, text=True, timeout=60)
-    assert wrong.returncode == 1
-    assert "unexpected argument --hepl" in wrong.stderr
