@@ -20,7 +20,7 @@ endef
 python_path = $(if $(findstring /,$(PYTHON)),$(abspath $(PYTHON)),$(shell command -v $(PYTHON)))
 python_flag = -DPython_EXECUTABLE=$(python_path)
 
-.PHONY: setup build extension demo test test-cpp test-example test-python test-sanitize test-sanitize-extension test-clang test-torch test-types test-all test-upstream reasons higher-order-page bench lint tidy format clean
+.PHONY: setup build extension demo test test-cpp test-example test-python test-sanitize test-sanitize-extension test-clang test-torch test-types test-wheel test-all test-upstream reasons higher-order-page api-page docs bench lint tidy format clean
 
 build: setup
 	$(call configure,build,$(python_flag))
@@ -101,8 +101,12 @@ test-types: build
 	@test -x build/types/bin/basedpyright || { $(PYTHON) -m venv build/types && build/types/bin/pip install --quiet --disable-pip-version-check mypy==2.4.1 basedpyright==1.40.2; }
 	@SAKER_TYPE_CHECKERS=$(abspath build/types/bin) PYTHONPATH=python $(PYTHON) -m pytest -q tests/python/test_typing.py
 
-# What takes long: the whole OpInfo sweep and the whole matrix, sanitizers, the second compiler.
-test-all: test test-types test-sanitize test-sanitize-extension test-clang
+# A wheel as pip builds it, in an environment of its own. SAKER_OTHER_PYTHONS names Pythons whose torch must be refused.
+test-wheel: setup
+	@PYTHON=$(PYTHON) scripts/wheel_smoke.sh
+
+# What takes long: the whole OpInfo sweep and the whole matrix, sanitizers, the second compiler, the wheel.
+test-all: test test-types test-sanitize test-sanitize-extension test-clang test-wheel
 	@SAKER_SWEEP=full PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) tests/python/test_opinfo.py tests/python/test_aot_opinfo.py tests/python/test_aot_matrix.py
 
 # PyTorch's own tests of its compiler, against Saker. FILES names some of them, such as functorch/test_aotdispatch.py.
@@ -118,6 +122,14 @@ reasons: build
 # The table of docs/higher-order-ops.md is made of the programs that test it.
 higher-order-page: build
 	@PYTHONPATH=python $(PYTHON) scripts/higher_order_page.py
+
+# docs/api.md is made of the docstrings of the package.
+api-page: extension
+	@PYTHONPATH=python $(PYTHON) scripts/api_page.py > build/api.md && mv build/api.md docs/api.md
+
+# The pages as a site, in build-docs/site. It needs the network once, to install MkDocs; what is built needs none.
+docs: setup
+	@scripts/docs.sh $(PYTHON)
 
 bench: build
 	@build/bench/graph_scale
@@ -154,6 +166,6 @@ format:
 	@git ls-files '*.cpp' '*.h' | xargs .venv/bin/clang-format -i
 
 clean:
-	rm -rf build build-sanitize build-clang build-torch-* python/saker/*.so
+	rm -rf build build-sanitize build-clang build-torch-* build-wheel build-docs python/saker/*.so
 
 comma := ,

@@ -23,6 +23,7 @@ from saker._logs import from_environment, set_logs, set_stages
 from saker._reasons import Reason, reasons
 from saker._report import Report, report
 from saker._stats import reset, stats
+from saker._version import __version__
 from saker.errors import (
     BackendError,
     CaptureError,
@@ -38,8 +39,6 @@ from_environment()
 limit_from_environment()
 _higher_order.install()
 _torch_version.install()
-
-__version__ = "0.1.0"
 
 
 def __dir__() -> list[str]:

@@ -10,7 +10,9 @@ int ask(Machine& m, PyObject* value) {
   if (value == Py_True) return 1;
   if (value == Py_False || value == Py_None) return 0;
   if (!m.observer().unary(Unary::Truth, value)) return -2;
-  return PyObject_IsTrue(value);
+  const int answer = PyObject_IsTrue(value);
+  if (answer >= 0) m.observer().answered();
+  return answer;
 }
 
 Flow jump(Machine& m) {
