@@ -9,6 +9,8 @@
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+
 #include "aot/autocast.h"
 #include "aot/twice.h"
 #include "aten/enums.h"
@@ -178,7 +180,12 @@ variable_list Backward::compiled(variable_list tangents, const std::vector<bool>
         "them on before its first call");
   }
   const Plan::Backward& part = plan_->backward(stage_, given, wanted);
-  if (part.unsure) return followed(tangents, given, wanted);
+  if (part.unsure) {
+    variable_list gradients = followed(tangents, given, wanted);
+    bool none = std::none_of(part.lost.begin(), part.lost.end(), [&](size_t i) { return gradients[i].defined(); });
+    if (none && !part.differsByBranch) part.unsure = false;
+    return gradients;
+  }
   std::vector<at::Tensor> inputs;
   inputs.reserve(plan_->cut.saved.size() + tangents.size());
   size_t firstTangent = plan_->cut.saved.size();
