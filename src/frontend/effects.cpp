@@ -24,7 +24,10 @@ static PyObject* writtenDict(PyObject* callable, const std::vector<PyObject*>& a
 
 void Effects::add(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
   Effect made;
-  if (PyObject* dict = writtenDict(callable, args); dict && PyUnicode_CheckExact(args[1])) {
+  static PyObject* const deleteItem = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__delitem__");
+  bool deletes = callable == deleteItem && args.size() == 2 && PyDict_CheckExact(args[0]);
+  PyObject* dict = deletes ? args[0] : writtenDict(callable, args);
+  if (dict && PyUnicode_CheckExact(args[1])) {
     made.dict = Ref::borrow(dict);
     made.key = Ref::borrow(args[1]);
     made.before = Ref::borrow(PyDict_GetItemWithError(dict, args[1]));
@@ -40,16 +43,17 @@ std::vector<Effects::Restored> Effects::restoredSince(size_t first) const {
   for (const Pending& each : pending_) {
     if (each.effect >= first) return {};
   }
-  auto isKnown = [&](PyObject* dict, PyObject* key) {
-    return std::any_of(found.begin(), found.end(), [&](const Restored& each) {
-      return each.dict == dict && PyUnicode_Compare(each.key, key) == 0;
-    });
-  };
   for (size_t i = first; i < list_.size(); ++i) {
     const Effect& each = list_[i];
-    if (!each.before) return {};
+    if (!each.dict) return {};
     PyObject *dict = each.dict.get(), *key = each.key.get(), *owner = each.arguments[0].get();
-    if (isKnown(dict, key)) continue;
+    auto known = std::find_if(found.begin(), found.end(), [&](const Restored& other) {
+      return other.dict == dict && PyUnicode_Compare(other.key, key) == 0;
+    });
+    if (known != found.end()) {
+      if (known->value && !each.before) return {};  // it was deleted: its place among the keys is another one
+      continue;
+    }
     if (PyDict_GetItemWithError(dict, key) != each.before.get()) return {};
     found.push_back({dict, key, owner == dict ? nullptr : owner, each.before.get()});
   }

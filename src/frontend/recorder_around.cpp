@@ -26,12 +26,16 @@ void Recorder::forgetRestored(const Mark& mark) {
   std::vector<Effects::Restored> restored = effects_.restoredSince(mark.effects);
   for (const Effects::Restored& each : restored) {
     // Numbers that change from call to call are not guarded by what they are.
-    bool changes = PyFloat_Check(each.value) || standIns_.contains(each.value);
+    bool changes = each.value && (PyFloat_Check(each.value) || standIns_.contains(each.value));
     if (changes || placeOf(each.owner ? each.owner : each.dict) == kInside) return;
   }
   for (const Effects::Restored& each : restored) {
     uint32_t dict = each.owner ? read(Op::DictOf, placeOf(each.owner), nullptr, 0, each.dict) : placeOf(each.dict);
-    read(Op::Key, dict, each.key, 0, each.value);
+    if (each.value) {
+      read(Op::Key, dict, each.key, 0, each.value);
+    } else {
+      checkIs(Op::NoKey, dict, each.key);
+    }
   }
   if (!restored.empty()) effects_.forgetSince(mark.effects);
 }

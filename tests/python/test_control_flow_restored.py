@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +17,11 @@ from torch_versions import control_flow_in_one_place
 pytestmark = control_flow_in_one_place
 
 LAYER = torch.nn.Linear(3, 3)
+
+
+class State:
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
 
 
 def swapped(v: torch.Tensor) -> torch.Tensor:
@@ -102,7 +106,7 @@ def test_a_module_gets_other_parameters() -> None:
 
 
 def test_what_is_set_for_a_while_is_what_is_read() -> None:
-    state = SimpleNamespace(scale="one", by={"one": 1.0, "two": 2.0})
+    state = State(scale="one", by={"one": 1.0, "two": 2.0})
 
     def body(v: torch.Tensor) -> torch.Tensor:
         before = state.scale
@@ -121,7 +125,7 @@ def test_what_is_set_for_a_while_is_what_is_read() -> None:
 
 def test_what_is_put_back_happens_to_be_what_was_there() -> None:
     """The constant that is written is what was there in the first call, and not later."""
-    state = SimpleNamespace(mode="plain")
+    state = State(mode="plain")
 
     def body(v: torch.Tensor) -> torch.Tensor:
         state.mode = "other"
@@ -202,7 +206,7 @@ def test_what_the_call_wrote_before(before: int) -> None:
 
 
 def test_a_change_that_stays_is_refused() -> None:
-    state = SimpleNamespace(a="x", b="y")
+    state = State(a="x", b="y")
 
     def body(v: torch.Tensor) -> torch.Tensor:
         before = state.a
