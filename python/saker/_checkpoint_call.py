@@ -13,9 +13,22 @@ from typing import Any
 
 from torch.utils import checkpoint as module
 
+from saker import _C
+
 _KEPT = "__dynamo_disable"  # where PyTorch keeps what it calls instead of a function
 _NAMES = ("checkpoint", "_run_fn_with_dynamo_disabled")
 _MODES = ("_CachingTorchDispatchMode", "_CachedTorchDispatchMode")  # of selective checkpoints
+
+
+class _Inside:
+    """A function that is checkpointed inside of a compiled one which runs eagerly: called again by a backward, it does
+    what it did, and control flow is a node with bodies both times."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _C.call_inside(self.function, *args, **kwargs)
 
 
 def _open(outer: Any) -> None:
@@ -24,6 +37,8 @@ def _open(outer: Any) -> None:
         return
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        if function.__name__ == "checkpoint" and args and _C.is_inside():
+            args = (_Inside(args[0]), *args[1:])
         if "torch._dynamo" not in sys.modules:
             return function(*args, **kwargs)
         if getattr(function, _KEPT, None) is call:

@@ -74,16 +74,17 @@ class Attention:
 
         ``there``: which columns there are at all; None: all.
         """
-        scores = (query.to(self.precision) * self.scale) @ key.to(self.precision).transpose(-2, -1)
+        # In this order: products that overflow are infinite, as in eager mode, whatever the scale is.
+        scores = query.to(self.precision) @ key.to(self.precision).transpose(-2, -1) * self.scale
         with _IndexByTensors():
             seen = there if self.mask_mod is None else self.mask_mod(*places, *self.mask_buffers)
             scores = scores if self.score_mod is None else self.score_mod(scores, *places, *self.score_buffers)
         if there is not None and self.mask_mod is not None:
             seen = seen & there
-        # Rows that see nothing have equal weights, and no gradients that are no numbers.
+        # Rows that see nothing, or whose scores are all -inf, have equal weights, and no gradients that are no numbers.
         lowest = torch.finfo(self.precision).min
         scores = scores if seen is None else torch.where(seen, scores, lowest)
-        scores = scores if self.score_mod is None else scores.clamp(min=lowest)
+        scores = scores.clamp(min=lowest)
         largest, weights = scores.detach().amax(-1, keepdim=True), torch.softmax(scores, -1)
         blind = largest == lowest
         result = torch.where(blind, 0.0, weights.to(query.dtype) @ value.to(query.dtype))

@@ -6,11 +6,16 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+#include <unordered_map>
+
 #include "aot/autocast.h"
 #include "aot/twice.h"
+#include "aten/entry_node.h"
 #include "aten/enums.h"
 #include "aten/trace_key.h"
 #include "runtime/geometry.h"
@@ -40,7 +45,48 @@ bool isAsTold(const at::Tensor& tangent, const ir::TensorType& type) {
   return same;
 }
 
+// The nodes of results that have their own.
+class Entry final : public aten::EntryNode {
+ public:
+  using EntryNode::EntryNode;
+};
+
 }  // namespace
+
+const std::type_info& entryType() { return typeid(Entry); }
+
+void Backward::give(const std::vector<at::Tensor>& results) {
+  aten::NodePtr self = getptr();
+  const std::vector<size_t>&own = stage().tangents, &nodeOf = plan_->joint.nodeOf;
+  bool one = std::all_of(own.begin(), own.end(), [&](size_t tangent) { return nodeOf[tangent] == nodeOf[own[0]]; });
+  std::unordered_map<size_t, aten::NodePtr> entries;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (one) {
+      torch::autograd::set_history(results[i], self);
+      continue;
+    }
+    aten::NodePtr& entry = entries[nodeOf[own[i]]];
+    if (!entry) entry = aten::makeNode<Entry>(self);
+    aten::EntryNode::add(entry, results[i]);
+    entries_.emplace_back(aten::WeakNodePtr(entry), results[i].output_nr());
+  }
+}
+
+void Backward::link(torch::autograd::edge_list edges) {
+  set_next_edges(std::move(edges));
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (aten::NodePtr entry = entries_[i].first.lock()) static_cast<Entry&>(*entry).link(static_cast<uint32_t>(i));
+  }
+}
+
+std::vector<torch::autograd::Edge> Backward::resultEdges() {
+  std::vector<torch::autograd::Edge> edges;
+  for (size_t i = 0; i < stage().tangents.size(); ++i) {
+    aten::NodePtr entry = entries_.empty() ? aten::NodePtr() : entries_[i].first.lock();
+    edges.emplace_back(entry ? entry : getptr(), entry ? entries_[i].second : static_cast<uint32_t>(i));
+  }
+  return edges;
+}
 
 variable_list Backward::apply(variable_list&& tangents) {
   std::lock_guard held(saved_->lock);
@@ -132,7 +178,7 @@ variable_list Backward::followed(const variable_list& tangents, const std::vecto
   std::vector<at::Tensor> primals;
   for (const SavedVariable& primal : saved_->primals) primals.push_back(primal.unpack(getptr()));
   letGo(given, wanted);
-  return gradientsByAutograd(*plan_, stage_, primals, tangents, *this, saved_->generator);
+  return gradientsByAutograd(*plan_, stage_, primals, tangents, *this, resultEdges(), saved_->generator);
 }
 
 const ir::TensorType& Backward::toldFor(size_t tangent) const {
@@ -178,7 +224,12 @@ variable_list Backward::compiled(variable_list tangents, const std::vector<bool>
         "them on before its first call");
   }
   const Plan::Backward& part = plan_->backward(stage_, given, wanted);
-  if (part.unsure) return followed(tangents, given, wanted);
+  if (part.unsure) {
+    variable_list gradients = followed(tangents, given, wanted);
+    bool none = std::none_of(part.lost.begin(), part.lost.end(), [&](size_t i) { return gradients[i].defined(); });
+    if (none && !part.differsByBranch) part.unsure = false;
+    return gradients;
+  }
   std::vector<at::Tensor> inputs;
   inputs.reserve(plan_->cut.saved.size() + tangents.size());
   size_t firstTangent = plan_->cut.saved.size();

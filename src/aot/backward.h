@@ -5,10 +5,13 @@
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <mutex>
+#include <typeinfo>
+#include <utility>
 #include <vector>
 
 #include "aot/plan.h"
 #include "aot/version_checks.h"
+#include "aten/torch_version/autograd_node.h"
 
 namespace saker::aot {
 
@@ -32,6 +35,9 @@ struct Saved {
   std::vector<bool> done;                         // by stage: it needs nothing any more
 };
 
+// The type of nodes that results have for themselves.
+const std::type_info& entryType();
+
 class Backward final : public torch::autograd::Node {
  public:
   Backward(std::shared_ptr<const Plan> plan, size_t stage, std::shared_ptr<Saved> saved)
@@ -41,6 +47,13 @@ class Backward final : public torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& tangents) override;
   void release_variables() override {}  // what a backward used is let go when it has been read
   std::string name() const override { return kBackwardName; }
+  // Makes tensors its results, by tangent of the stage: those that eager mode computes by nodes of their own have one
+  // of their own here too.
+  void give(const std::vector<at::Tensor>& results);
+  // Where gradients go; afterwards.
+  void link(torch::autograd::edge_list edges);
+  // By tangent: where the gradient of that result arrives, which is what hooks on the result belong to.
+  std::vector<torch::autograd::Edge> resultEdges();
 
  private:
   const Joint::Stage& stage() const { return plan_->stages[stage_]; }
@@ -64,6 +77,7 @@ class Backward final : public torch::autograd::Node {
   std::shared_ptr<const Plan> plan_;
   const size_t stage_;
   std::shared_ptr<Saved> saved_;
+  std::vector<std::pair<aten::WeakNodePtr, uint32_t>> entries_;  // by tangent; none: all arrive here
 };
 
 }  // namespace saker::aot

@@ -247,15 +247,15 @@ class Call {
     nodes_.resize(stages.size());
     for (size_t i = stages.size(); i-- > 0;) {
       nodes_[i] = aten::makeNode<Backward>(plan_, i, saved_);
-      for (size_t tangent : stages[i].tangents) {
-        torch::autograd::set_history(tensors_[joint_.callers() + joint_.tangentOf[tangent]], nodes_[i]);
-      }
+      std::vector<at::Tensor> results;
+      for (size_t tangent : stages[i].tangents) results.push_back(result(joint_.tangentOf[tangent]));
+      nodes_[i]->give(results);
       edges_.push_back({});
       edges_.back().reserve(stages[i].gradients.size());
       for (size_t gradient : stages[i].gradients) edges_.back().push_back(callerEdge(gradient));
     }
     std::reverse(edges_.begin(), edges_.end());
-    if (!plan_->staged()) nodes_[0]->set_next_edges(std::move(edges_[0]));
+    if (!plan_->staged()) nodes_[0]->link(std::move(edges_[0]));
   }
 
   torch::autograd::Edge callerEdge(size_t gradient) const {
@@ -275,7 +275,7 @@ class Call {
         const at::Tensor& tensor = tensors_[joint_.gradientOf[gradients[k]]];
         if (tensor.requires_grad()) edges_[i][k] = torch::autograd::impl::gradient_edge(tensor);
       }
-      nodes_[i]->set_next_edges(std::move(edges_[i]));
+      nodes_[i]->link(std::move(edges_[i]));
       plan_->lateOf[i + 1].run(tensors_, symbols_);
     }
   }

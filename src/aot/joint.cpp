@@ -308,7 +308,7 @@ class JointCapture {
     std::vector<Edge> ordered;  // by tangent
     for (size_t result : joint_.tangentOf) ordered.push_back(edgeOf(results_[result]));
     Paths paths(ordered, ends);
-    for (const Edge& root : ordered) joint_.reaches.push_back(paths.gradients(root.function.get()));
+    noteRoots(joint_, ordered, paths);
     joint_.checks = reads_->checks(paths);
     joint_.buffers = findBuffers(paths, ends);
     takeSparseApart(joint_, gradients_);

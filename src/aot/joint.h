@@ -118,6 +118,7 @@ struct Joint {
   std::vector<size_t> tangentOf;           // by tangent: the result it belongs to
   std::vector<size_t> gradientOf;          // by gradient: the tensor it is for, one of the caller's or a cut
   std::vector<std::vector<bool>> reaches;  // by tangent, by gradient: does one lead to the other?
+  std::vector<size_t> nodeOf;              // by tangent: the first one whose result eager mode's same node gives
   // Where results depend on each other, the backward is cut at them into stages, each of which has a node (stages.h).
   // Each stands before those it gives gradients to. None: there is one node for everything.
   struct Stage {

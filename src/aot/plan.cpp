@@ -7,7 +7,6 @@
 
 #include "aot/autocast.h"
 #include "aot/version_checks.h"
-#include "aot/zero_tangents.h"
 #include "autograd/imitated.h"
 #include "ops/effects.h"
 #include "runtime/shown.h"
@@ -191,34 +190,35 @@ void Plan::noteReads(Backward& part, const ir::Graph& graph) const {
 }
 
 // The part of the backward that a stage is, or a part of that.
-std::shared_ptr<const ir::Graph> Plan::stageGraph(size_t stage, const std::vector<bool>& given,
-                                                  const std::vector<bool>& wanted) const {
+Part Plan::stageGraph(size_t stage, const std::vector<bool>& given, const std::vector<bool>& wanted) const {
   const Joint::Stage& own = stages[stage];
   std::vector<bool> allGiven(joint.tangentOf.size()), allWanted(joint.gradientOf.size());
   for (size_t i = 0; i < given.size(); ++i) allGiven[own.tangents[i]] = given[i];
   for (size_t i = 0; i < wanted.size(); ++i) allWanted[own.gradients[i]] = wanted[i];
-  std::unique_ptr<ir::Graph> graph = partOf(*cut.backward, cut.saved.size(), allGiven, allWanted);
-  if (!staged()) return graph;
-  ir::Node* end = graph->top()->terminator();
+  Part part = partOf(*cut.backward, cut.saved.size(), allGiven, allWanted);
+  if (!staged()) return part;
+  ir::Node* end = part.graph->top()->terminator();
   std::vector<ir::Arg> returned;
   for (size_t gradient : own.gradients) returned.push_back(end->arg(gradient));
   // What the backward writes; only where there is one stage.
   for (size_t i = joint.gradientOf.size(); i < end->args().size(); ++i) returned.push_back(end->arg(i));
-  graph->setArgs(end, returned);
-  return graph;
+  part.graph->setArgs(end, returned);
+  return part;
 }
 
-bool Plan::isUnsure(const ir::Graph& part, size_t stage, const std::vector<bool>& given,
-                    const std::vector<bool>& wanted) const {
+std::vector<size_t> Plan::lostGradients(const ir::Graph& part, size_t stage, const std::vector<bool>& given,
+                                        const std::vector<bool>& wanted) const {
   const Joint::Stage& own = stages[stage];
+  std::vector<size_t> found;
   for (size_t i = 0; i < wanted.size(); ++i) {
     size_t gradient = own.gradients[i];
-    bool lost = part.top()->terminator()->arg(i).isNone() && !cut.backward->top()->terminator()->arg(gradient).isNone();
-    for (size_t k = 0; lost && wanted[i] && k < given.size(); ++k) {
-      if (given[k] && joint.reaches[own.tangents[k]][gradient]) return true;
-    }
+    bool lost = wanted[i] && part.top()->terminator()->arg(i).isNone() &&
+                !cut.backward->top()->terminator()->arg(gradient).isNone();
+    bool reached = false;
+    for (size_t k = 0; lost && k < given.size(); ++k) reached |= given[k] && joint.reaches[own.tangents[k]][gradient];
+    if (reached) found.push_back(i);
   }
-  return false;
+  return found;
 }
 
 const Plan::Backward& Plan::backward(size_t stage, const std::vector<bool>& given,
@@ -235,9 +235,14 @@ const Plan::Backward& Plan::backward(size_t stage, const std::vector<bool>& give
   if (known == backwards_.end()) {
     known = backwards_.try_emplace(std::move(key)).first;
     Backward& made = known->second;
-    if (staged() || some || !all(given)) made.graph = stageGraph(stage, given, std::get<2>(known->first));
+    if (staged() || some || !all(given)) {
+      Part part = stageGraph(stage, given, std::get<2>(known->first));
+      made.graph = std::move(part.graph);
+      made.differsByBranch = part.differsByBranch;
+    }
     const ir::Graph& used = made.graph ? *made.graph : *cut.backward;
-    made.unsure = !all(given) && isUnsure(used, stage, given, std::get<2>(known->first));
+    if (!all(given)) made.lost = lostGradients(used, stage, given, std::get<2>(known->first));
+    made.unsure = !made.lost.empty();
     try {
       made.run = maker_ ? maker_(used) : interpreted(used, &made.runFreely);
     } catch (...) {

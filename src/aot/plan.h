@@ -12,6 +12,7 @@
 
 #include "aot/joint.h"
 #include "aot/replay.h"
+#include "aot/zero_tangents.h"
 #include "autograd/partition.h"
 #include "runtime/prepared.h"
 
@@ -70,21 +71,23 @@ class Plan {
     mutable std::atomic<bool> refused = false;  // it has
     // By parameter: is its data read? If not, is it needed for its layout?
     std::vector<bool> reads, imitates;
-    // A tangent that is given leads to a gradient by autograd's graph, and only missing ones by its formulas: whether
-    // it is zeros or nothing, a formula of autograd's decides that was not seen.
-    bool unsure = false;
+    // A tangent that is given leads to these gradients by autograd's graph, and only missing ones by its formulas:
+    // whether they are zeros or nothing, a formula of autograd's decides that was not seen. It is asked once; each time
+    // where the branch that is taken may decide it.
+    std::vector<size_t> lost;
+    bool differsByBranch = false;
+    mutable std::atomic<bool> unsure = false;
   };
   // Of a stage; bits are for the tangents and gradients of that stage, and so are its results.
   const Backward& backward(size_t stage, const std::vector<bool>& given, const std::vector<bool>& wanted) const;
 
  private:
   void findStages();
-  std::shared_ptr<const ir::Graph> stageGraph(size_t stage, const std::vector<bool>& given,
-                                              const std::vector<bool>& wanted) const;
+  Part stageGraph(size_t stage, const std::vector<bool>& given, const std::vector<bool>& wanted) const;
   Executable interpreted(const ir::Graph& graph, Executable* freely = nullptr) const;
   void noteReads(Backward& part, const ir::Graph& graph) const;
-  bool isUnsure(const ir::Graph& part, size_t stage, const std::vector<bool>& given,
-                const std::vector<bool>& wanted) const;
+  std::vector<size_t> lostGradients(const ir::Graph& part, size_t stage, const std::vector<bool>& given,
+                                    const std::vector<bool>& wanted) const;
 
   Maker maker_;
   mutable std::mutex lock_;

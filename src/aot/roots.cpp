@@ -1,5 +1,7 @@
 #include "aot/roots.h"
 
+#include <unordered_map>
+
 namespace saker::aot {
 
 namespace {
@@ -33,6 +35,14 @@ std::vector<Joint::Root> findRoots(const Joint& joint, const Callers& callers, c
     roots.push_back(*root);
   }
   return roots;
+}
+
+void noteRoots(Joint& joint, const std::vector<torch::autograd::Edge>& roots, const Paths& paths) {
+  std::unordered_map<const torch::autograd::Node*, size_t> first;
+  for (size_t i = 0; i < roots.size(); ++i) {
+    joint.reaches.push_back(paths.gradients(roots[i].function.get()));
+    joint.nodeOf.push_back(first.emplace(roots[i].function.get(), i).first->second);
+  }
 }
 
 }  // namespace saker::aot

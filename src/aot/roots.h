@@ -2,11 +2,15 @@
 #pragma once
 
 #include "aot/callers.h"
+#include "aot/paths.h"
 
 namespace saker::aot {
 
 // Empty: something is not found again. `results` are those of the joint graph, `outputs` what the function gave.
 std::vector<Joint::Root> findRoots(const Joint& joint, const Callers& callers, const std::vector<at::Tensor>& results,
                                    const std::vector<at::Tensor>& outputs);
+
+// Writes down, by tangent, where its root leads to, and which roots are of one node.
+void noteRoots(Joint& joint, const std::vector<torch::autograd::Edge>& roots, const Paths& paths);
 
 }  // namespace saker::aot

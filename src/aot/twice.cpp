@@ -14,6 +14,7 @@
 #include <unordered_set>
 
 #include "aot/sharing.h"
+#include "control/interpret.h"
 #include "runtime/geometry.h"
 
 namespace saker::aot {
@@ -91,7 +92,11 @@ class Grafting final : public runtime::Conduct {
 
   void call(const runtime::Instruction& at, torch::jit::Stack& stack) override {
     c10::AutoGradMode mode(!at.node->attributes().noGrad);
-    at.handle->callBoxed(&stack);
+    if (at.node->op()->qualified == "aten::copy") {  // of a body: what a write became
+      control::callAsRecorded(*at.node, *at.handle, stack);
+    } else {
+      at.handle->callBoxed(&stack);
+    }
     grafts_.apply(*at.node, stack);
   }
 
@@ -199,7 +204,7 @@ void lead(const variable_list& gradients, const std::unordered_map<Edge, Edge>& 
 
 variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::vector<at::Tensor>& primals,
                                   const variable_list& tangents, torch::autograd::Node& node,
-                                  const at::Tensor& generator) {
+                                  const std::vector<Edge>& called, const at::Tensor& generator) {
   const Joint& joint = plan.joint;
   const Joint::Stage& stage = plan.stages[number];
   Grafts grafts(joint, stage, node.next_edges());
@@ -244,7 +249,7 @@ variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::ve
         continue;
       }
       roots.push_back(torch::autograd::impl::gradient_edge(results[i]));
-      same.insert_or_assign(roots.back(), Edge(node.getptr(), static_cast<uint32_t>(i)));
+      same.insert_or_assign(roots.back(), called[i]);
       given.push_back(tangents[i]);
     }
     // What is given as several summands is given as one sum here.

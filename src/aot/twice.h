@@ -12,11 +12,14 @@ namespace saker::aot {
 
 // Runs the recorded forward (or calls the function, where Functions or subclasses are in it) under autograd on the
 // primals as they were before the call, and differentiates it with the tangents that are defined: exactly what eager
-// mode would do, to any order. Tangents and gradients are those of a stage; `node`: its node.
+// mode would do, to any order. Tangents and gradients are those of a stage; `node`: its node; `called`: by tangent, the
+// edge of the result that the caller has.
 // `generator`: the state of the random stream before the call.
 torch::autograd::variable_list gradientsByAutograd(const Plan& plan, size_t stage,
                                                    const std::vector<at::Tensor>& primals,
                                                    const torch::autograd::variable_list& tangents,
-                                                   torch::autograd::Node& node, const at::Tensor& generator);
+                                                   torch::autograd::Node& node,
+                                                   const std::vector<torch::autograd::Edge>& called,
+                                                   const at::Tensor& generator);
 
 }  // namespace saker::aot

@@ -79,9 +79,14 @@ class ClosedBodies final : public torch::CustomClassHolder {
   // Runs them on tensors that have data. `conduct`: how operators are called, one by one.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& operands, runtime::Conduct* conduct = nullptr) const;
 
-  // Of bodies that compute gradients: results that are zero because nothing leads to them.
+  // Of bodies that compute gradients: results that are zero because nothing leads to them; of a loop, by value that it
+  // carries, whether it leads to what is differentiated.
   const std::vector<bool>& absent() const { return absent_; }
-  void setAbsent(std::vector<bool> absent) { absent_ = std::move(absent); }
+  const std::vector<bool>& leads() const { return leads_; }
+  void setAbsent(std::vector<bool> absent, std::vector<bool> leads) {
+    absent_ = std::move(absent);
+    leads_ = std::move(leads);
+  }
 
   // What whoever derived them from others knows of them besides.
   const std::shared_ptr<const void>& notes() const { return notes_; }
@@ -100,7 +105,7 @@ class ClosedBodies final : public torch::CustomClassHolder {
   std::vector<std::unique_ptr<ir::Graph>> graphs_;
   std::vector<c10::IValue> objects_;
   Shape shape_;
-  std::vector<bool> absent_;
+  std::vector<bool> absent_, leads_;
   std::shared_ptr<const void> notes_;
   // What runs them, by the sizes of operands that bodies do not tell (how often a scan is repeated) and who calls
   // operators.

@@ -7,6 +7,9 @@
 #include <torch/csrc/autograd/variable.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
+#include "aten/entry_node.h"
 #include "aten/torch_version/autograd_node.h"
 #include "control/call_derivative.h"
 #include "control/derivative.h"
@@ -17,6 +20,13 @@ namespace {
 
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
+
+// Of a backward for several gradients at a time (is_grads_batched).
+bool isBatched(const at::Tensor& tangent) {
+  if (!tangent.defined()) return false;
+  c10::DispatchKeySet keys = tangent.unsafeGetTensorImpl()->key_set();
+  return keys.has(c10::DispatchKey::Batched) || keys.has(c10::DispatchKey::FuncTorchBatched);
+}
 
 class BodiesBackward final : public torch::autograd::Node {
  public:
@@ -47,7 +57,8 @@ class BodiesBackward final : public torch::autograd::Node {
     bool any = false;
     for (const at::Tensor& tangent : tangents) any |= tangent.defined();
     if (!any) return variable_list(operands.size());
-    return gradients(bodies_, operands, kept, tangents, wanted);
+    bool batched = std::any_of(tangents.begin(), tangents.end(), isBatched);
+    return gradients(bodies_, operands, kept, tangents, wanted, /*byRunning=*/batched);
   }
 
   void release_variables() override {
@@ -85,6 +96,23 @@ class CallBackward final : public CallNode {
   std::vector<at::Tensor> operands_;
   bool saves_ = true;
 };
+
+// Of several results the first `seen`, which the program gets, have a node of their own each, as those of operators
+// have.
+void giveResults(const aten::NodePtr& node, const std::vector<at::Tensor>& results, size_t seen) {
+  auto follows = [](const at::Tensor& result) { return isDifferentiable(result); };
+  bool several = std::count_if(results.begin(), results.end(), follows) > 1;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!isDifferentiable(results[i])) {
+      node->add_input_metadata(torch::autograd::Node::undefined_input());
+    } else if (several && i < seen) {
+      auto entry = aten::makeNode<aten::EntryNode>(node);
+      entry->link(aten::EntryNode::add(entry, results[i]));
+    } else {
+      torch::autograd::impl::set_gradient_edge(results[i], {node, node->add_input_metadata(results[i])});
+    }
+  }
+}
 
 bool followed(const std::vector<at::Tensor>& operands) {
   if (!c10::GradMode::is_enabled()) return false;
@@ -126,13 +154,7 @@ void callFollowed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
     op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
   }
   std::vector<at::Tensor> results = stack->back().toTensorVector();
-  for (at::Tensor& result : results) {
-    if (isDifferentiable(result)) {
-      torch::autograd::impl::set_gradient_edge(result, {node, node->add_input_metadata(result)});
-    } else {
-      node->add_input_metadata(torch::autograd::Node::undefined_input());
-    }
-  }
+  giveResults(node, results, keeping ? results.size() - savedResults(*bodies) : 0);
   if (keeping) keeping->keep(operands, results);
   stack->back() = c10::IValue(results);
 }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "aten/trace_key.h"
 #include "control/interpret.h"
 #include "control/sketch.h"
 #include "ir/clone.h"
@@ -122,9 +123,9 @@ Bodies derivedOrNone(const ClosedBodies& bodies, const std::vector<bool>& given,
 }
 
 Bodies gradientBodies(Kind kind, std::vector<std::unique_ptr<ir::Graph>> graphs, std::vector<c10::IValue> objects,
-                      ClosedBodies::Shape shape, std::vector<bool> absent) {
+                      ClosedBodies::Shape shape, std::vector<bool> absent, std::vector<bool> leads = {}) {
   auto made = c10::make_intrusive<ClosedBodies>(kind, std::move(graphs), std::move(objects), shape);
-  made->setAbsent(std::move(absent));
+  made->setAbsent(std::move(absent), std::move(leads));
   return made;
 }
 
@@ -177,8 +178,8 @@ struct LoopParts {
   std::vector<size_t> rows;     // results that are given tangents
 };
 
-// Which carried values lead to a result that is given a tangent, at once or through later steps?
-std::vector<bool> leadsToTangents(const ClosedBodies& bodies, const std::vector<bool>& given) {
+// Which carried values may lead to a result that is given a tangent, at once or through later steps?
+std::vector<bool> mayLead(const ClosedBodies& bodies, const std::vector<bool>& given) {
   const ir::Region& body = *bodies.main().top();
   std::vector<bool> leads(given.begin(), given.begin() + static_cast<std::ptrdiff_t>(bodies.carried()));
   std::vector<bool> needed(bodies.main().valueLimit());
@@ -189,10 +190,40 @@ std::vector<bool> leadsToTangents(const ClosedBodies& bodies, const std::vector<
   return leads;
 }
 
-LoopParts partsOf(const ClosedBodies& bodies, const std::vector<bool>& given, const std::vector<bool>& wanted) {
+// Which of them do? Autograd is asked: zeros that flow into one that does not would meet infinities.
+std::vector<bool> leadsToTangents(const ClosedBodies& bodies, const std::vector<bool>& given) {
+  const ir::Graph& body = bodies.main();
+  std::vector<bool> may = mayLead(bodies, given);
+  std::vector<bool> leads(given.begin(), given.begin() + static_cast<std::ptrdiff_t>(bodies.carried()));
+  for (bool changed = may != leads; changed;) {
+    changed = false;
+    Sketch sketch(bodies.context(), {});
+    Tensors parameters, inputs, tangents(given.size());
+    std::vector<size_t> asked;
+    for (const ir::Value* parameter : body.top()->parameters()) {
+      size_t i = parameters.size();
+      bool asks = i < leads.size() && may[i] && !leads[i] && isDifferentiable(parameter->tensor());
+      parameters.push_back(sketch.add(parameter->tensor(), asks));
+      if (asks) inputs.push_back(parameters.back());
+      if (asks) asked.push_back(i);
+    }
+    if (inputs.empty()) break;
+    for (size_t i = 0; i < given.size(); ++i) {
+      if (i < leads.size() ? leads[i] : given[i]) tangents[i] = sketch.addRowMajor(returnedType(body, i));
+    }
+    std::vector<bool> absent;
+    gradientsOf(sketch, resultsOf(body, sketch, bodies, parameters), tangents, inputs, absent);
+    for (size_t k = 0; k < asked.size(); ++k) {
+      if (!absent[k]) leads[asked[k]] = changed = true;
+    }
+  }
+  return leads;
+}
+
+LoopParts partsOf(const ClosedBodies& bodies, const std::vector<bool>& leads, const std::vector<bool>& given,
+                  const std::vector<bool>& wanted) {
   LoopParts parts;
   size_t carried = bodies.carried(), sliced = bodies.sliced();
-  std::vector<bool> leads = leadsToTangents(bodies, given);
   for (size_t i = 0; i < carried; ++i) {
     if (leads[i] && isDifferentiable(returnedType(bodies.main(), i))) parts.carried.push_back(i);
   }
@@ -264,7 +295,9 @@ std::unique_ptr<ir::Graph> stepBack(const ClosedBodies& bodies, const LoopParts&
 // --- scans: a scan the other way round, which carries the gradients of what was carried, and sums of those of what is
 // closed over. It takes slices of what was carried before each step, of xs, and of the tangents of rows. ---
 
-Bodies deriveScan(const ClosedBodies& bodies, const LoopParts& parts, const std::vector<bool>& wanted) {
+Bodies deriveScan(const ClosedBodies& bodies, const std::vector<bool>& given, const std::vector<bool>& wanted) {
+  std::vector<bool> leads = leadsToTangents(bodies, given);
+  LoopParts parts = partsOf(bodies, leads, given, wanted);
   std::vector<c10::IValue> objects;
   std::vector<std::unique_ptr<ir::Graph>> graphs;
   std::vector<bool> absent;
@@ -273,16 +306,16 @@ Bodies deriveScan(const ClosedBodies& bodies, const LoopParts& parts, const std:
   shape.carried = parts.carried.size() + parts.closed.size();
   shape.sliced = bodies.carried() + bodies.sliced() + parts.rows.size();
   shape.reverse = !bodies.shape().reverse;
-  return gradientBodies(Kind::Scan, std::move(graphs), std::move(objects), shape, std::move(absent));
+  return gradientBodies(Kind::Scan, std::move(graphs), std::move(objects), shape, std::move(absent), std::move(leads));
 }
 
 // `saved` is what was carried before each step.
 std::optional<Tensors> gradientsOfScan(const Bodies& bodies, const Tensors& operands, const Tensors& saved,
                                        const Tensors& tangents, const std::vector<bool>& wanted) {
-  LoopParts parts = partsOf(*bodies, areDefined(tangents), wanted);
-  Bodies derived =
-      derivedOrNone(*bodies, areDefined(tangents), wanted, [&] { return deriveScan(*bodies, parts, wanted); });
+  std::vector<bool> given = areDefined(tangents);
+  Bodies derived = derivedOrNone(*bodies, given, wanted, [&] { return deriveScan(*bodies, given, wanted); });
   if (!derived) return std::nullopt;
+  LoopParts parts = partsOf(*bodies, derived->leads(), given, wanted);
   size_t carried = bodies->carried(), sliced = bodies->sliced();
   Tensors all = flowingOf(parts, operands, tangents);
   all.insert(all.end(), saved.begin(), saved.end());
@@ -294,7 +327,9 @@ std::optional<Tensors> gradientsOfScan(const Bodies& bodies, const Tensors& oper
 
 // --- while loops: an operator of its own goes back through the steps ---
 
-Bodies deriveWhile(const ClosedBodies& bodies, const LoopParts& parts, const std::vector<bool>& wanted) {
+Bodies deriveWhile(const ClosedBodies& bodies, const std::vector<bool>& given, const std::vector<bool>& wanted) {
+  std::vector<bool> leads = leadsToTangents(bodies, given);
+  LoopParts parts = partsOf(bodies, leads, given, wanted);
   std::vector<std::unique_ptr<ir::Graph>> graphs;
   for (const std::unique_ptr<ir::Graph>& graph : bodies.graphs()) graphs.push_back(ir::clone(*graph));
   std::vector<c10::IValue> objects = bodies.objects();
@@ -304,7 +339,8 @@ Bodies deriveWhile(const ClosedBodies& bodies, const LoopParts& parts, const std
   shape.carried = bodies.carried();
   shape.flowing = parts.carried.size() + parts.closed.size();
   shape.history = true;
-  return gradientBodies(Kind::WhileBackward, std::move(graphs), std::move(objects), shape, std::move(absent));
+  return gradientBodies(Kind::WhileBackward, std::move(graphs), std::move(objects), shape, std::move(absent),
+                        std::move(leads));
 }
 
 // `history`: what the loop carried.
@@ -312,9 +348,9 @@ std::optional<Tensors> gradientsOfWhile(const Bodies& bodies, const Tensors& ope
                                         const Tensors& tangents, const std::vector<bool>& wanted) {
   std::vector<bool> given = areDefined(tangents);
   given.resize(bodies->carried());
-  LoopParts parts = partsOf(*bodies, given, wanted);
-  Bodies derived = derivedOrNone(*bodies, given, wanted, [&] { return deriveWhile(*bodies, parts, wanted); });
+  Bodies derived = derivedOrNone(*bodies, given, wanted, [&] { return deriveWhile(*bodies, given, wanted); });
   if (!derived) return std::nullopt;
+  LoopParts parts = partsOf(*bodies, derived->leads(), given, wanted);
   Tensors all = operands;
   for (at::Tensor& tensor : flowingOf(parts, operands, tangents)) all.push_back(std::move(tensor));
   all.push_back(history);
@@ -329,11 +365,26 @@ class Following final : public runtime::Conduct {
   }
 };
 
+// Bodies that are run ask tensors for their data: what is deferred runs before, and nothing is recorded meanwhile.
+class RanForData {
+ public:
+  RanForData() {
+    tracing::Trace* trace = tracing::current();
+    if (!trace || trace->mode() != tracing::Mode::Deferred) return;
+    trace->flush();
+    unrecorded_.emplace(aten::kRecordingKeys);
+  }
+
+ private:
+  std::optional<c10::impl::ExcludeDispatchKeyGuard> unrecorded_;
+};
+
 // Where no operator is the derivative: the bodies are run again, and autograd follows what they call.
 Tensors gradientsByRunning(const ClosedBodies& bodies, const Tensors& operands, const Tensors& tangents,
                            const std::vector<bool>& wanted) {
   bool again = c10::GradMode::is_enabled();  // are gradients to be differentiated?
   c10::AutoGradMode on(true);
+  RanForData ran;
   Tensors given = operands;
   torch::autograd::edge_list roots, inputs;
   for (size_t i = 0; i < given.size(); ++i) {
@@ -406,7 +457,8 @@ size_t savedResults(const ClosedBodies& bodies) {
 
 std::vector<at::Tensor> gradients(const Bodies& bodies, const std::vector<at::Tensor>& operands,
                                   const std::vector<at::Tensor>& saved, const std::vector<at::Tensor>& tangents,
-                                  const std::vector<bool>& wanted) {
+                                  const std::vector<bool>& wanted, bool byRunning) {
+  if (byRunning) return gradientsByRunning(*bodies, operands, tangents, wanted);
   std::optional<Tensors> found;
   if (bodies->kind() == Kind::If) found = gradientsOfIf(bodies, operands, tangents, wanted);
   if (bodies->kind() == Kind::While) found = gradientsOfWhile(bodies, operands, saved[0], tangents, wanted);

@@ -31,9 +31,9 @@ bool savesItself(const ClosedBodies& bodies);
 size_t savedResults(const ClosedBodies& bodies);
 
 // Gradients of the operands that are wanted, of gradients of results, some of which are undefined. `saved` are the last
-// results of the call.
+// results of the call. `byRunning`: no operator takes such tangents; the bodies are run again, and autograd follows.
 std::vector<at::Tensor> gradients(const Bodies& bodies, const std::vector<at::Tensor>& operands,
                                   const std::vector<at::Tensor>& saved, const std::vector<at::Tensor>& tangents,
-                                  const std::vector<bool>& wanted);
+                                  const std::vector<bool>& wanted, bool byRunning = false);
 
 }  // namespace saker::control

@@ -10,12 +10,61 @@
 
 namespace saker::frontend {
 
+// The dict that a call writes a key or an attribute to; nullptr: it is another call.
+static PyObject* writtenDict(PyObject* callable, const std::vector<PyObject*>& args) {
+  static PyObject* const setAttribute =
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__setattr__");
+  static PyObject* const setItem = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__setitem__");
+  if (args.size() != 3) return nullptr;
+  if (callable == setItem && PyDict_CheckExact(args[0])) return args[0];
+  if (callable != setAttribute || !isPythonClass(Py_TYPE(args[0])) || isTensor(args[0])) return nullptr;
+  PyObject* descriptor = _PyType_Lookup(Py_TYPE(args[0]), args[1]);
+  return !descriptor || !Py_TYPE(descriptor)->tp_descr_set ? instanceDict(args[0]) : nullptr;
+}
+
 void Effects::add(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
   Effect made;
+  static PyObject* const deleteItem = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__delitem__");
+  bool deletes = callable == deleteItem && args.size() == 2 && PyDict_CheckExact(args[0]);
+  PyObject* dict = deletes ? args[0] : writtenDict(callable, args);
+  if (dict && PyUnicode_CheckExact(args[1])) {
+    made.dict = Ref::borrow(dict);
+    made.key = Ref::borrow(args[1]);
+    made.before = Ref::borrow(PyDict_GetItemWithError(dict, args[1]));
+  }
   made.callable = Ref::borrow(callable);
   for (PyObject* arg : args) made.arguments.push_back(Ref::borrow(arg));
   made.names = Ref::borrow(names);
   list_.push_back(std::move(made));
+}
+
+std::vector<Effects::Restored> Effects::restoredSince(size_t first) const {
+  std::vector<Restored> found;
+  for (const Pending& each : pending_) {
+    if (each.effect >= first) return {};
+  }
+  for (size_t i = first; i < list_.size(); ++i) {
+    const Effect& each = list_[i];
+    if (!each.dict) return {};
+    PyObject *dict = each.dict.get(), *key = each.key.get(), *owner = each.arguments[0].get();
+    auto known = std::find_if(found.begin(), found.end(), [&](const Restored& other) {
+      return other.dict == dict && PyUnicode_Compare(other.key, key) == 0;
+    });
+    if (known != found.end()) {
+      if (known->value && !each.before) return {};  // it was deleted: its place among the keys is another one
+      continue;
+    }
+    if (PyDict_GetItemWithError(dict, key) != each.before.get()) return {};
+    found.push_back({dict, key, owner == dict ? nullptr : owner, each.before.get()});
+  }
+  for (size_t i = 0; i < first; ++i) {
+    for (const Ref& argument : list_[i].arguments) {
+      for (const Restored& each : found) {
+        if (argument.get() == each.dict || argument.get() == each.owner || list_[i].dict.get() == each.dict) return {};
+      }
+    }
+  }
+  return found;
 }
 
 void Effects::succeeded(PyObject* callable) {
@@ -84,16 +133,7 @@ std::vector<PyObject*> Effects::changedObjects() const {
 }
 
 bool Effects::undoes(PyObject* callable, const std::vector<PyObject*>& args) {
-  static PyObject* const setAttribute =
-      PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__setattr__");
-  static PyObject* const setItem = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__setitem__");
-  if (args.size() != 3) return false;
-  PyObject* dict = nullptr;
-  if (callable == setItem && PyDict_CheckExact(args[0])) dict = args[0];
-  if (callable == setAttribute && isPythonClass(Py_TYPE(args[0])) && !isTensor(args[0])) {
-    PyObject* descriptor = _PyType_Lookup(Py_TYPE(args[0]), args[1]);
-    if (!descriptor || !Py_TYPE(descriptor)->tp_descr_set) dict = instanceDict(args[0]);
-  }
+  PyObject* dict = writtenDict(callable, args);
   if (!dict) return false;
   undo_.push_back({Ref::borrow(dict), Ref::borrow(args[1]), Ref::borrow(PyDict_GetItemWithError(dict, args[1]))});
   return true;

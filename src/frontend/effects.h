@@ -22,6 +22,8 @@ struct Effect {
   bool early = false;  // before the operators: it changes how they see a tensor
   bool inner = false;  // it changes what the call made: where the call fails, nobody sees it
   bool hook = false;   // it puts a hook where an operator has registered a stand-in
+  // Of a write to a key of a dict, or to an attribute that lies in one: the dict, the key, and what was there.
+  Ref dict = {}, key = {}, before = {};
 };
 
 class Effects {
@@ -29,6 +31,15 @@ class Effects {
   std::vector<Effect>& list() { return list_; }
   const std::vector<Effect>& list() const { return list_; }
   void add(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);
+
+  // What effects from this one on wrote to, if each is a write to a key of a dict that was there, holds again what it
+  // held, and was not written before; else nothing.
+  struct Restored {
+    PyObject *dict, *key, *owner;  // `owner`: the object whose attributes are in the dict, or nullptr
+    PyObject* value;
+  };
+  std::vector<Restored> restoredSince(size_t first) const;
+  void forgetSince(size_t first) { list_.resize(first); }
 
   // Calls of C code that change something outside, until they have succeeded. `length`: of the list that an iterator
   // extends; -1: none does.

@@ -132,6 +132,7 @@ PyObject* callOperator(PyObject* callee, PyObject* args, PyObject* kwargs) {
     result = Ref::steal(PyObject_Call(implementation(), given.get(), named.get()));
     waiting = before;
   }
+  if (result && !recorder->stopped()) recorder->forgetRestored(mark);
   if (recorder->stopped()) {
     tracing::leaveTape();
   } else if (result && recorder->changedSince(mark) && !mayChange(PyTuple_GET_ITEM(given.get(), 0))) {

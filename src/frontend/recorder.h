@@ -71,6 +71,9 @@ class Recorder final : public watch::Observer {
   };
   Mark mark() const;
   bool changedSince(const Mark& mark) const;
+  // Forgets writes since then to attributes and keys that hold again what they held: what they held is guarded, as if
+  // the program had read it, so that a replay, which does not write, finds it and leaves it there.
+  void forgetRestored(const Mark& mark);
   // What it was, in words; something has changed.
   std::string changeSince(const Mark& mark) const;
   tracing::Tape& tape() { return tape_; }

@@ -22,6 +22,24 @@ bool Recorder::changedSince(const Mark& mark) const {
          tape_.wroteOlder(mark.operators);
 }
 
+void Recorder::forgetRestored(const Mark& mark) {
+  std::vector<Effects::Restored> restored = effects_.restoredSince(mark.effects);
+  for (const Effects::Restored& each : restored) {
+    // Numbers that change from call to call are not guarded by what they are.
+    bool changes = each.value && (PyFloat_Check(each.value) || standIns_.contains(each.value));
+    if (changes || placeOf(each.owner ? each.owner : each.dict) == kInside) return;
+  }
+  for (const Effects::Restored& each : restored) {
+    uint32_t dict = each.owner ? read(Op::DictOf, placeOf(each.owner), nullptr, 0, each.dict) : placeOf(each.dict);
+    if (each.value) {
+      read(Op::Key, dict, each.key, 0, each.value);
+    } else {
+      checkIs(Op::NoKey, dict, each.key);
+    }
+  }
+  if (!restored.empty()) effects_.forgetSince(mark.effects);
+}
+
 std::string Recorder::changeSince(const Mark& mark) const {
   Mark now = this->mark();
   if (now.effects != mark.effects) {

@@ -12,6 +12,7 @@ void nameAotNodes() {
   static PyTypeObject type;
   torch::autograd::_initFunctionPyTypeObject(type, aot::kBackwardName, nullptr, nullptr);
   torch::autograd::registerCppFunction(typeid(aot::Backward), &type);
+  torch::autograd::registerCppFunction(aot::entryType(), &type);
   torch::autograd::registerCppFunction(aot::viewNodeType(), &type);
   nameSubclassNodes();
 }

@@ -100,6 +100,12 @@ void bindControl(py::module_& module) {
     if (returned) region->end();
   });
   module.def("derivatives_made", &control::derivativesMade);
+  // Is this thread inside of a compiled function that runs as it is?
+  module.def("is_inside", [] { return !tracing::currentTape() && !tracing::current() && frontend::insideCall(); });
+  module.def("call_inside", [](const py::function& function, const py::args& args, const py::kwargs& kwargs) {
+    frontend::Inside inside;
+    return function(*args, **kwargs);
+  });
   // Is something recorded on this thread, or is it inside of a compiled function?
   module.def("is_engaged", [] { return tracing::currentTape() || tracing::current() || frontend::insideCall(); });
 }

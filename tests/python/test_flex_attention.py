@@ -125,6 +125,33 @@ def test_gradients_of_what_a_function_closes_over():
         torch.testing.assert_close(found, torch.autograd.grad(reference.sin().sum(), bias)[0], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("what", ["overflow", "infinite keys", "one row"])
+@pytest.mark.parametrize("score", [None, lambda s, b, h, i, j: s + 0])
+@pytest.mark.parametrize("mask", ["none", "causal"])
+def test_rows_whose_scores_are_all_infinite(what, score, mask):
+    """Raw products overflow, whatever the scale makes of them: such rows see nothing, as in eager mode."""
+    q, k, v = (torch.rand(1, 1, 6, WIDTH, generator=torch.Generator().manual_seed(seed)) + 0.1 for seed in range(3))
+    k = -k
+    if what == "overflow":
+        q[..., 1, :], k = 3e19, k * 3e19
+    elif what == "infinite keys":
+        k = torch.full_like(k, -math.inf)
+    else:
+        q[..., 1, :] = 1e38
+        k *= 4
+    blocks = None if mask == "none" else create_block_mask(MASKS[mask], None, None, 6, 6, device="cpu")
+    compiled = saker.compile(lambda q, k, v: flex_attention(q, k, v, score_mod=score, block_mask=blocks))
+    for _ in range(2):
+        found = []
+        for function in (lambda q, k, v: written_out(q, k, v, score, MASKS[mask])[0], compiled):
+            inputs = [tensor.clone().requires_grad_() for tensor in (q, k, v)]
+            result = function(*inputs)
+            found.append((result, *torch.autograd.grad(result.sum(), inputs)))
+        torch.testing.assert_close(found[1][0], found[0][0])
+        if what != "infinite keys":  # zeros times infinities
+            torch.testing.assert_close(found[1][1:], found[0][1:], equal_nan=True)
+
+
 @pytest.mark.usefixtures("rows")
 def test_sums_are_given():
     blocks = block_mask("blind rows")

@@ -13,6 +13,13 @@ namespace saker::aten {
 // The pointer that autograd keeps to its nodes.
 using NodePtr = decltype(torch::autograd::Edge::function);
 
+// One that does not keep the node.
+#if SAKER_TORCH_AT_LEAST(2, 13)
+using WeakNodePtr = c10::weak_intrusive_ptr<torch::autograd::Node>;
+#else
+using WeakNodePtr = std::weak_ptr<torch::autograd::Node>;
+#endif
+
 template <typename T, typename... Args>
 auto makeNode(Args&&... args) {
 #if SAKER_TORCH_AT_LEAST(2, 13)

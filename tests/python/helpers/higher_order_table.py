@@ -83,11 +83,6 @@ _NO_DERIVATIVE = Mark("as eager", "PyTorch has no derivative of it: a backward r
 _NO_BATCH = Mark("as eager", "PyTorch has no rule of `vmap` for it, and raises")
 _OPAQUE = _eagerly("computes-with", "it is called as it is, and the call runs eagerly")
 _AGAIN = Mark("again", "it is recorded once for each size", ("compile",))
-_CHANGES = Mark(
-    "refused",
-    "inside of a body `saker.compile` takes what transforms and swapped parameters do for changes from outside",
-    ("compile",),
-)
 _STEPS = "the sizes of its results are the number of steps, which depends on data"
 _EACH_CALL = "it does something in each call, which a graph does not"
 _IN_BODIES = Mark("refused", "inside of a body it is refused: both branches are recorded, and one runs")
@@ -129,7 +124,7 @@ MARKS: dict[str, dict[str, tuple[Mark, ...]]] = {
         "vmap": (_NO_BATCH,),
     },
     "H6": dict.fromkeys(_DERIVATIVES, (_NO_DERIVATIVE,)),
-    "H9": _only(nested=(_CHANGES,), dynamic=(_AGAIN,)),
+    "H9": _only(dynamic=(_AGAIN,)),
     "H12": _only(nested=(_CHECKPOINT_IN_BODY,), dynamic=(_AGAIN,)),
     "H12s": {
         **dict.fromkeys(("forward", "backward", "vmap", "dynamic"), (_POLICY,)),
@@ -160,9 +155,9 @@ MARKS: dict[str, dict[str, tuple[Mark, ...]]] = {
         ),
         "nested": (_IN_BODIES,),
     },
-    "H31": _only(nested=(_CHANGES,), dynamic=(_AGAIN,)),
-    "H32": _only(vmap=(_SWAPPED,), nested=(_CHANGES,)),
-    "H33": _only(vmap=(_SWAPPED,), nested=(_CHANGES,)),
+    "H31": _only(dynamic=(_AGAIN,)),
+    "H32": _only(vmap=(_SWAPPED,)),
+    "H33": _only(vmap=(_SWAPPED,)),
     "H34": _only(dynamic=(_AGAIN,)),
     "H38": _only(nested=(_STATE,), dynamic=(_AGAIN,)),
 }
