@@ -12,6 +12,11 @@
 #include "ir/parse.h"
 #include "ir/print.h"
 #include "ir/verifier.h"
+#include "kernel/parse.h"
+#include "kernel/verify.h"
+#include "lower/fuse.h"
+#include "lower/lower.h"
+#include "ops/group.h"
 #include "ops/operator.h"
 #include "passes/infer_check.h"
 #include "passes/pass.h"
@@ -31,6 +36,9 @@ constexpr const char* kUsage =
     "  --partition=primals,tangents,results[,budget]\n"
     "                 take the graph for a joint one of this layout and cut it into forward and backward; the memory\n"
     "                 budget is between 0 and 1 (the default)\n"
+    "  --fuse         make groups of operators that become kernels together\n"
+    "  --groups       print why each group ended, in the place of the graph\n"
+    "  --lower        print the kernels of the groups, in the place of the graph\n"
     "  --list-passes  list the passes and stop\n";
 
 struct Options {
@@ -40,6 +48,9 @@ struct Options {
   bool dump = false;
   bool time = false;
   bool inferCheck = false;
+  bool fuse = false;
+  bool groups = false;
+  bool lower = false;
   ir::PrintOptions print;
   std::optional<autograd::Joint> joint;
   autograd::PartitionOptions partition;
@@ -97,6 +108,54 @@ int printCut(const Options& options, const ir::Graph& graph) {
   return 0;
 }
 
+// True if the kernels are as they must be.
+bool printKernels(const Options& options, const ir::Region* region) {
+  for (const ir::Node* node = region->first(); node; node = node->next()) {
+    if (!ops::isGroup(*node)) {
+      for (const ir::Region* body : node->regions()) {
+        if (!printKernels(options, body)) return false;
+      }
+      continue;
+    }
+    lower::Lowered lowered = lower::lower(*node);
+    std::cout << lower::describe(lowered);
+    for (const lower::Launch& launch : lowered.launches) {
+      std::string text = kernel::print(launch.kernel);
+      for (const kernel::Diagnostic& found : kernel::verify(launch.kernel)) {
+        std::cerr << options.file << ": error: in a kernel: " << found.message << '\n';
+        return false;
+      }
+      kernel::Parsed parsed = kernel::parse(text);
+      if (!parsed.ok() || kernel::print(parsed.kernel) != text) {
+        std::cerr << options.file << ": error: a kernel does not read back\n" << text;
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+int fuse(const Options& options, ir::Graph& graph) {
+  lower::Fusion fusion;
+  if (options.fuse) fusion = lower::fuse(graph);
+  for (const ir::Diagnostic& found : ir::verify(graph)) {
+    std::cerr << options.file << ": error: after fusion: " << found.message << '\n';
+    return 1;
+  }
+  if (options.groups) {
+    for (const lower::FusedGroup& group : fusion.groups) {
+      size_t count = 0;
+      for (const ir::Node* node = group.node->regions()[0]->first(); !node->isReturn(); node = node->next()) ++count;
+      std::cout << count << " nodes; " << (group.ended.empty() ? "nothing reads it but the caller" : group.ended) << '\n';
+    }
+    for (const std::string& reason : fusion.refused) std::cout << "refused: " << reason << '\n';
+    return 0;
+  }
+  if (options.lower) return printKernels(options, graph.top()) ? 0 : 1;
+  std::cout << ir::print(graph, options.print);
+  return 0;
+}
+
 int optimize(const Options& options) {
   std::string text;
   if (!read(options.file, text)) {
@@ -128,6 +187,7 @@ int optimize(const Options& options) {
     return 1;
   }
   if (options.joint) return printCut(options, *parsed.graph);
+  if (options.fuse || options.lower) return fuse(options, *parsed.graph);
   std::cout << ir::print(*parsed.graph, options.print);
   return 0;
 }
@@ -157,6 +217,12 @@ int main(int argc, char** argv) {
       options.time = true;
     } else if (option == "--loc") {
       options.print.locations = true;
+    } else if (option == "--fuse") {
+      options.fuse = true;
+    } else if (option == "--groups") {
+      options.fuse = options.groups = true;
+    } else if (option == "--lower") {
+      options.lower = true;
     } else if (option == "--infer-check") {
       options.inferCheck = true;
     } else if ((option == "-" || !option.starts_with('-')) && options.file.empty()) {

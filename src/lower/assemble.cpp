@@ -172,10 +172,13 @@ class Assembler {
   }
 
   void writeAxes() {
-    if (!hasParallel()) kernel_.axes.push_back({.extent = {1, kNone}});
-    for (const Loop& loop : loops_) {
-      kernel_.axes.push_back({.extent = builder_.arguments().extent(loop.extent), .reduced = loop.reduced});
-    }
+    auto add = [&](kernel::Extent extent, bool reduced) {
+      kernel::Axis& axis = kernel_.axes.emplace_back();
+      axis.extent = extent;
+      axis.reduced = reduced;
+    };
+    if (!hasParallel()) add({1, kNone}, false);
+    for (const Loop& loop : loops_) add(builder_.arguments().extent(loop.extent), loop.reduced);
   }
 
   // The axis along which most of memory is read and written in one piece.

@@ -30,7 +30,7 @@ class Call final : public ops::Element {
   }
 
   Num make(Op op, DType dtype, std::initializer_list<Num> operands) override {
-    kernel::Node node{.op = op, .dtype = dtype};
+    kernel::Node node = line(op, dtype);
     size_t i = 0;
     for (const Num& operand : operands) node.operands[i++] = operand.id;
     if (op == Op::Convert && builder_.expressions_.isConstant(node.operands[0])) {
@@ -77,7 +77,7 @@ class Call final : public ops::Element {
 
   Num reduce(ops::Reduction kind, Num number) override {
     if (!builder_.axes_.hasReduced()) return number;  // over one element
-    kernel::Node node{.op = Op::Reduce, .dtype = number.dtype};
+    kernel::Node node = line(Op::Reduce, number.dtype);
     node.operands[0] = number.id;
     node.reduction = kind;
     return {this, builder_.add(node), number.dtype};
@@ -111,7 +111,7 @@ size_t KernelBuilder::HashKey::operator()(const Key& key) const {
 }
 
 uint32_t KernelBuilder::constant(DType dtype, uint64_t bits) {
-  kernel::Node node{.op = Op::Constant, .dtype = dtype};
+  kernel::Node node = line(Op::Constant, dtype);
   node.bits = bits;
   return add(node);
 }
@@ -120,12 +120,12 @@ uint32_t KernelBuilder::number(const Place& place) {
   auto integer = [&](Int value) {
     kernel::Extent extent = arguments_.extent(value);
     if (extent.isNumber()) return constant(DType::Int64, static_cast<uint64_t>(extent.number));
-    kernel::Node node{.op = Op::Argument, .dtype = DType::Int64};
+    kernel::Node node = line(Op::Argument, DType::Int64);
     node.at = extent.argument;
     return add(node);
   };
   auto apply = [&](Op op, uint32_t a, uint32_t b) {
-    kernel::Node node{.op = op, .dtype = DType::Int64};
+    kernel::Node node = line(op, DType::Int64);
     node.operands[0] = a;
     node.operands[1] = b;
     return add(node);
@@ -136,7 +136,7 @@ uint32_t KernelBuilder::number(const Place& place) {
     plus(stride.isConst(1) ? value : apply(Op::Mul, value, integer(stride)));
   };
   for (const Place::Term& term : place.axes) {
-    kernel::Node node{.op = Op::AxisIndex, .dtype = DType::Int64};
+    kernel::Node node = line(Op::AxisIndex, DType::Int64);
     node.at = term.id;
     scaled(add(node), term.stride);
   }
@@ -150,7 +150,7 @@ std::pair<Place, Place> KernelBuilder::divide(const Place& place, Int by) {
   if (std::optional<std::pair<Place, Place>> affine = axes_.divide(place, by)) return *affine;
   uint32_t whole = number(place), divisor = number(Place(by));
   auto apply = [&](Op op) {
-    kernel::Node node{.op = op, .dtype = DType::Int64};
+    kernel::Node node = line(op, DType::Int64);
     node.operands[0] = whole;
     node.operands[1] = divisor;
     Place result;
@@ -197,7 +197,7 @@ uint32_t KernelBuilder::bufferOf(const ir::Value* value, bool written) {
 }
 
 uint32_t KernelBuilder::load(const ir::Value* value, const ir::Dims& strides, const Places& places) {
-  kernel::Node node{.op = Op::Load, .dtype = value->tensor()->dtype};
+  kernel::Node node = line(Op::Load, value->tensor()->dtype);
   node.operands[0] = mask_;
   node.at = bufferOf(value, false);
   node.index = index(places, strides);
@@ -259,7 +259,7 @@ Places KernelBuilder::rootPlaces(const TensorType& type) {
 
 void KernelBuilder::store(const ir::Value* value, const ir::Dims& strides) {
   Places places = rootPlaces(*value->tensor());
-  kernel::Node node{.op = Op::Store, .dtype = value->tensor()->dtype};
+  kernel::Node node = line(Op::Store, value->tensor()->dtype);
   node.operands[0] = compute(value, places).id;
   node.at = bufferOf(value, true);
   node.index = index(places, strides);

@@ -24,6 +24,13 @@ class Arguments {
   std::vector<sym::Int> values_;
 };
 
+inline kernel::Node line(kernel::Op op, ir::DType dtype) {
+  kernel::Node node;
+  node.op = op;
+  node.dtype = dtype;
+  return node;
+}
+
 struct Expression {
   kernel::Node node;   // operands are numbers of expressions
   bool inLoop = false;  // differs between the steps of the loop

@@ -53,9 +53,6 @@ struct Along {
   const TensorType* tensor;
   uint64_t dims;
 };
-using AlongFn = std::optional<Along> (*)(const Infer& in, size_t result);
-using ElementFn = Num (*)(Element& e);
-
 // Why a call has no kernel: thrown by rules, and by what they ask; src/lower turns it into a value.
 struct NotLowered {
   std::string reason;
