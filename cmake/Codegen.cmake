@@ -13,9 +13,9 @@ target_include_directories(saker_codegen PRIVATE src)
 target_include_directories(saker_codegen SYSTEM PRIVATE ${LLVM_HEADERS})
 set_target_properties(saker_codegen PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 target_compile_options(saker_codegen PRIVATE -ffunction-sections -fdata-sections)
-# Of what LLVM could be linked with, sections that compress are left out by --gc-sections, and what they call with them.
 target_link_libraries(saker_codegen PRIVATE saker_options ${LLVM_ARCHIVES})
-target_link_options(saker_codegen PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-Bsymbolic -s)
+target_link_options(saker_codegen PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-Bsymbolic -Wl,-z,defs
+  -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/codegen.map -s)
 if(NOT SAKER_SANITIZE)
   target_compile_definitions(saker_codegen PRIVATE $<$<NOT:$<CONFIG:Debug>>:NDEBUG>)
 endif()
