@@ -6,7 +6,7 @@
 #include "aten/call_node.h"
 #include "aten/enums.h"
 #include "ir/each_value.h"
-#include "ops/control_flow.h"
+#include "ops/group.h"
 #include "ops/operator.h"
 #include "passes/memory.h"
 
@@ -55,7 +55,7 @@ class Planner {
         out_.workspace.places.push_back({&type, buffer});
         return out_.workspace.places.size() - 1;
       };
-      if (ops::isFused(*node)) {
+      if (ops::isGroup(*node)) {
         std::vector<uint32_t>& places = out_.fused[node];
         for (size_t i = 0; i < node->resultCount(); ++i) {
           places.push_back(mayLieInWorkspace(node->result(i)) ? static_cast<uint32_t>(place(node->result(i))) : kNone);
@@ -177,7 +177,7 @@ class Planner {
 
 MemoryPlan planMemory(const ir::Graph& graph) {
   for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
-    if (!node->regions().empty() && !ops::isFused(*node)) return {};  // a body may run again
+    if (!node->regions().empty() && !ops::isGroup(*node)) return {};  // a body may run again
   }
   return Planner(graph).plan();
 }

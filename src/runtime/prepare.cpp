@@ -8,6 +8,7 @@
 #include "aten/enums.h"
 #include "ops/control_flow.h"
 #include "ops/effects.h"
+#include "ops/group.h"
 #include "ops/operator.h"
 #include "runtime/compile_queue.h"
 #include "runtime/plan_memory.h"
@@ -340,7 +341,7 @@ void Preparation::translateControl(Instruction& made) {
     made.kind = Instruction::Kind::WhileBackward;
   } else if (ops::isScan(node)) {
     made.kind = Instruction::Kind::Scan;
-  } else if (ops::isFused(node)) {
+  } else if (ops::isGroup(node)) {
     translateFused(made);
   } else {
     throw std::runtime_error(node.op()->qualified + " has bodies, and nothing is known of how to run them");
