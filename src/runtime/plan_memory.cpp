@@ -9,6 +9,7 @@
 #include "ops/group.h"
 #include "ops/operator.h"
 #include "passes/memory.h"
+#include "runtime/sizes.h"
 
 namespace saker::runtime {
 
