@@ -206,8 +206,12 @@ struct ElementRow {
 using ElementRows = std::vector<ElementRow>;
 
 #define SAKER_ELEMENT_FAMILIES(X) \
+  X(addActivationElements)        \
+  X(addBinaryElements)            \
+  X(addNormalizationElements)     \
+  X(addReductionElements)         \
   X(addUnaryElements)             \
-  X(addBinaryElements)
+  X(addViewElements)
 
 #define X(function) void function(ElementRows& rows);
 SAKER_ELEMENT_FAMILIES(X)
