@@ -1,7 +1,7 @@
 #include "lower/builder.h"
 
-#include <cmath>
-#include <cstring>
+#include <algorithm>
+#include <numeric>
 
 #include "lower/constants.h"
 #include "ops/operator.h"
@@ -254,7 +254,18 @@ Places KernelBuilder::rootPlaces(const TensorType& type) {
   if (isRow && !surelyEqual(space.rows(), space.all())) return spread(axes_.linearRow(), type.sizes());
   bool sameSizes = type.rank == space.sizes.size();
   for (size_t d = 0; sameSizes && d < type.rank; ++d) sameSizes = surelyEqual(type.size(d), space.sizes[d]);
-  return sameSizes ? axes_.places() : spread(axes_.linear(), type.sizes());
+  if (sameSizes) return axes_.places();
+  // What was permuted on the way mostly lies in memory as what it was made of.
+  std::vector<size_t> order(type.rank);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return type.stride(a).isConst() && type.stride(b).isConst() && type.stride(a).constant() > type.stride(b).constant();
+  });
+  ir::Dims sizes;
+  for (size_t d : order) sizes.push_back(type.size(d));
+  Places ordered = spread(axes_.linear(), sizes), places(type.rank);
+  for (size_t i = 0; i < type.rank; ++i) places[order[i]] = ordered[i];
+  return places;
 }
 
 void KernelBuilder::store(const ir::Value* value, const ir::Dims& strides) {

@@ -14,7 +14,7 @@ Num sigmoidOf(Num x) { return 1 / (1 + exp(-x)); }
 
 Num relu(Element& e) {
   Num x = own(e);
-  return max(x, 0);
+  return max(0, x);
 }
 
 Num silu(Element& e) {
@@ -25,7 +25,7 @@ Num silu(Element& e) {
 // (grad, self)
 Num siluBackward(Element& e) {
   Num grad = own(e), x = own(e, 1), s = sigmoidOf(x);
-  return grad * s * (1 + x * (1 - s));
+  return grad * s * fma(x, 1 - s, e.constant(x.dtype, 1));
 }
 
 bool isTanh(const Element& e, size_t i) { return e.in.given(i) && e.in.string(i) == "tanh"; }
@@ -58,12 +58,14 @@ Num geluBackward(Element& e) {
 // (grad_output, output)
 Num sigmoidBackward(Element& e) {
   Num grad = own(e), y = own(e, 1);
-  return grad * (1 - y) * y;
+  bool isHalf = e.type().dtype == DType::Float16;  // rounded step by step
+  auto step = [&](Num number) { return isHalf ? e.rounded(number, DType::Float16) : number; };
+  return step(grad * step(1 - y)) * y;
 }
 
 Num tanhBackward(Element& e) {
   Num grad = own(e), y = own(e, 1);
-  return grad * (1 - y * y);
+  return grad * fma(-y, y, e.constant(y.dtype, 1));
 }
 
 // (grad_output, self, threshold)
@@ -92,7 +94,7 @@ Num leakyReluBackward(Element& e) {
 // (self, min_val, max_val)
 Num hardtanh(Element& e) {
   Num x = own(e);
-  return min(max(x, e.scalar(1, x)), e.scalar(2, x));
+  return min(e.scalar(2, x), max(e.scalar(1, x), x));
 }
 
 // (grad_output, self, min_val, max_val)
