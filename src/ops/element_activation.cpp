@@ -100,7 +100,7 @@ Num hardtanh(Element& e) {
 // (grad_output, self, min_val, max_val)
 Num hardtanhBackward(Element& e) {
   Num grad = own(e), x = own(e, 1);
-  return select((x <= e.scalar(2, x)) | (x >= e.scalar(3, x)), 0, grad);
+  return select((x > e.scalar(2, x)) & (x < e.scalar(3, x)), grad, 0);
 }
 
 Num hardsigmoid(Element& e) { return min(max(own(e) + 3, 0), 6) / 6; }
@@ -117,7 +117,7 @@ Num hardswish(Element& e) {
 
 Num hardswishBackward(Element& e) {
   Num grad = own(e), x = own(e, 1);
-  return select(x <= -3, 0, select(x < 3, grad * (x / 3 + 0.5), grad));
+  return select(x <= -3, 0, select(x >= 3, grad, grad * (x / 3 + 0.5)));
 }
 
 // (self, beta, threshold)

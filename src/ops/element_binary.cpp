@@ -1,4 +1,6 @@
 // What one element is: operators of two operands or more.
+#include <cmath>
+
 #include "ops/element.h"
 #include "ops/promote.h"
 
@@ -28,8 +30,8 @@ DType common(const Element& e, size_t first = 0, size_t second = 1) {
 
 // Some kernels take a number as it is, others as the dtype of the tensor: what is seen of half precision.
 Num unroundedNumber(Element& e, size_t i, DType dtype) {
-  bool isNumber = !e.in.arg(i).isValue() || !e.in.arg(i).toValue()->tensor();
-  return isNumber ? e.scalar(i, computed(dtype)) : e.operand(i, dtype);
+  // A tensor without dimensions counts as a number.
+  return typeOf(e.in, i).rank == 0 ? e.convert(e.broadcast(i, dtype), computed(dtype)) : e.operand(i, dtype);
 }
 Pair ownUnrounded(Element& e) {
   return {unroundedNumber(e, 0, e.type().dtype), unroundedNumber(e, 1, e.type().dtype)};
@@ -99,7 +101,10 @@ Num divideByMode(Element& e) {
   if (!e.in.given(2)) return div(e);
   auto [a, b] = ownUnrounded(e);
   requireFloat(a);
-  return e.in.string(2) == "trunc" ? trunc(a / b) : floorDivision(a, b);
+  if (e.in.string(2) != "trunc") return floorDivision(a, b);
+  // By a tensor, quotients of bf16 are rounded first.
+  bool rounds = e.type().dtype == DType::BFloat16 && typeOf(e.in, 1).rank > 0;
+  return trunc(rounds ? e.rounded(a / b, DType::BFloat16) : a / b);
 }
 
 Num fmod(Element& e) {
@@ -127,6 +132,7 @@ Num powerByNumber(Element& e) {
   if (y == 2) return x * x;
   if (y == 3) return step(x * x) * x;
   if (!ir::isFloat(x.dtype)) notLowered("powers of integers");
+  if (std::abs(y) == 0.5 && e.type().dtype == DType::Float16) notLowered("roots of half precision as powers");
   if (y == 0.5) return sqrt(x);
   if (y == -0.5) return 1 / sqrt(x);
   if (y == -1) return 1 / x;

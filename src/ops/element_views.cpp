@@ -156,28 +156,49 @@ Num flipped(Element& e) {
   return e.at(0, own);
 }
 
-// (tensors, dim)
-Num concatenated(Element& e) {
+// The tensor of a list (argument 0) in which the place along `dim` is. Each takes as many places as `length` says, and
+// is read at what `own` makes of the place in it.
+template <typename Length, typename Own>
+Num oneOf(Element& e, size_t dim, Length&& length, Own&& own) {
   Tensors tensors = e.in.tensors(0);
-  size_t dim = dimOf(e, 1, e.type().rank);
-  Place left = e.places()[dim];
-  Num at = e.number(left);
+  constexpr size_t kMost = 16;
+  if (tensors.size() > kMost) notLowered("more than 16 tensors put together");
   DType dtype = e.type().dtype;
-  Num result = e.integer(computed(dtype), 0);
-  constexpr size_t kMost = 8;
-  if (tensors.size() > kMost) notLowered("cat of many tensors");
+  Num at = e.number(e.places()[dim]), result = e.integer(computed(dtype), 0);
   Int begin = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i]->rank != e.type().rank) continue;  // without elements
-    Int end = begin + tensors[i]->size(dim);
+    Int end = begin + length(*tensors[i]);
+    if (begin.same(end)) continue;
     Num inside = (at >= e.number(Place(begin))) & (at < e.number(Place(end)));
-    Places own = e.places();
-    own[dim] = own[dim] - Place(begin);
+    Places places = own(e.places()[dim] - Place(begin));
     result = e.where(
-        inside, [&] { return e.rounded(e.at(0, i, own), dtype); }, result);
+        inside, [&] { return e.rounded(e.at(0, i, places), dtype); }, result);
     begin = end;
   }
   return result;
+}
+
+// (tensors, dim); one without elements may have any rank
+Num concatenated(Element& e) {
+  size_t dim = dimOf(e, 1, e.type().rank);
+  return oneOf(
+      e, dim, [&](const TensorType& tensor) { return tensor.rank == e.type().rank ? tensor.size(dim) : Int(0); },
+      [&](const Place& inside) {
+        Places own = e.places();
+        own[dim] = inside;
+        return own;
+      });
+}
+
+Num stacked(Element& e) {
+  size_t dim = dimOf(e, 1, e.type().rank);
+  return oneOf(
+      e, dim, [](const TensorType&) { return Int(1); },
+      [&](const Place&) {
+        Places own = e.places();
+        own.erase(own.begin() + static_cast<std::ptrdiff_t>(dim));
+        return own;
+      });
 }
 
 // (self, pad, value): pairs of (before, behind), the last dimension first
@@ -221,6 +242,7 @@ void addViewElements(ElementRows& rows) {
   add("unbind.int", unbound);
   add("flip", flipped);
   add("cat", concatenated);
+  add("stack", stacked);
   add("constant_pad_nd", padded);
 }
 
