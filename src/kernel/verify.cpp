@@ -102,6 +102,7 @@ class Verifier {
     if (i == 0) report("axis 0 is a chunk");
     if (axis.chunkOf >= i) report(title + " is a chunk of an axis that does not stand before it");
     if (!known(axis.total)) report(title + " has a total that there is not");
+    if (axis.chunkOf == kernel_.vector) report(title + " is a chunk of the vector axis, whose steps would end apart");
   }
 
   void vectorAxis() {

@@ -182,6 +182,8 @@ TEST(KernelVerifier, LooksAtAxesAndPhases) {
   EXPECT_EQ(first("kernel() {\n  parallel i0 < s3\n  once {\n  }\n}"), "axis 0 ends at an argument that there is not");
   EXPECT_EQ(first("kernel() {\n  parallel i0 < -3\n  once {\n  }\n}"), "axis 0 has a negative extent");
   EXPECT_EQ(first("kernel() {\n  parallel i0 < 3 while 3*i0 + i0 < 9\n  once {\n  }\n}"), "axis 0 is a chunk");
+  EXPECT_EQ(first("kernel() {\n  parallel i0 < 3\n  reduced i1 < 3 while 3*i0 + i1 < 8\n  vector i0\n  loop {\n  }\n}"),
+            "axis 1 is a chunk of the vector axis, whose steps would end apart");
   EXPECT_EQ(first("kernel(b0: c64) {\n  parallel i0 < 3\n  once {\n  }\n}"), "b0 has the type c64");
 }
 
