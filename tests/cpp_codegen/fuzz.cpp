@@ -78,6 +78,23 @@ void check(uint64_t seed) {
   }
 }
 
+// The fuzzer would notice: a kernel that reads or writes one element too many crashes.
+TEST(Fuzz, ForbiddenPagesAreFelt) {
+  const std::string kCopy = "kernel(b0: f32, b1: out f32) {\n  parallel i0 < 37\n  vector i0\n  once {\n    %0: f32 = load b0[i0]\n"
+                            "    store b1[i0], %0\n  }\n}\n";
+  kernel::Kernel kernel = kernelOf(kCopy);
+  GuardedMemory whole(37 * 4, true), other(37 * 4, true), shorter(36 * 4, true);
+  for (Target target : targetsHere()) {
+    Compiled code = compiled(kernel, target);
+    void* fine[] = {whole.data(), other.data()};
+    code.function(fine, nullptr, 0, 37);
+    void* readsTooFar[] = {shorter.data(), other.data()};
+    EXPECT_DEATH(code.function(readsTooFar, nullptr, 0, 37), "");
+    void* writesTooFar[] = {whole.data(), shorter.data()};
+    EXPECT_DEATH(code.function(writesTooFar, nullptr, 0, 37), "");
+  }
+}
+
 TEST(Fuzz, RandomKernels) {
   if (const char* seed = std::getenv("SAKER_FUZZ_SEED")) return check(std::strtoull(seed, nullptr, 10));
   const char* factor = std::getenv("SAKER_FUZZ_ITERATIONS");
