@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "codegen/target.h"
+#include "ir/dtype.h"
 #include "kernel/kernel.h"
 
 namespace saker::codegen {
