@@ -27,12 +27,14 @@ struct Case {
 
 std::string width(std::string text, int64_t columns) {
   for (size_t at; (at = text.find("WIDTH")) != text.npos;) text.replace(at, 5, std::to_string(columns));
-  for (size_t at; (at = text.find("INVERSE")) != text.npos;) text.replace(at, 7, std::to_string(1.0 / static_cast<double>(columns)));
+  for (size_t at; (at = text.find("INVERSE")) != text.npos;)
+    text.replace(at, 7, std::to_string(1.0 / static_cast<double>(columns)));
   return text;
 }
 
 // b0: numbers, b1 and b2: a row each, b3: numbers, b4: results
-const char* const kSignature = "kernel(b0: f32, b1: f32, b2: f32, b3: f32, b4: out f32, s0: size) {\n  parallel i0 < s0\n";
+const char* const kSignature =
+    "kernel(b0: f32, b1: f32, b2: f32, b3: f32, b4: out f32, s0: size) {\n  parallel i0 < s0\n";
 
 std::vector<Case> cases(int64_t columns) {
   std::string gelu = std::string(kSignature) + R"(  parallel i1 < WIDTH
@@ -137,8 +139,9 @@ std::vector<Case> cases(int64_t columns) {
   }
 }
 )";
-  std::string columnSums = "kernel(b0: f32, b1: f32, b2: f32, b3: f32, b4: out f32, s0: size) {\n  parallel i0 < WIDTH\n" +
-                           std::string(R"(  reduced i1 < s0
+  std::string columnSums =
+      "kernel(b0: f32, b1: f32, b2: f32, b3: f32, b4: out f32, s0: size) {\n  parallel i0 < WIDTH\n" +
+      std::string(R"(  reduced i1 < s0
   vector i0
   loop {
     %0: f32 = load b0[WIDTH*i1 + i0]
@@ -167,7 +170,8 @@ void run(const Case& each, codegen::Target target, int64_t columns) {
   for (int64_t elements : {int64_t{4} << 10, int64_t{1} << 20, int64_t{16} << 20}) {
     int64_t rows = elements / columns;
     size_t size = static_cast<size_t>(rows * columns);
-    std::vector<float> x(size), w(static_cast<size_t>(columns), 0.5f), v(static_cast<size_t>(columns), 0.25f), r(size, 1.0f), y(size);
+    std::vector<float> x(size), w(static_cast<size_t>(columns), 0.5f), v(static_cast<size_t>(columns), 0.25f),
+        r(size, 1.0f), y(size);
     for (size_t i = 0; i < size; ++i) x[i] = std::sin(static_cast<float>(i)) * 3;
     void* buffers[] = {x.data(), w.data(), v.data(), r.data(), y.data()};
     int64_t end = kernel.axes[0].extent.isNumber() ? columns : rows;
@@ -188,14 +192,15 @@ void run(const Case& each, codegen::Target target, int64_t columns) {
 
 void compileMany() {
   std::vector<kernel::Kernel> kernels;
-  for (int64_t i = 0; i < 50; ++i) kernels.push_back(kernel::parse(cases(512 + 8 * i + (i % 5 == 0))[static_cast<size_t>(i % 4)].text).kernel);
+  for (int64_t i = 0; i < 50; ++i)
+    kernels.push_back(kernel::parse(cases(512 + 8 * i + (i % 5 == 0))[static_cast<size_t>(i % 4)].text).kernel);
   std::vector<const kernel::Kernel*> all;
   for (const kernel::Kernel& each : kernels) all.push_back(&each);
   double before = cpuMilliseconds();
   Clock::time_point start = Clock::now();
   codegen::Result result = codegen::compile(all, codegen::hostTarget());
-  std::printf("50 kernels: %.1f ms, of computing on all threads %.1f ms %s\n", 1e3 * seconds(start), cpuMilliseconds() - before,
-              result.error.c_str());
+  std::printf("50 kernels: %.1f ms, of computing on all threads %.1f ms %s\n", 1e3 * seconds(start),
+              cpuMilliseconds() - before, result.error.c_str());
   start = Clock::now();
   codegen::compile(all, codegen::hostTarget());
   std::printf("50 kernels that are kept: %.2f ms\n", 1e3 * seconds(start));

@@ -95,7 +95,8 @@ class Verifier {
   void axis(size_t i) {
     const Axis& axis = kernel_.axes[i];
     std::string title = "axis " + std::to_string(i);
-    if (i && kernel_.axes[i - 1].reduced && !axis.reduced) report(title + " is parallel and stands behind a reduced one");
+    if (i && kernel_.axes[i - 1].reduced && !axis.reduced)
+      report(title + " is parallel and stands behind a reduced one");
     if (!known(axis.extent)) report(title + " ends at an argument that there is not");
     if (axis.extent.isNumber() && axis.extent.number < 0) report(title + " has a negative extent");
     if (axis.chunkOf == kNone) return;
@@ -108,7 +109,8 @@ class Verifier {
   void vectorAxis() {
     uint32_t vector = kernel_.vector, count = static_cast<uint32_t>(kernel_.axes.size());
     if (vector == kNone) return;
-    bool last = vector < count && (vector + 1 == count || kernel_.axes[vector + 1].reduced != kernel_.axes[vector].reduced);
+    bool last =
+        vector < count && (vector + 1 == count || kernel_.axes[vector + 1].reduced != kernel_.axes[vector].reduced);
     if (!last) report("the vector axis is neither the last parallel nor the last reduced one");
   }
 

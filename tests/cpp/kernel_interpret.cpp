@@ -35,7 +35,8 @@ TEST(KernelInterpreter, Softmax) {
     store b1[5*i0 + i1], %9
   }
 }
-)").kernel;
+)")
+                      .kernel;
   std::vector<float> x = {1, 2, 3, 4, 5, -1, 0, 0, 0, 7, 2, 2, 2, 2, 2}, y(15);
   void* buffers[] = {x.data(), y.data()};
   int64_t rows = 3;
@@ -63,7 +64,8 @@ TEST(KernelInterpreter, ChunksMasksAndGathers) {
     store b2[i0], %4
   }
 }
-)").kernel;
+)")
+                      .kernel;
   std::vector<float> x = {1, -9, 2, -9, 4, -9, 8, -9};
   std::vector<int64_t> indices = {0, 1, 2, 3, 3, 3, 1000, 0, 2, 1};
   std::vector<float> y(3);

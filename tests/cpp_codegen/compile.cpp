@@ -12,8 +12,10 @@ namespace {
 
 // b1[i] = b0[i] + number
 kernel::Kernel adding(int number) {
-  return kernelOf("kernel(b0: f32, b1: out f32, s0: size) {\n  parallel i0 < s0\n  vector i0\n  once {\n    %0: f32 = load b0[i0]\n"
-                  "    %1: f32 = const " + std::to_string(number) + ".0\n    %2: f32 = add %0, %1\n    store b1[i0], %2\n  }\n}\n");
+  return kernelOf(
+      "kernel(b0: f32, b1: out f32, s0: size) {\n  parallel i0 < s0\n  vector i0\n  once {\n    %0: f32 = load b0[i0]\n"
+      "    %1: f32 = const " +
+      std::to_string(number) + ".0\n    %2: f32 = add %0, %1\n    store b1[i0], %2\n  }\n}\n");
 }
 
 void expectAdds(const Compiled& code, int number) {
@@ -100,7 +102,13 @@ TEST(ObjectFiles, AreRefusedIfTheyAreNone) {
   auto none = [](const char*) -> void* { return nullptr; };
   EXPECT_NE(loadObject("", none).error, "");
   EXPECT_NE(loadObject(std::string(4096, 'x'), none).error, "");
-  EXPECT_NE(loadObject(std::string("\x7f" "ELF\x02\x01\x01", 7) + std::string(57, '\0'), none).error, "");
+  EXPECT_NE(loadObject(std::string("\x7f"
+                                   "ELF\x02\x01\x01",
+                                   7) +
+                           std::string(57, '\0'),
+                       none)
+                .error,
+            "");
 }
 
 TEST(OutsideFunctions, HaveNames) {

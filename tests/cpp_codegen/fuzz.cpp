@@ -69,7 +69,8 @@ void check(uint64_t seed) {
         // Of two zeros, max and min may give either where they reduce.
         bool zeros = (kernel.buffers[i].dtype == DType::Float32 && ((a | b) & 0x7fffffff) == 0) ||
                      (size == 2 && ((a | b) & 0x7fff) == 0) || (size == 8 && ((a | b) << 1) == 0);
-        bool nans = kernel.buffers[i].dtype == DType::Float32 && std::isnan(std::bit_cast<float>(static_cast<uint32_t>(a))) &&
+        bool nans = kernel.buffers[i].dtype == DType::Float32 &&
+                    std::isnan(std::bit_cast<float>(static_cast<uint32_t>(a))) &&
                     std::isnan(std::bit_cast<float>(static_cast<uint32_t>(b)));
         if (zeros || nans) continue;
         FAIL() << info(target).name << ": b" << i << "[" << at / size << "] is " << std::hex << b << " and not " << a;
@@ -80,8 +81,9 @@ void check(uint64_t seed) {
 
 // The fuzzer would notice: a kernel that reads or writes one element too many crashes.
 TEST(Fuzz, ForbiddenPagesAreFelt) {
-  const std::string kCopy = "kernel(b0: f32, b1: out f32) {\n  parallel i0 < 37\n  vector i0\n  once {\n    %0: f32 = load b0[i0]\n"
-                            "    store b1[i0], %0\n  }\n}\n";
+  const std::string kCopy =
+      "kernel(b0: f32, b1: out f32) {\n  parallel i0 < 37\n  vector i0\n  once {\n    %0: f32 = load b0[i0]\n"
+      "    store b1[i0], %0\n  }\n}\n";
   kernel::Kernel kernel = kernelOf(kCopy);
   GuardedMemory whole(37 * 4, true), other(37 * 4, true), shorter(36 * 4, true);
   for (Target target : targetsHere()) {

@@ -14,9 +14,9 @@ namespace saker::codegen {
 struct RandomKernel {
   kernel::Kernel kernel;
   std::vector<int64_t> arguments;
-  std::vector<int64_t> lengths;        // of the buffers, in elements
-  std::vector<bool> indices;           // buffers that hold numbers from 0 to 7
-  int64_t steps = 0;                   // of axis 0
+  std::vector<int64_t> lengths;  // of the buffers, in elements
+  std::vector<bool> indices;     // buffers that hold numbers from 0 to 7
+  int64_t steps = 0;             // of axis 0
 };
 
 class KernelMaker {
@@ -98,15 +98,16 @@ class KernelMaker {
     return static_cast<uint32_t>(kernel().buffers.size() - 1);
   }
 
-  // A place for each step of the axes that are seen, in some order, perhaps with gaps or backwards; for loads, some axes
-  // are left out. The number of elements that it needs is in `length`.
+  // A place for each step of the axes that are seen, in some order, perhaps with gaps or backwards; for loads, some
+  // axes are left out. The number of elements that it needs is in `length`.
   kernel::Index index(bool loop, bool forStore, int64_t& length) {
     kernel::Index index;
     std::vector<uint32_t> order;
     size_t seen = loop ? kernel().axes.size() : parallel_;
     for (uint32_t i = 0; i < seen; ++i) order.push_back(i);
     if (pick(2)) std::shuffle(order.begin(), order.end(), random_);
-    int64_t stride = pick(5) ? 1 : 2 + static_cast<int64_t>(pick(3)), offset = static_cast<int64_t>(pick(3) ? 0 : pick(9));
+    int64_t stride = pick(5) ? 1 : 2 + static_cast<int64_t>(pick(3)),
+            offset = static_cast<int64_t>(pick(3) ? 0 : pick(9));
     for (size_t i = order.size(); i-- > 0;) {
       uint32_t axis = order[i];
       if (!forStore && pick(4) == 0) continue;
@@ -127,11 +128,14 @@ class KernelMaker {
     length = last + 1;
     return index;
   }
-  int64_t number(const Extent& extent) const { return extent.isNumber() ? extent.number : out_.arguments[extent.argument]; }
+  int64_t number(const Extent& extent) const {
+    return extent.isNumber() ? extent.number : out_.arguments[extent.argument];
+  }
 
   uint32_t load(bool loop) {
-    constexpr DType kTypes[] = {DType::Float32, DType::Float32, DType::Float32, DType::Float64, DType::Int64, DType::Int32,
-                                DType::Int16,   DType::UInt8,   DType::Int8,    DType::Bool,    DType::BFloat16, DType::Float16};
+    constexpr DType kTypes[] = {DType::Float32, DType::Float32, DType::Float32,  DType::Float64,
+                                DType::Int64,   DType::Int32,   DType::Int16,    DType::UInt8,
+                                DType::Int8,    DType::Bool,    DType::BFloat16, DType::Float16};
     kernel::Node node;
     node.op = Op::Load;
     node.dtype = kTypes[pick(std::size(kTypes))];
@@ -147,7 +151,8 @@ class KernelMaker {
     node.at = buffer(node.dtype, false, length, indices);
     DType dtype = node.dtype;
     uint32_t value = add(std::move(node));
-    if (dtype == DType::BFloat16 || dtype == DType::Float16) value = convert(value, DType::Float32), dtype = DType::Float32;
+    if (dtype == DType::BFloat16 || dtype == DType::Float16)
+      value = convert(value, DType::Float32), dtype = DType::Float32;
     if (indices) {
       indices_.push_back({value, 7});
     } else {
@@ -235,7 +240,9 @@ class KernelMaker {
   }
 
   void store(bool loop) {
-    std::vector<Pool>& from = pick(5) == 0 && !others_.empty() ? others_ : pick(6) == 0 && !bools_.empty() ? bools_ : floats_;
+    std::vector<Pool>& from = pick(5) == 0 && !others_.empty()  ? others_
+                              : pick(6) == 0 && !bools_.empty() ? bools_
+                                                                : floats_;
     if (from.empty()) return;
     kernel::Node node;
     node.op = Op::Store;

@@ -11,8 +11,10 @@ namespace saker::codegen {
 namespace {
 
 std::string rowSum(const char* vector) {
-  return std::string("kernel(b0: f32, b1: out f32, s0: size, s1: size) {\n  parallel i0 < s0\n  reduced i1 < s1\n") + vector +
-         "  loop {\n    %0: f32 = load b0[s1*i0 + i1]\n    %1: f32 = reduce.sum %0\n  }\n  once {\n    store b1[i0], %1\n  }\n}\n";
+  return std::string("kernel(b0: f32, b1: out f32, s0: size, s1: size) {\n  parallel i0 < s0\n  reduced i1 < s1\n") +
+         vector +
+         "  loop {\n    %0: f32 = load b0[s1*i0 + i1]\n    %1: f32 = reduce.sum %0\n  }\n  once {\n    store b1[i0], "
+         "%1\n  }\n}\n";
 }
 const char* const kColumnSum =
     "kernel(b0: f32, b1: out f32, s0: size, s1: size) {\n  parallel i0 < s1\n  reduced i1 < s0\n  vector i0\n  loop {\n"
@@ -26,7 +28,8 @@ double worstError(const std::string& text, Target target, int64_t rows, int64_t 
   for (float& each : x) each = static_cast<float>(random() % 1000003) * 1e-6f;
   size_t results = static_cast<size_t>(alongRows ? rows : columns);
   std::vector<double> exact(results);
-  for (size_t i = 0; i < x.size(); ++i) exact[alongRows ? i / static_cast<size_t>(columns) : i % static_cast<size_t>(columns)] += x[i];
+  for (size_t i = 0; i < x.size(); ++i)
+    exact[alongRows ? i / static_cast<size_t>(columns) : i % static_cast<size_t>(columns)] += x[i];
   std::vector<float> sums(results);
   void* buffers[] = {x.data(), sums.data()};
   int64_t arguments[] = {rows, columns};
@@ -63,9 +66,11 @@ TEST(Reductions, DoNotDependOnTheSplit) {
 
 TEST(Reductions, OfNothingAndOfNan) {
   for (const char* kind : {"sum", "prod", "max", "min"}) {
-    std::string text = std::string("kernel(b0: f32, b1: out f32, s0: size) {\n  parallel i0 < 1\n  reduced i1 < s0\n  vector i1\n"
-                                   "  loop {\n    %0: f32 = load b0[i1]\n    %1: f32 = reduce.") + kind +
-                       " %0\n  }\n  once {\n    store b1[i0], %1\n  }\n}\n";
+    std::string text =
+        std::string(
+            "kernel(b0: f32, b1: out f32, s0: size) {\n  parallel i0 < 1\n  reduced i1 < s0\n  vector i1\n"
+            "  loop {\n    %0: f32 = load b0[i1]\n    %1: f32 = reduce.") +
+        kind + " %0\n  }\n  once {\n    store b1[i0], %1\n  }\n}\n";
     kernel::Kernel kernel = kernelOf(text);
     for (Target target : targetsHere()) {
       Compiled code = compiled(kernel, target);
@@ -83,7 +88,8 @@ TEST(Reductions, OfNothingAndOfNan) {
           y[static_cast<size_t>(at)] = NAN;
           void* withNan[] = {y.data(), &found};
           code.function(withNan, &count, 0, 1);
-          EXPECT_TRUE(std::isnan(found)) << info(target).name << ' ' << kind << " with a nan at " << at << " of " << count;
+          EXPECT_TRUE(std::isnan(found)) << info(target).name << ' ' << kind << " with a nan at " << at << " of "
+                                         << count;
         }
       }
     }
@@ -99,9 +105,10 @@ TEST(Reductions, OfEveryType) {
     for (const char* kind : {"sum", "prod", "max", "min", "any", "all"}) {
       if (bools != (kind[0] == 'a')) continue;
       for (const char* vector : {"vector i0", "vector i1"}) {
-        kernel::Kernel kernel = kernelOf("kernel(b0: " + type + ", b1: out " + type + ") {\n  parallel i0 < 37\n  reduced i1 < 53\n  " +
-                                         vector + "\n  loop {\n    %0: " + type + " = load b0[53*i0 + i1]\n    %1: " + type +
-                                         " = reduce." + kind + " %0\n  }\n  once {\n    store b1[i0], %1\n  }\n}\n");
+        kernel::Kernel kernel =
+            kernelOf("kernel(b0: " + type + ", b1: out " + type + ") {\n  parallel i0 < 37\n  reduced i1 < 53\n  " +
+                     vector + "\n  loop {\n    %0: " + type + " = load b0[53*i0 + i1]\n    %1: " + type + " = reduce." +
+                     kind + " %0\n  }\n  once {\n    store b1[i0], %1\n  }\n}\n");
         std::mt19937_64 random(5);
         std::vector<char> x(37 * 53 * size), expected(37 * size), found(37 * size);
         for (size_t i = 0; i < 37 * 53; ++i) {

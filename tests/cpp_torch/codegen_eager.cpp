@@ -1,6 +1,6 @@
-// Generated code next to PyTorch: it calls the vector functions in PyTorch's library. With `eagerFunctions` it gives the
-// very bits of eager mode, but for functions of whole tensors that PyTorch has from MKL or from the C library: those differ
-// in the last bit.
+// Generated code next to PyTorch: it calls the vector functions in PyTorch's library. With `eagerFunctions` it gives
+// the very bits of eager mode, but for functions of whole tensors that PyTorch has from MKL or from the C library:
+// those differ in the last bit.
 #include <ATen/Functions.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -21,8 +21,9 @@ void* inTorch(const char* name) {
 
 at::Tensor run(const std::string& op, const at::Tensor& x, const Options& options) {
   std::string type = x.scalar_type() == at::kFloat ? "f32" : "f64";
-  std::string text = "kernel(b0: " + type + ", b1: out " + type + ", s0: size) {\n  parallel i0 < s0\n  vector i0\n  once {\n" +
-                     "    %0: " + type + " = load b0[i0]\n    %1: " + type + " = " + op + " %0\n    store b1[i0], %1\n  }\n}\n";
+  std::string text = "kernel(b0: " + type + ", b1: out " + type +
+                     ", s0: size) {\n  parallel i0 < s0\n  vector i0\n  once {\n" + "    %0: " + type +
+                     " = load b0[i0]\n    %1: " + type + " = " + op + " %0\n    store b1[i0], %1\n  }\n}\n";
   kernel::Kernel kernel = kernel::parse(text).kernel;
   const kernel::Kernel* one[] = {&kernel};
   Result result = compile(one, hostTarget(), options);
@@ -44,11 +45,13 @@ TEST(CodegenNextToTorch, GivesTheBitsOfEagerMode) {
     Function eager;
     bool fromOthers = false;
   };
-  const Row rows[] = {{"log1p", at::log1p}, {"expm1", at::expm1}, {"sinh", at::sinh}, {"cosh", at::cosh}, {"exp2", at::exp2},
-                      {"asinh", at::asinh, true}, {"acosh", at::acosh, true}, {"atanh", at::atanh}, {"exp", at::exp, true}, {"log", at::log, true},
-                      {"log2", at::log2, true}, {"log10", at::log10, true}, {"tan", at::tan, true}, {"asin", at::asin, true},
-                      {"acos", at::acos, true}, {"atan", at::atan, true}, {"erfc", at::erfc, true}, {"erf", at::erf, true},
-                      {"sin", at::sin, true}, {"cos", at::cos, true}, {"tanh", at::tanh, true}};
+  const Row rows[] = {{"log1p", at::log1p},       {"expm1", at::expm1},     {"sinh", at::sinh},
+                      {"cosh", at::cosh},         {"exp2", at::exp2},       {"asinh", at::asinh, true},
+                      {"acosh", at::acosh, true}, {"atanh", at::atanh},     {"exp", at::exp, true},
+                      {"log", at::log, true},     {"log2", at::log2, true}, {"log10", at::log10, true},
+                      {"tan", at::tan, true},     {"asin", at::asin, true}, {"acos", at::acos, true},
+                      {"atan", at::atan, true},   {"erfc", at::erfc, true}, {"erf", at::erf, true},
+                      {"sin", at::sin, true},     {"cos", at::cos, true},   {"tanh", at::tanh, true}};
   for (at::ScalarType dtype : {at::kFloat, at::kDouble}) {
     at::Tensor x = at::randn({4096}, dtype).mul_(3);  // whole vectors
     for (const Row& row : rows) {

@@ -1,4 +1,4 @@
-"""Runs saker-opt on the cases in tests/text/*.sk, and saker-kernel on those that are kernels, and compares what they print.
+"""Runs saker-opt on the graphs in tests/text/*.sk and saker-kernel on the kernels there, and compares what they print.
 
 A file holds cases separated by lines `# ====`. A case is an input graph, directives in its comments, and what is
 expected:

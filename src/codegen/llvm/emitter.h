@@ -35,9 +35,9 @@ class Emitter {
   };
   // Where a load or store goes to, in elements: contiguous lanes, lanes apart, or one element for all lanes.
   struct Address {
-    Value* pointer;   // of lane 0, or pointers of all lanes
+    Value* pointer;  // of lane 0, or pointers of all lanes
     int level;
-    bool varies;      // with the lane
+    bool varies;  // with the lane
     bool contiguous;
   };
 
@@ -87,13 +87,13 @@ class Emitter {
   const kernel::Kernel& kernel_;
   const Functions& functions_;
   Code code_;
-  uint32_t parallel_ = 0;      // how many axes are
+  uint32_t parallel_ = 0;       // how many axes are
   bool vectorReduced_ = false;  // whether the vector axis is a reduced one
   int kernelLanes_ = 1;
-  int lanes_ = 1;               // of the code that is being written
-  int floor_ = 0;               // nothing is hoisted above this level
-  Value* laneMask_ = nullptr;   // lanes that have not ended; null: none has
-  std::vector<Known> known_;    // by node
+  int lanes_ = 1;              // of the code that is being written
+  int floor_ = 0;              // nothing is hoisted above this level
+  Value* laneMask_ = nullptr;  // lanes that have not ended; null: none has
+  std::vector<Known> known_;   // by node
   std::map<Value*, Known> splats_;
   std::vector<AxisState> axes_;
   std::vector<Value*> arguments_;

@@ -15,7 +15,8 @@ std::string keyOf(const Extent& extent) {
 
 }  // namespace
 
-// Adds the terms of the axes one after another, each where its index is known: in the innermost loop one addition is left.
+// Adds the terms of the axes one after another, each where its index is known: in the innermost loop one addition is
+// left.
 Emitter::Known Emitter::pointer(const Node& node) {
   llvm::Type* type = code_.memoryType(kernel_.buffers[node.at].dtype);
   Known at{buffers_[node.at], 0, false};
@@ -40,9 +41,8 @@ Emitter::Known Emitter::pointer(const Node& node) {
   for (uint32_t axis = 0; axis < axes_.size(); ++axis) {
     for (const Index::AxisTerm& term : node.index.axes) {
       if (term.axis != axis || term.stride.is(0)) continue;
-      cached(keyOf(term.stride) + "*i" + std::to_string(axis), [&] {
-        add(extent(term.stride), axes_[axis].index, std::max(usable(at), axes_[axis].level));
-      });
+      cached(keyOf(term.stride) + "*i" + std::to_string(axis),
+             [&] { add(extent(term.stride), axes_[axis].index, std::max(usable(at), axes_[axis].level)); });
     }
   }
   for (const Index::ValueTerm& term : node.index.values) {

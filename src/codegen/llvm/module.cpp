@@ -37,8 +37,8 @@ std::unique_ptr<llvm::TargetMachine> machine(const TargetInfo& target, std::stri
   const llvm::Target* found = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!found) return nullptr;
   llvm::TargetOptions options;
-  return std::unique_ptr<llvm::TargetMachine>(found->createTargetMachine(triple, target.cpu, "", options, llvm::Reloc::PIC_,
-                                                                         llvm::CodeModel::Small,
+  return std::unique_ptr<llvm::TargetMachine>(found->createTargetMachine(triple, target.cpu, "", options,
+                                                                         llvm::Reloc::PIC_, llvm::CodeModel::Small,
                                                                          llvm::CodeGenOptLevel::Default, true));
 }
 
