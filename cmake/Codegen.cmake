@@ -16,7 +16,11 @@ target_compile_options(saker_codegen PRIVATE -ffunction-sections -fdata-sections
 target_link_libraries(saker_codegen PRIVATE saker_options ${LLVM_ARCHIVES})
 target_link_options(saker_codegen PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-Bsymbolic
   -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/codegen.map -s)
-if(NOT SAKER_SANITIZE)
+if(SAKER_SANITIZE)
+  # LLVM is not instrumented, and neither is the code that it makes.
+  target_compile_options(saker_codegen PRIVATE -fno-sanitize=all)
+  target_link_options(saker_codegen PRIVATE -fno-sanitize=all)
+else()
   target_compile_definitions(saker_codegen PRIVATE $<$<NOT:$<CONFIG:Debug>>:NDEBUG>)
   target_link_options(saker_codegen PRIVATE -Wl,-z,defs)
 endif()

@@ -54,6 +54,10 @@ void check(uint64_t seed) {
   for (const auto& each : memory) expected.emplace_back(each->data(), each->data() + each->size());
   for (Target target : targetsHere()) {
     for (size_t i = 0; i < memory.size(); ++i) std::memcpy(memory[i]->data(), before[i].data(), before[i].size());
+    // A listing is verified by LLVM.
+    if (seed % 8 == 0) {
+      ASSERT_EQ(list(kernel, target, {}, Form::Llvm).error, "");
+    }
     Compiled code = compiled(kernel, target);
     ASSERT_TRUE(code.function);
     // In parts, as threads do it.

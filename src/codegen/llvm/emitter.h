@@ -33,12 +33,14 @@ class Emitter {
   struct Range {
     Value *begin, *end;
   };
-  // Where a load or store goes to, in elements: contiguous lanes, lanes apart, or one element for all lanes.
+  // Where a load or store goes to: contiguous lanes, lanes apart, or one element for all lanes.
   struct Address {
     Value* pointer;  // of lane 0, or pointers of all lanes
     int level;
     bool varies;  // with the lane
     bool contiguous;
+    Value* first = nullptr;   // of lanes that lie equally far apart: the pointer of lane 0,
+    Value* stride = nullptr;  // and from each to the next, in elements
   };
 
   // nest.cpp
@@ -82,6 +84,8 @@ class Emitter {
   void store(uint32_t node);
   Value* loaded(const kernel::Node& node, const Address& address);
   Value* inMemory(Value* value, DType dtype);
+  bool oneByOne(const Address& address, DType dtype) const;
+  Value* lanePointer(const Address& address, llvm::Type* type, int lane);
   bool inVector() const { return lanes_ > 1 && axes_[kernel_.vector].index; }
 
   const kernel::Kernel& kernel_;
