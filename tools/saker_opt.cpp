@@ -37,6 +37,7 @@ constexpr const char* kUsage =
     "                 take the graph for a joint one of this layout and cut it into forward and backward; the memory\n"
     "                 budget is between 0 and 1 (the default)\n"
     "  --fuse         make groups of operators that become kernels together\n"
+    "  --fewest=n     smallest number of operators in a group (2)\n"
     "  --groups       print why each group ended, in the place of the graph\n"
     "  --lower        print the kernels of the groups, in the place of the graph\n"
     "  --list-passes  list the passes and stop\n";
@@ -51,6 +52,7 @@ struct Options {
   bool fuse = false;
   bool groups = false;
   bool lower = false;
+  lower::FuseOptions fusion;
   ir::PrintOptions print;
   std::optional<autograd::Joint> joint;
   autograd::PartitionOptions partition;
@@ -118,7 +120,7 @@ bool printKernels(const Options& options, const ir::Region* region) {
       continue;
     }
     lower::Lowered lowered = lower::lower(*node);
-    std::cout << lower::describe(lowered);
+    std::cout << "# group\n" << lower::describe(lowered);
     for (const lower::Launch& launch : lowered.launches) {
       std::string text = kernel::print(launch.kernel);
       for (const kernel::Diagnostic& found : kernel::verify(launch.kernel)) {
@@ -137,7 +139,7 @@ bool printKernels(const Options& options, const ir::Region* region) {
 
 int fuse(const Options& options, ir::Graph& graph) {
   lower::Fusion fusion;
-  if (options.fuse) fusion = lower::fuse(graph);
+  if (options.fuse) fusion = lower::fuse(graph, options.fusion);
   for (const ir::Diagnostic& found : ir::verify(graph)) {
     std::cerr << options.file << ": error: after fusion: " << found.message << '\n';
     return 1;
@@ -207,7 +209,10 @@ int main(int argc, char** argv) {
     }
     constexpr std::string_view kPartition = "--partition=";
     if (option.starts_with(kPartition) && readLayout(option.substr(kPartition.size()), options)) continue;
-    if (option.starts_with(kPasses)) {
+    constexpr std::string_view kFewest = "--fewest=";
+    if (option.starts_with(kFewest)) {
+      options.fusion.fewestNodes = std::stoul(std::string(option.substr(kFewest.size())));
+    } else if (option.starts_with(kPasses)) {
       options.passes = option.substr(kPasses.size());
     } else if (option == "--verify") {
       options.verify = true;

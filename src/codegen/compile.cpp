@@ -69,7 +69,8 @@ struct Missing {
 };
 
 // Compiles some kernels as one module; the error, if there is one.
-std::string compileModule(SakerEmitFunction emitter, std::span<Missing> kernels, Target target, const Options& options) {
+std::string compileModule(SakerEmitFunction emitter, std::span<Missing> kernels, Target target,
+                          const Options& options) {
   std::vector<const char*> texts;
   for (const Missing& each : kernels) texts.push_back(each.text.c_str());
   Emitted emitted = emit(emitter, texts, target, options, 0);

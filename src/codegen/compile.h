@@ -39,8 +39,8 @@ struct Listing {
 };
 Listing list(const kernel::Kernel& kernel, Target target, const Options& options, Form form);
 
-// Gives the address of a function by name (Sleef_expf16_u10), or null. The C library is asked afterwards. Set before the
-// first kernel is compiled: where vector functions are missing, single numbers are computed one after another.
+// Gives the address of a function by name (Sleef_expf16_u10), or null. The C library is asked afterwards. Set before
+// the first kernel is compiled: where vector functions are missing, single numbers are computed one after another.
 using Resolver = void* (*)(const char* name);
 void setResolver(Resolver resolver);
 

@@ -16,7 +16,8 @@ void addToPerfMap(const void* address, size_t size, std::string_view name) {
   std::lock_guard lock(mutex);
   std::FILE* file = std::fopen(("/tmp/perf-" + std::to_string(getpid()) + ".map").c_str(), "a");
   if (!file) return;  // nobody's result depends on it
-  std::fprintf(file, "%zx %zx %.*s\n", reinterpret_cast<size_t>(address), size, static_cast<int>(name.size()), name.data());
+  std::fprintf(file, "%zx %zx %.*s\n", reinterpret_cast<size_t>(address), size, static_cast<int>(name.size()),
+               name.data());
   std::fclose(file);
 }
 

@@ -72,9 +72,8 @@ std::optional<uint64_t> constantFromText(DType dtype, std::string_view text) {
   int width = 8 * ir::byteSize(dtype);
   uint64_t bits = static_cast<uint64_t>(number);
   if (width == 64) return bits;
-  bool fits = dtype == DType::UInt8
-                  ? number >= 0 && number < 256
-                  : number >= -(int64_t{1} << (width - 1)) && number < (int64_t{1} << (width - 1));
+  bool fits = dtype == DType::UInt8 ? number >= 0 && number < 256
+                                    : number >= -(int64_t{1} << (width - 1)) && number < (int64_t{1} << (width - 1));
   if (!fits) return std::nullopt;
   return bits & ((uint64_t{1} << width) - 1);
 }

@@ -214,7 +214,8 @@ class Parser {
     if (takeWord("store")) {
       node.op = Op::Store;
       if (!place(node) || !expect(',') || !value(node.operands[0]) || !mask(node.operands[1])) return false;
-      if (node.operands[0] >= kernel.nodes.size()) return failAt(parsed_.nodePlaces.back(), "a value that stands before");
+      if (node.operands[0] >= kernel.nodes.size())
+        return failAt(parsed_.nodePlaces.back(), "a value that stands before");
       node.dtype = kernel.nodes[node.operands[0]].dtype;
       kernel.nodes.push_back(std::move(node));
       return true;
@@ -238,7 +239,8 @@ class Parser {
       case Op::Constant: {
         skip();
         size_t from = at_;
-        while (at_ < text_.size() && (isWordChar(text_[at_]) || std::string_view("+-.()").find(text_[at_]) != text_.npos)) {
+        while (at_ < text_.size() &&
+               (isWordChar(text_[at_]) || std::string_view("+-.()").find(text_[at_]) != text_.npos)) {
           ++at_;
         }
         std::optional<uint64_t> bits = constantFromText(node.dtype, text_.substr(from, at_ - from));

@@ -1,5 +1,5 @@
-// Reads a kernel's text. Any text is answered: by a kernel, or by the place and reason of the first refusal. Whether the
-// kernel makes sense is the verifier's question (verify.h).
+// Reads a kernel's text. Any text is answered: by a kernel, or by the place and reason of the first refusal. Whether
+// the kernel makes sense is the verifier's question (verify.h).
 #pragma once
 
 #include <optional>

@@ -148,7 +148,8 @@ T floatOp(Op op, T a, T b, T c) {
 // Of integers; bools know the last four.
 template <typename T>
 T integerOp(Op op, T a, T b) {
-  using U = std::conditional_t<std::is_same_v<T, bool>, uint8_t, std::make_unsigned_t<std::conditional_t<std::is_same_v<T, bool>, int8_t, T>>>;
+  using U = std::conditional_t<std::is_same_v<T, bool>, uint8_t,
+                               std::make_unsigned_t<std::conditional_t<std::is_same_v<T, bool>, int8_t, T>>>;
   constexpr int kWidth = 8 * sizeof(T);
   auto wrap = [](uint64_t x) { return static_cast<T>(static_cast<U>(x)); };
   uint64_t x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);

@@ -95,19 +95,22 @@ class Verifier {
   void axis(size_t i) {
     const Axis& axis = kernel_.axes[i];
     std::string title = "axis " + std::to_string(i);
-    if (i && kernel_.axes[i - 1].reduced && !axis.reduced) report(title + " is parallel and stands behind a reduced one");
+    if (i && kernel_.axes[i - 1].reduced && !axis.reduced)
+      report(title + " is parallel and stands behind a reduced one");
     if (!known(axis.extent)) report(title + " ends at an argument that there is not");
     if (axis.extent.isNumber() && axis.extent.number < 0) report(title + " has a negative extent");
     if (axis.chunkOf == kNone) return;
     if (i == 0) report("axis 0 is a chunk");
     if (axis.chunkOf >= i) report(title + " is a chunk of an axis that does not stand before it");
     if (!known(axis.total)) report(title + " has a total that there is not");
+    if (axis.chunkOf == kernel_.vector) report(title + " is a chunk of the vector axis, whose steps would end apart");
   }
 
   void vectorAxis() {
     uint32_t vector = kernel_.vector, count = static_cast<uint32_t>(kernel_.axes.size());
     if (vector == kNone) return;
-    bool last = vector < count && (vector + 1 == count || kernel_.axes[vector + 1].reduced != kernel_.axes[vector].reduced);
+    bool last =
+        vector < count && (vector + 1 == count || kernel_.axes[vector + 1].reduced != kernel_.axes[vector].reduced);
     if (!last) report("the vector axis is neither the last parallel nor the last reduced one");
   }
 

@@ -21,7 +21,8 @@ class Assembler {
     for (const Memory& memory : builder_.memory()) kernel_.buffers.push_back({memory.value->tensor()->dtype, memory.written});
     writeAxes();
     chooseVector();
-    return {std::move(kernel_), renumberArguments()};
+    std::vector<Int> arguments = renumberArguments();
+    return {std::move(kernel_), std::move(arguments)};
   }
 
  private:
@@ -208,7 +209,7 @@ class Assembler {
       }
       extent.argument = to[extent.argument];
     };
-    for (kernel::Axis& axis : kernel_.axes) renumber(axis.extent);
+    for (kernel::Axis& axis : kernel_.axes) renumber(axis.extent);  // these first
     for (Node& node : kernel_.nodes) {
       if (node.op == Op::Argument) {
         kernel::Extent extent{0, node.at};

@@ -1,7 +1,7 @@
 #include "lower/builder.h"
 
-#include <cmath>
-#include <cstring>
+#include <algorithm>
+#include <numeric>
 
 #include "lower/constants.h"
 #include "ops/operator.h"
@@ -205,6 +205,7 @@ uint32_t KernelBuilder::load(const ir::Value* value, const ir::Dims& strides, co
 }
 
 Num KernelBuilder::valueAt(const ir::Value* value, const Places& places) {
+  watch(value, places);
   Key key{value, mask_, {}};
   for (const Place& place : places) {
     auto put = [&](Int number) {
@@ -248,17 +249,32 @@ Num KernelBuilder::compute(const ir::Value* value, const Places& places) {
   return result;
 }
 
-Places KernelBuilder::rootPlaces(const TensorType& type) {
+Places KernelBuilder::rootPlaces(const ir::Value* value) {
+  const TensorType& type = *value->tensor();
   const Space& space = axes_.space();
   bool isRow = axes_.hasReduced() && surelyEqual(ir::numel(type.sizes()), space.rows());
   if (isRow && !surelyEqual(space.rows(), space.all())) return spread(axes_.linearRow(), type.sizes());
   bool sameSizes = type.rank == space.sizes.size();
   for (size_t d = 0; sameSizes && d < type.rank; ++d) sameSizes = surelyEqual(type.size(d), space.sizes[d]);
-  return sameSizes ? axes_.places() : spread(axes_.linear(), type.sizes());
+  // In a square a transposed result has the same sizes.
+  if (sameSizes && !axes_.hasReduced()) return axes_.places();
+  if (std::optional<Places> aligned = alignedPlaces(value)) return *aligned;
+  if (sameSizes) return axes_.places();
+  // What was permuted on the way mostly lies in memory as what it was made of.
+  std::vector<size_t> order(type.rank);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return type.stride(a).isConst() && type.stride(b).isConst() && type.stride(a).constant() > type.stride(b).constant();
+  });
+  ir::Dims sizes;
+  for (size_t d : order) sizes.push_back(type.size(d));
+  Places ordered = spread(axes_.linear(), sizes), places(type.rank);
+  for (size_t i = 0; i < type.rank; ++i) places[order[i]] = ordered[i];
+  return places;
 }
 
 void KernelBuilder::store(const ir::Value* value, const ir::Dims& strides) {
-  Places places = rootPlaces(*value->tensor());
+  Places places = rootPlaces(value);
   kernel::Node node = line(Op::Store, value->tensor()->dtype);
   node.operands[0] = compute(value, places).id;
   node.at = bufferOf(value, true);

@@ -23,7 +23,6 @@ struct Memory {
 
 class KernelBuilder {
  public:
-  // F: may the value be loaded in this kernel, and with which strides?
   class Source {
    public:
     virtual ~Source() = default;
@@ -65,7 +64,10 @@ class KernelBuilder {
   uint32_t number(const ops::Place& place);
   std::pair<ops::Place, ops::Place> divide(const ops::Place& place, Int by);
   ops::Places spread(const ops::Place& linear, std::span<const Int> sizes);
-  ops::Places rootPlaces(const ir::TensorType& type);
+  ops::Places rootPlaces(const ir::Value* value);
+  // Places at which rows of the result are made of rows of the space, where there are such (align.cpp).
+  std::optional<ops::Places> alignedPlaces(const ir::Value* value);
+  void watch(const ir::Value* value, const ops::Places& places) const;
 
   ir::Context& context_;
   const Source& source_;
@@ -77,6 +79,7 @@ class KernelBuilder {
   std::unordered_map<Key, ops::Num, HashKey> known_;
   uint32_t mask_ = kernel::kNone;
   int depth_ = 0;
+  const ir::Dims* watched_ = nullptr;  // sizes of what is looked for
 };
 
 }  // namespace saker::lower

@@ -37,7 +37,7 @@ std::string tryRule(const ir::Node& node, const ops::Operator& op) {
   Operands operands(node);
   for (size_t i = 0; i < node.resultCount(); ++i) {
     const ir::Value* result = node.result(i);
-    if (!result->tensor()) continue;
+    if (!result->tensor() || !result->hasUses()) continue;
     Space space;
     space.sizes = ir::Dims(result->tensor()->sizes());
     ops::Inferred unused;
@@ -73,12 +73,12 @@ Answer partOf(const ir::Node& node) {
   }
   bool any = false, shares = false;
   for (size_t i = 0; i < node.resultCount(); ++i) {
-    if (!node.result(i)->tensor() && !node.result(i)->hasUses()) continue;
+    if (!node.result(i)->hasUses()) continue;
     if (std::string bad = badTensor(node.result(i)); !bad.empty()) return {Part::Library, bad};
     any = true;
     shares |= ops::sharing(node, i) != ops::Sharing::None;
   }
-  if (!any) return {Part::Library, "it has no result"};
+  if (!any) return {Part::Library, "nobody reads its results"};
   std::string reason;
   try {
     reason = tryRule(node, *op);

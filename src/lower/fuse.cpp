@@ -15,33 +15,26 @@ namespace {
 using ir::Node;
 using ir::Value;
 
-constexpr size_t kFewest = 2;  // one operator alone is called
-
 // Nodes between two that write: nothing is moved out of here.
 class Segment {
  public:
   Segment(ir::Graph& graph, std::vector<Node*> nodes, Node* end, const FuseOptions& options)
-      : graph_(graph), nodes_(std::move(nodes)), end_(end), groups_(nodes_, options) {}
+      : graph_(graph), nodes_(std::move(nodes)), end_(end), fewest_(options.fewestNodes), groups_(nodes_, options) {}
 
   void run(Fusion& fusion) {
     sort();
     for (uint32_t group : order_) make(group, fusion);
-    for (size_t i = nodes_.size(); i-- > 0;) {
-      bool unused = groups_.part(nodes_[i]) == Part::Free && !nodes_[i]->hasUsedResults();
-      if (unused && touched_[nodes_[i]->id()]) graph_.erase(nodes_[i]);
-    }
   }
 
  private:
   bool isMade(uint32_t group) const {
-    return group != Groups::kNoGroup && groups_.all()[group].nodes.size() >= kFewest;
+    return group != Groups::kNoGroup && groups_.all()[group].nodes.size() >= fewest_;
   }
 
   // ---- order ----
 
   // What a group reads comes before all of it, and all of it before what reads it.
   void sort() {
-    touched_.assign(graph_.nodeLimit(), false);
     members_.resize(groups_.all().size());
     std::unordered_map<const Node*, size_t> position;
     for (Node* node : nodes_) {
@@ -126,6 +119,7 @@ class Segment {
   void make(uint32_t group, Fusion& fusion) {
     const std::vector<Node*>& members = members_[group];
     current_ = group;
+    copied_.clear();
     // What it reads: through free nodes, whose copies stand in the body.
     std::vector<Value*> operands;
     for (const Node* member : members) {
@@ -147,7 +141,8 @@ class Segment {
     ir::Region* body = node->regions()[0];
     std::unordered_map<const Value*, Value*> known;
     for (Value* operand : operands) known.emplace(operand, graph_.addParameter(body, operand->type()));
-    for (size_t i = 0; i < results.size(); ++i) replaceOutside(results[i], node->result(i));
+    std::vector<std::vector<Node*>> outside;
+    for (const Value* result : results) outside.push_back(readersOutside(result));
     std::vector<ir::Arg> returned;
     for (Node* member : members) {
       for (size_t i = 0; i < member->operandCount(); ++i) {
@@ -156,8 +151,12 @@ class Segment {
       graph_.unlink(member);
       graph_.append(body, member);
     }
-    for (Value* result : results) returned.push_back(ir::Arg::value(result));
+    for (size_t i = 0; i < results.size(); ++i) {
+      returned.push_back(ir::Arg::value(results[i]));
+      for (Node* reader : outside[i]) replaceIn(reader, results[i], node->result(i));
+    }
     graph_.appendReturn(body, returned);
+    eraseUnread();
     Lowered lowered = lower(*node);
     if (lowered.ok()) {
       fusion.groups.push_back({node, groups_.all()[group].ended});
@@ -174,28 +173,47 @@ class Segment {
     Node* def = value->def();
     if (def && isInside(def)) return;
     if (def && isCopied(def)) {
-      touched_[def->id()] = true;
+      if (std::find(copied_.begin(), copied_.end(), def) == copied_.end()) copied_.push_back(def);
       for (const ir::Use& use : def->operands()) findOperands(use.value, operands);
       return;
     }
     if (std::find(operands.begin(), operands.end(), value) == operands.end()) operands.push_back(value);
   }
 
+  // Not where only views of it are outside, which nobody reads there.
   bool isReadOutside(const Value* value) const {
     for (const ir::Use* use = value->firstUse(); use; use = use->next) {
-      if (!isInside(use->user)) return true;
+      if (isInside(use->user)) continue;
+      if (!isCopied(use->user)) return true;
+      for (size_t i = 0; i < use->user->resultCount(); ++i) {
+        if (isReadOutside(use->user->result(i))) return true;
+      }
     }
     return false;
   }
 
-  void replaceOutside(Value* value, Value* by) {
-    std::vector<Node*> users;
+  std::vector<Node*> readersOutside(const Value* value) const {
+    std::vector<Node*> readers;
     for (const ir::Use* use = value->firstUse(); use; use = use->next) {
-      if (!isInside(use->user)) users.push_back(use->user);
+      if (!isInside(use->user)) readers.push_back(use->user);
     }
-    for (Node* user : users) {
-      for (size_t i = 0; i < user->operandCount(); ++i) {
-        if (user->operand(i) == value) graph_.setOperand(user, i, by);
+    return readers;
+  }
+
+  void replaceIn(Node* reader, const Value* value, Value* by) {
+    for (size_t i = 0; i < reader->operandCount(); ++i) {
+      if (reader->operand(i) == value) graph_.setOperand(reader, i, by);
+    }
+  }
+
+  void eraseUnread() {
+    for (bool any = true; any;) {
+      any = false;
+      for (Node*& node : copied_) {
+        if (!node || node->hasUsedResults()) continue;
+        graph_.erase(node);
+        node = nullptr;
+        any = true;
       }
     }
   }
@@ -219,11 +237,12 @@ class Segment {
   ir::Graph& graph_;
   std::vector<Node*> nodes_;
   Node* end_;
+  size_t fewest_;
   Groups groups_;
   std::vector<std::vector<Node*>> members_;  // by group, in order
   std::vector<uint32_t> order_;              // groups
   uint32_t current_ = Groups::kNoGroup;      // the group that is made
-  std::vector<bool> touched_;  // by node id: free nodes that have copies in groups
+  std::vector<Node*> copied_;                // free nodes of which it has copies, readers first
 };
 
 void fuseRegion(ir::Graph& graph, ir::Region* region, const FuseOptions& options, Fusion& fusion) {

@@ -11,8 +11,8 @@
 namespace saker::lower {
 
 struct FuseOptions {
-  size_t mostNodes = 64;     // of one group
-  size_t mostOperands = 48;  // and results
+  size_t fewestNodes = 2;  // of one group: an operator alone is called
+  size_t mostNodes = 64;
 };
 
 struct FusedGroup {

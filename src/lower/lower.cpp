@@ -6,6 +6,7 @@
 #include "ir/each_value.h"
 #include "lower/assemble.h"
 #include "lower/builder.h"
+#include "lower/chunk.h"
 #include "ops/operator.h"
 #include "symbolic/context.h"
 
@@ -130,6 +131,17 @@ class GroupLowering {
     return found;
   }
 
+  // What is computed for every element on the way to a reduction is best stored there.
+  std::optional<Space> spaceOfReader(const Root& root) const {
+    for (const Root& other : roots_) {
+      if (other.value == root.value) continue;
+      for (const auto& [value, own] : reductionsBelow(other.value)) {
+        if (fits(root.value, own)) return own;
+      }
+    }
+    return std::nullopt;
+  }
+
   Space spaceOfRoot(const Root& root) {
     std::vector<std::pair<const Value*, Space>> reductions = reductionsBelow(root.value);
     std::optional<Space> space;
@@ -138,6 +150,7 @@ class GroupLowering {
     }
     Space plain;
     plain.sizes = ir::Dims(root.value->tensor()->sizes());
+    if (!space) space = spaceOfReader(root);
     if (!space) space = plain;
     for (const auto& [value, own] : reductions) {
       if (value != root.value && !sameSpace(own, *space) && !rootOf(value)) throw NeedsMemory{value};
@@ -193,7 +206,17 @@ class GroupLowering {
   bool tryOnce(Lowered& lowered) {
     try {
       std::vector<Plan> plans = plan();
-      for (size_t k = 0; k < plans.size(); ++k) lowered.launches.push_back(build(plans[k], k));
+      std::vector<Temporary> partial = temporaries_;
+      for (size_t k = 0; k < plans.size(); ++k) {
+        Launch launch = build(plans[k], k);
+        if (std::optional<Chunks> chunks = splitIntoChunks(launch, partial)) {
+          lowered.launches.push_back(std::move(chunks->first));
+          lowered.launches.push_back(std::move(chunks->second));
+        } else {
+          lowered.launches.push_back(std::move(launch));
+        }
+      }
+      lowered.temporaries = std::move(partial);
     } catch (const NeedsMemory& need) {
       if (rootOf(need.value)) ops::notLowered("a result of the group that its own kernel reads at another place");
       require(need.value);
@@ -202,7 +225,6 @@ class GroupLowering {
       roots_.push_back({need.value, {Operand::Kind::Temporary, number}});
       return false;
     }
-    lowered.temporaries = temporaries_;
     return true;
   }
 
@@ -228,22 +250,10 @@ class GroupLowering {
       launch.buffers.push_back(
           root ? root->place : Operand{Operand::Kind::Parameter, memory.value->index()});
     }
-    Arguments arguments = builder.arguments();
     Assembled assembled = assemble(builder);
     launch.kernel = std::move(assembled.kernel);
     launch.arguments = std::move(assembled.arguments);
-    auto value = [&](const kernel::Extent& extent) {
-      return extent.isNumber() ? sym::Int(extent.number) : launch.arguments[extent.argument];
-    };
-    launch.steps = value(launch.kernel.axes[0].extent);
-    sym::Int rows = 1, all = 1;
-    for (const kernel::Axis& axis : launch.kernel.axes) {
-      if (!axis.reduced) rows *= value(axis.extent);
-      all *= value(axis.extent);
-    }
-    for (const kernel::Phase& phase : launch.kernel.phases) {
-      launch.work += (phase.loop ? all : rows) * sym::Int(int64_t{phase.end} - int64_t{phase.begin});
-    }
+    measure(launch);
     return launch;
   }
 

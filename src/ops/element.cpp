@@ -41,7 +41,7 @@ Num Element::convert(Num a, DType dtype) { return a.dtype == dtype ? a : make(ke
 Num Element::rounded(Num a, DType dtype) { return convert(convert(a, dtype), computed(dtype)); }
 
 Num Element::broadcast(size_t i, DType dtype) {
-  if (!in.arg(i).isValue() || !in.arg(i).toValue()->tensor()) return scalar(i, dtype);
+  if (!in.arg(i).isValue() || !in.arg(i).toValue()->tensor()) return scalar(i, computed(dtype));
   const TensorType& tensor = in.tensor(i);
   const Places& all = places();
   Places own;

@@ -194,6 +194,7 @@ SAKER_NUM_UNARY(erfc, Erfc)
 inline Num select(Num condition, Num a, Num b) { return a.in->choose(condition, a, b); }
 inline Num select(Num condition, Num a, double b) { return select(condition, a, a.in->constant(a.dtype, b)); }
 inline Num select(Num condition, double a, Num b) { return select(condition, b.in->constant(b.dtype, a), b); }
+inline Num fma(Num a, Num b, Num c) { return a.in->make(kernel::Op::Fma, a.dtype, {a, b, c}); }
 inline Num isNan(Num a) { return a != a; }
 
 // ---- the table ----
@@ -206,8 +207,12 @@ struct ElementRow {
 using ElementRows = std::vector<ElementRow>;
 
 #define SAKER_ELEMENT_FAMILIES(X) \
+  X(addActivationElements)        \
+  X(addBinaryElements)            \
+  X(addNormalizationElements)     \
+  X(addReductionElements)         \
   X(addUnaryElements)             \
-  X(addBinaryElements)
+  X(addViewElements)
 
 #define X(function) void function(ElementRows& rows);
 SAKER_ELEMENT_FAMILIES(X)

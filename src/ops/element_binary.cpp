@@ -1,4 +1,6 @@
 // What one element is: operators of two operands or more.
+#include <cmath>
+
 #include "ops/element.h"
 #include "ops/promote.h"
 
@@ -26,10 +28,10 @@ DType common(const Element& e, size_t first = 0, size_t second = 1) {
   return resultType(e.in.context(), both);
 }
 
-// Kernels that compute half precision in f32 take a number as it is, not rounded to the dtype of the tensor.
+// Some kernels take a number as it is, others as the dtype of the tensor: what is seen of half precision.
 Num unroundedNumber(Element& e, size_t i, DType dtype) {
-  bool isNumber = !e.in.arg(i).isValue() || !e.in.arg(i).toValue()->tensor();
-  return isNumber ? e.scalar(i, computed(dtype)) : e.operand(i, dtype);
+  // A tensor without dimensions counts as a number.
+  return typeOf(e.in, i).rank == 0 ? e.convert(e.broadcast(i, dtype), computed(dtype)) : e.operand(i, dtype);
 }
 Pair ownUnrounded(Element& e) {
   return {unroundedNumber(e, 0, e.type().dtype), unroundedNumber(e, 1, e.type().dtype)};
@@ -45,22 +47,22 @@ Num plus(Element& e, Num a, Num b, double sign) {
   }
   if (alpha.number == 1) return sign > 0 ? a + b : a - b;
   if (!ir::isFloat(a.dtype)) return sign > 0 ? a + b * e.scalar(2, a) : a - b * e.scalar(2, a);
-  Num factor = e.constant(a.dtype, sign * alpha.number);
-  return e.make(kernel::Op::Fma, a.dtype, {b, factor, a});
+  Num factor = e.rounded(e.constant(a.dtype, sign * alpha.number), e.type().dtype);
+  return fma(b, factor, a);
 }
 
 Num add(Element& e) {
-  auto [a, b] = ownUnrounded(e);
+  auto [a, b] = own(e);
   return plus(e, a, b, 1);
 }
 
 Num sub(Element& e) {
-  auto [a, b] = ownUnrounded(e);
+  auto [a, b] = own(e);
   return plus(e, a, b, -1);
 }
 
 Num rsub(Element& e) {
-  auto [a, b] = ownUnrounded(e);
+  auto [a, b] = own(e);
   return plus(e, b, a, -1);
 }
 
@@ -90,16 +92,19 @@ Num floorDivision(Num a, Num b) {
 }
 
 Num floorDivide(Element& e) {
-  auto [a, b] = own(e);
+  auto [a, b] = ownUnrounded(e);
   requireFloat(a);
   return floorDivision(a, b);
 }
 
 Num divideByMode(Element& e) {
   if (!e.in.given(2)) return div(e);
-  auto [a, b] = own(e);
+  auto [a, b] = ownUnrounded(e);
   requireFloat(a);
-  return e.in.string(2) == "trunc" ? trunc(a / b) : floorDivision(a, b);
+  if (e.in.string(2) != "trunc") return floorDivision(a, b);
+  // By a tensor, quotients of bf16 are rounded first.
+  bool rounds = e.type().dtype == DType::BFloat16 && typeOf(e.in, 1).rank > 0;
+  return trunc(rounds ? e.rounded(a / b, DType::BFloat16) : a / b);
 }
 
 Num fmod(Element& e) {
@@ -120,16 +125,19 @@ Num powerByNumber(Element& e) {
   Scalar exponent = e.in.scalar(1);
   if (!exponent.known || exponent.kind == Scalar::Kind::Complex) notLowered("an exponent that changes");
   double y = exponent.number;
+  bool isBrain = e.type().dtype == DType::BFloat16;  // whose products are rounded one by one
+  auto step = [&](Num product) { return isBrain ? e.rounded(product, DType::BFloat16) : product; };
   if (y == 0) return e.integer(x.dtype, 1);
   if (y == 1) return x;
   if (y == 2) return x * x;
-  if (y == 3) return x * x * x;
+  if (y == 3) return step(x * x) * x;
   if (!ir::isFloat(x.dtype)) notLowered("powers of integers");
+  if (std::abs(y) == 0.5 && e.type().dtype == DType::Float16) notLowered("roots of half precision as powers");
   if (y == 0.5) return sqrt(x);
   if (y == -0.5) return 1 / sqrt(x);
   if (y == -1) return 1 / x;
-  if (y == -2) return 1 / (x * x);
-  return pow(x, e.scalar(1, x));
+  if (y == -2) return 1 / step(x * x);
+  return pow(x, e.operand(1, e.type().dtype));
 }
 
 Num power(Element& e) {
@@ -149,6 +157,13 @@ Num apply(Element& e) {
   return f(a, b);
 }
 
+// Of a bound and an equal number (zeros of two signs) it is the number.
+template <Num (*f)(Num, Num)>
+Num applyBoundFirst(Element& e) {
+  auto [x, bound] = own(e);
+  return f(bound, x);
+}
+
 Num largerNumber(Num a, Num b) {
   if (!ir::isFloat(a.dtype)) return larger(a, b);
   return select(isNan(a), b, select(isNan(b), a, max(a, b)));
@@ -161,8 +176,8 @@ Num smallerNumber(Num a, Num b) {
 // (self, min, max)
 Num clamp(Element& e) {
   Num x = e.operand(0, e.type().dtype);
-  if (e.in.given(1)) x = larger(x, e.operand(1, e.type().dtype));
-  if (e.in.given(2)) x = smaller(x, e.operand(2, e.type().dtype));
+  if (e.in.given(1)) x = larger(e.operand(1, e.type().dtype), x);
+  if (e.in.given(2)) x = smaller(e.operand(2, e.type().dtype), x);
   return x;
 }
 
@@ -206,7 +221,7 @@ Num addcmul(Element& e) {
   DType dtype = e.type().dtype;
   Num self = e.operand(0, dtype), a = e.operand(1, dtype), b = e.operand(2, dtype);
   if (!ir::isFloat(self.dtype)) return self + e.scalar(3, self) * a * b;
-  return self + e.scalar(3, self) * a * b;
+  return fma(e.scalar(3, self) * a, b, self);
 }
 
 Num addcdiv(Element& e) {
@@ -220,7 +235,7 @@ Num lerp(Element& e) {
   DType dtype = e.type().dtype;
   Num from = e.operand(0, dtype), to = e.operand(1, dtype), weight = unroundedNumber(e, 2, dtype);
   Num change = to - from;
-  return select(abs(weight) < 0.5, from + weight * change, to - change * (1 - weight));
+  return select(abs(weight) < 0.5, fma(weight, change, from), fma(weight - 1, change, to));
 }
 
 Num xlogy(Element& e) {
@@ -270,8 +285,8 @@ void addBinaryElements(ElementRows& rows) {
   both("bitwise_xor", apply<operator^>);
   add("clamp", clamp);
   add("clamp.Tensor", clamp);
-  for (const char* name : {"clamp_min", "clamp_min.Tensor"}) add(name, apply<larger>);
-  for (const char* name : {"clamp_max", "clamp_max.Tensor"}) add(name, apply<smaller>);
+  for (const char* name : {"clamp_min", "clamp_min.Tensor"}) add(name, applyBoundFirst<larger>);
+  for (const char* name : {"clamp_max", "clamp_max.Tensor"}) add(name, applyBoundFirst<smaller>);
   add("where.self", where);
   add("masked_fill.Scalar", maskedFill);
   add("masked_fill.Tensor", maskedFill);

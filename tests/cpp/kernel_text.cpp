@@ -36,7 +36,8 @@ constexpr const char* kSoftmax = R"(kernel(b0: f32, b1: out f32, s0: size) {
 }
 )";
 
-constexpr const char* kEverything = R"(kernel(b0: bf16, b1: i64, b2: bool, b3: out f16, b4: out f64, s0: size, s1: size) {
+constexpr const char* kEverything =
+    R"(kernel(b0: bf16, b1: i64, b2: bool, b3: out f16, b4: out f64, s0: size, s1: size) {
   parallel i0 < 12
   parallel i1 < s0
   reduced i2 < 4096 while 4096*i0 + i2 < s1
@@ -97,8 +98,10 @@ TEST(KernelText, KeepsTheBitsOfConstants) {
   check(DType::UInt8, 0xff, "255");
   check(DType::Int32, 0xffffffffu, "-1");
   check(DType::Bool, 1, "true");
-  for (std::string_view text : {"", "1.5", "-1", "256", "0x1"}) EXPECT_FALSE(constantFromText(DType::UInt8, text)) << text;
-  for (std::string_view text : {"", "nan(0x3f800000)", "one", "1.0f"}) EXPECT_FALSE(constantFromText(DType::Float32, text));
+  for (std::string_view text : {"", "1.5", "-1", "256", "0x1"})
+    EXPECT_FALSE(constantFromText(DType::UInt8, text)) << text;
+  for (std::string_view text : {"", "nan(0x3f800000)", "one", "1.0f"})
+    EXPECT_FALSE(constantFromText(DType::Float32, text));
 }
 
 TEST(KernelText, RefusesWrongTexts) {
@@ -128,8 +131,9 @@ TEST(KernelText, RefusesWrongTexts) {
 
 // The message for a kernel with these lines; buffers, arguments and axes are given.
 std::string problem(const std::string& lines) {
-  std::string text = "kernel(b0: f32, b1: out f32, b2: i64, b3: bf16, s0: size) {\n  parallel i0 < s0\n  reduced i1 < 8\n" +
-                     lines + "}\n";
+  std::string text =
+      "kernel(b0: f32, b1: out f32, b2: i64, b3: bf16, s0: size) {\n  parallel i0 < s0\n  reduced i1 < 8\n" + lines +
+      "}\n";
   Parsed parsed = parse(text);
   if (!parsed.ok()) return "line " + std::to_string(parsed.error->line) + ": " + parsed.error->message;
   std::vector<Diagnostic> found = verify(parsed.kernel);
@@ -147,11 +151,14 @@ TEST(KernelVerifier, NamesWhatIsWrong) {
             "%2 = neg: %1 is known behind the loop only");
   EXPECT_EQ(problem("loop {\n %0: f32 = const 1.0\n}\nonce {\n %1: f32 = neg %0\n}\n"),
             "%1 = neg: %0 is a value of another loop");
-  EXPECT_EQ(problem("once {\n %0: f32 = const 1.0\n %1: f32 = reduce.sum %0\n}\n"), "%1 = reduce: stands outside of loops");
+  EXPECT_EQ(problem("once {\n %0: f32 = const 1.0\n %1: f32 = reduce.sum %0\n}\n"),
+            "%1 = reduce: stands outside of loops");
   EXPECT_EQ(problem("once {\n %0: f32 = const 1.0\n %1: bool = const true\n %2: f32 = add %0, %1\n}\n"),
             "%2 = add: %1 has the type bool and not f32");
-  EXPECT_EQ(problem("once {\n %0: bool = const true\n %1: bool = add %0, %0\n}\n"), "%1 = add: is not computed in bool");
-  EXPECT_EQ(problem("once {\n %0: bf16 = load b3[0]\n %1: bf16 = add %0, %0\n}\n"), "%1 = add: is not computed in bf16");
+  EXPECT_EQ(problem("once {\n %0: bool = const true\n %1: bool = add %0, %0\n}\n"),
+            "%1 = add: is not computed in bool");
+  EXPECT_EQ(problem("once {\n %0: bf16 = load b3[0]\n %1: bf16 = add %0, %0\n}\n"),
+            "%1 = add: is not computed in bf16");
   EXPECT_EQ(problem("once {\n %0: i64 = const 1\n %1: i64 = exp %0\n}\n"), "%1 = exp: is not computed in i64");
   EXPECT_EQ(problem("once {\n %0: f32 = const 1.0\n %1: f32 = lt %0, %0\n}\n"), "%1 = lt: a comparison gives a bool");
   EXPECT_EQ(problem("once {\n %0: f32 = const 1.0\n %1: i64 = bitcast %0\n}\n"), "%1 = bitcast: the sizes differ");
@@ -182,6 +189,8 @@ TEST(KernelVerifier, LooksAtAxesAndPhases) {
   EXPECT_EQ(first("kernel() {\n  parallel i0 < s3\n  once {\n  }\n}"), "axis 0 ends at an argument that there is not");
   EXPECT_EQ(first("kernel() {\n  parallel i0 < -3\n  once {\n  }\n}"), "axis 0 has a negative extent");
   EXPECT_EQ(first("kernel() {\n  parallel i0 < 3 while 3*i0 + i0 < 9\n  once {\n  }\n}"), "axis 0 is a chunk");
+  EXPECT_EQ(first("kernel() {\n  parallel i0 < 3\n  reduced i1 < 3 while 3*i0 + i1 < 8\n  vector i0\n  loop {\n  }\n}"),
+            "axis 1 is a chunk of the vector axis, whose steps would end apart");
   EXPECT_EQ(first("kernel(b0: c64) {\n  parallel i0 < 3\n  once {\n  }\n}"), "b0 has the type c64");
 }
 

@@ -17,7 +17,8 @@ namespace saker::codegen {
 
 inline kernel::Kernel kernelOf(const std::string& text) {
   kernel::Parsed parsed = kernel::parse(text);
-  EXPECT_TRUE(parsed.ok()) << parsed.error->line << ':' << parsed.error->column << ": " << parsed.error->message << '\n' << text;
+  EXPECT_TRUE(parsed.ok()) << parsed.error->line << ':' << parsed.error->column << ": " << parsed.error->message << '\n'
+                           << text;
   std::vector<kernel::Diagnostic> wrong = kernel::verify(parsed.kernel);
   EXPECT_TRUE(wrong.empty()) << wrong[0].message << '\n' << text;
   return std::move(parsed.kernel);
@@ -49,10 +50,14 @@ double ulps(Float found, True exact) {
   if (std::isinf(rounded) && std::isinf(found)) return kHuge;
   constexpr Float kMax = std::numeric_limits<Float>::max();
   // Beyond the largest number, infinity is the next one.
-  if (std::isinf(found)) return static_cast<double>((static_cast<long double>(kMax) - std::fabs(exact)) / (kMax - std::nextafter(kMax, Float(0)))) + 1;
+  if (std::isinf(found))
+    return static_cast<double>((static_cast<long double>(kMax) - std::fabs(exact)) /
+                               (kMax - std::nextafter(kMax, Float(0)))) +
+           1;
   if (std::isinf(rounded)) return std::fabs(found) == kMax ? 1 : kHuge;
   Float magnitude = std::fabs(rounded);
-  long double unit = static_cast<long double>(std::nextafter(magnitude, std::numeric_limits<Float>::infinity())) - magnitude;
+  long double unit =
+      static_cast<long double>(std::nextafter(magnitude, std::numeric_limits<Float>::infinity())) - magnitude;
   if (std::isinf(unit)) unit = static_cast<long double>(kMax) - std::nextafter(kMax, Float(0));
   return static_cast<double>(std::fabs(static_cast<long double>(found) - exact) / unit);
 }

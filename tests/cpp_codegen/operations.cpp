@@ -27,14 +27,22 @@ std::vector<uint64_t> numbers(DType dtype, unsigned seed) {
         each = bits & 1;
         break;
       case DType::Float32: {
-        constexpr float kSpecial[] = {0.0f, -0.0f, 1.0f, -1.0f, 0.5f, 1.5f, 2.5f, -2.5f, INFINITY, -INFINITY, NAN, 1e-45f, -1e-40f, 3e38f, -2147483648.0f, 2147483648.0f, 255.0f, 300.0f, -129.0f, 9.3e18f};
-        float number = special ? kSpecial[bits % std::size(kSpecial)] : small ? static_cast<float>(static_cast<int64_t>(bits)) * 0x1p-60f : std::bit_cast<float>(static_cast<uint32_t>(bits));
+        constexpr float kSpecial[] = {0.0f,           -0.0f,         1.0f,      -1.0f,  0.5f,    1.5f,    2.5f,
+                                      -2.5f,          INFINITY,      -INFINITY, NAN,    1e-45f,  -1e-40f, 3e38f,
+                                      -2147483648.0f, 2147483648.0f, 255.0f,    300.0f, -129.0f, 9.3e18f};
+        float number = special ? kSpecial[bits % std::size(kSpecial)]
+                       : small ? static_cast<float>(static_cast<int64_t>(bits)) * 0x1p-60f
+                               : std::bit_cast<float>(static_cast<uint32_t>(bits));
         each = std::bit_cast<uint32_t>(number);
         break;
       }
       case DType::Float64: {
-        constexpr double kSpecial[] = {0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, INFINITY, -INFINITY, NAN, 5e-324, 1e308, -2147483649.0, 2147483647.5, 9.3e18, -9.3e18, 255.9, -129.0, 70000.0, 1e-8};
-        double number = special ? kSpecial[bits % std::size(kSpecial)] : small ? static_cast<double>(static_cast<int64_t>(bits)) * 0x1p-60 : std::bit_cast<double>(bits);
+        constexpr double kSpecial[] = {0.0,          -0.0,     1.0,       -1.0,  0.5,    1.5,     2.5,
+                                       -2.5,         INFINITY, -INFINITY, NAN,   5e-324, 1e308,   -2147483649.0,
+                                       2147483647.5, 9.3e18,   -9.3e18,   255.9, -129.0, 70000.0, 1e-8};
+        double number = special ? kSpecial[bits % std::size(kSpecial)]
+                        : small ? static_cast<double>(static_cast<int64_t>(bits)) * 0x1p-60
+                                : std::bit_cast<double>(bits);
         each = std::bit_cast<uint64_t>(number);
         break;
       }
@@ -51,7 +59,8 @@ std::vector<uint64_t> numbers(DType dtype, unsigned seed) {
       }
       default: {
         int width = 8 * ir::byteSize(dtype);
-        const uint64_t kSpecial[] = {0, 1, ~uint64_t{0}, uint64_t{1} << (width - 1), (uint64_t{1} << (width - 1)) - 1, 2, 3, 7, 8};
+        const uint64_t kSpecial[] = {
+            0, 1, ~uint64_t{0}, uint64_t{1} << (width - 1), (uint64_t{1} << (width - 1)) - 1, 2, 3, 7, 8};
         each = special ? kSpecial[bits % std::size(kSpecial)] : small ? bits % 100 - 50 : bits;
         if (width < 64) each &= (uint64_t{1} << width) - 1;
       }
@@ -90,11 +99,14 @@ void check(const std::string& operation, const std::vector<DType>& from, DType t
   std::string lines;
   for (size_t i = 0; i < from.size(); ++i) {
     text += "b" + std::to_string(i) + ": " + std::string(ir::name(from[i])) + ", ";
-    lines += "    %" + std::to_string(i) + ": " + std::string(ir::name(from[i])) + " = load b" + std::to_string(i) + "[i0]\n";
+    lines += "    %" + std::to_string(i) + ": " + std::string(ir::name(from[i])) + " = load b" + std::to_string(i) +
+             "[i0]\n";
   }
   std::string n = std::to_string(from.size());
-  text += "b" + n + ": out " + std::string(ir::name(to)) + ") {\n  parallel i0 < " + std::to_string(kCount) + "\n  vector i0\n  once {\n" + lines;
-  text += "    %" + n + ": " + std::string(ir::name(to)) + " = " + operation + "\n    store b" + n + "[i0], %" + n + "\n  }\n}\n";
+  text += "b" + n + ": out " + std::string(ir::name(to)) + ") {\n  parallel i0 < " + std::to_string(kCount) +
+          "\n  vector i0\n  once {\n" + lines;
+  text += "    %" + n + ": " + std::string(ir::name(to)) + " = " + operation + "\n    store b" + n + "[i0], %" + n +
+          "\n  }\n}\n";
   kernel::Kernel kernel = kernelOf(text);
   std::vector<std::vector<char>> memory;
   for (size_t i = 0; i < from.size(); ++i) {
@@ -122,10 +134,13 @@ void check(const std::string& operation, const std::vector<DType>& from, DType t
       if (isNan(to, &expected[i * size]) && isNan(to, &found[i * size])) continue;
       uint64_t a = 0, b = 0, x = 0, y = 0;
       std::memcpy(&a, &expected[i * size], size), std::memcpy(&b, &found[i * size], size);
-      std::memcpy(&x, &memory[0][i * static_cast<size_t>(ir::byteSize(from[0]))], static_cast<size_t>(ir::byteSize(from[0])));
-      if (from.size() > 1) std::memcpy(&y, &memory[1][i * static_cast<size_t>(ir::byteSize(from[1]))], static_cast<size_t>(ir::byteSize(from[1])));
-      ADD_FAILURE() << info(target).name << " " << operation << " of " << ir::name(from[0]) << " to " << ir::name(to) << std::hex
-                    << " operands " << x << ", " << y << " expected " << a << " found " << b;
+      std::memcpy(&x, &memory[0][i * static_cast<size_t>(ir::byteSize(from[0]))],
+                  static_cast<size_t>(ir::byteSize(from[0])));
+      if (from.size() > 1)
+        std::memcpy(&y, &memory[1][i * static_cast<size_t>(ir::byteSize(from[1]))],
+                    static_cast<size_t>(ir::byteSize(from[1])));
+      ADD_FAILURE() << info(target).name << " " << operation << " of " << ir::name(from[0]) << " to " << ir::name(to)
+                    << std::hex << " operands " << x << ", " << y << " expected " << a << " found " << b;
       ++wrong;
     }
   }

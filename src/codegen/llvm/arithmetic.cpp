@@ -181,9 +181,9 @@ llvm::Constant* identity(Code& code, Reduction reduction, DType dtype) {
       break;
   }
   if (isFloat) return llvm::ConstantFP::getInfinity(type, !largest);
-  llvm::APInt number = isUnsigned(dtype) ? (largest ? llvm::APInt::getMaxValue(width) : llvm::APInt::getMinValue(width))
-                                         : (largest ? llvm::APInt::getSignedMaxValue(width)
-                                                    : llvm::APInt::getSignedMinValue(width));
+  llvm::APInt number = isUnsigned(dtype)
+                           ? (largest ? llvm::APInt::getMaxValue(width) : llvm::APInt::getMinValue(width))
+                           : (largest ? llvm::APInt::getSignedMaxValue(width) : llvm::APInt::getSignedMinValue(width));
   return llvm::ConstantInt::get(type, number);
 }
 

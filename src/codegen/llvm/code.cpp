@@ -63,7 +63,8 @@ Values Code::loop(Value* begin, Value* end, int64_t step, Values carried, const 
 }
 
 Values Code::conditional(Value* condition, Values carried, const std::function<Values(Values)>& body) {
-  if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(condition)) return known->isOne() ? body(std::move(carried)) : carried;
+  if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(condition))
+    return known->isOne() ? body(std::move(carried)) : carried;
   llvm::BasicBlock* from = b.GetInsertBlock();
   auto* inside = llvm::BasicBlock::Create(module.getContext(), "then", function);
   auto* join = llvm::BasicBlock::Create(module.getContext(), "join", function);
@@ -147,7 +148,8 @@ Value* Code::inPieces(llvm::ArrayRef<Value*> operands, int size,
   }
   if (size == 1) {
     Value* out = llvm::PoisonValue::get(widened(pieces[0]->getType(), whole));
-    for (int i = 0; i < whole; ++i) out = b.CreateInsertElement(out, pieces[static_cast<size_t>(i)], static_cast<uint64_t>(i));
+    for (int i = 0; i < whole; ++i)
+      out = b.CreateInsertElement(out, pieces[static_cast<size_t>(i)], static_cast<uint64_t>(i));
     return out;
   }
   while (pieces.size() > 1) {

@@ -1,6 +1,6 @@
 // The function that is being written: LLVM's builder, and the levels of loops that are open. Each level begins with a
-// block to which instructions that do not depend on deeper loops are added at any time: values are hoisted when they are
-// written, and no pass over the code has to find them.
+// block to which instructions that do not depend on deeper loops are added at any time: values are hoisted when they
+// are written, and no pass over the code has to find them.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "codegen/target.h"
+#include "ir/dtype.h"
 #include "kernel/kernel.h"
 
 namespace saker::codegen {
@@ -71,7 +72,7 @@ class Code {
     return b.CreateIntrinsic(id, {operands[0]->getType()}, operands);
   }
   Value* fma(Value* x, Value* y, Value* z);
-  Value* any(Value* bools);                 // whether one lane is true
+  Value* any(Value* bools);                  // whether one lane is true
   Value* iota(llvm::Type* type, int lanes);  // 0, 1, 2, ...
 
   // Applies `f` to pieces of `size` lanes.

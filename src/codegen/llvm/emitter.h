@@ -33,12 +33,14 @@ class Emitter {
   struct Range {
     Value *begin, *end;
   };
-  // Where a load or store goes to, in elements: contiguous lanes, lanes apart, or one element for all lanes.
+  // Where a load or store goes to: contiguous lanes, lanes apart, or one element for all lanes.
   struct Address {
-    Value* pointer;   // of lane 0, or pointers of all lanes
+    Value* pointer;  // of lane 0, or pointers of all lanes
     int level;
-    bool varies;      // with the lane
+    bool varies;  // with the lane
     bool contiguous;
+    Value* first = nullptr;   // of lanes that lie equally far apart: the pointer of lane 0,
+    Value* stride = nullptr;  // and from each to the next, in elements
   };
 
   // nest.cpp
@@ -82,18 +84,20 @@ class Emitter {
   void store(uint32_t node);
   Value* loaded(const kernel::Node& node, const Address& address);
   Value* inMemory(Value* value, DType dtype);
+  bool oneByOne(const Address& address, DType dtype) const;
+  Value* lanePointer(const Address& address, llvm::Type* type, int lane);
   bool inVector() const { return lanes_ > 1 && axes_[kernel_.vector].index; }
 
   const kernel::Kernel& kernel_;
   const Functions& functions_;
   Code code_;
-  uint32_t parallel_ = 0;      // how many axes are
+  uint32_t parallel_ = 0;       // how many axes are
   bool vectorReduced_ = false;  // whether the vector axis is a reduced one
   int kernelLanes_ = 1;
-  int lanes_ = 1;               // of the code that is being written
-  int floor_ = 0;               // nothing is hoisted above this level
-  Value* laneMask_ = nullptr;   // lanes that have not ended; null: none has
-  std::vector<Known> known_;    // by node
+  int lanes_ = 1;              // of the code that is being written
+  int floor_ = 0;              // nothing is hoisted above this level
+  Value* laneMask_ = nullptr;  // lanes that have not ended; null: none has
+  std::vector<Known> known_;   // by node
   std::map<Value*, Known> splats_;
   std::vector<AxisState> axes_;
   std::vector<Value*> arguments_;

@@ -33,7 +33,8 @@ Value* callOutside(Code& code, const Functions& functions, Op op, DType dtype, l
 
 Value* function(Code& code, const Functions& functions, Op op, DType dtype, llvm::ArrayRef<Value*> operands) {
   // Without fused multiply-add the polynomials would not be accurate.
-  if (dtype != DType::Float32 || functions.eager || !code.target.fma) return callOutside(code, functions, op, dtype, operands);
+  if (dtype != DType::Float32 || functions.eager || !code.target.fma)
+    return callOutside(code, functions, op, dtype, operands);
   Value* x = operands[0];
   switch (op) {
     case Op::Exp:

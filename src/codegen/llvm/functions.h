@@ -6,7 +6,7 @@
 namespace saker::codegen {
 
 struct Functions {
-  bool eager = false;                            // the functions that eager mode calls, and no polynomials
+  bool eager = false;                           // the functions that eager mode calls, and no polynomials
   std::function<bool(const std::string&)> has;  // whether a function can be called by this name
 };
 

@@ -52,7 +52,8 @@ void Emitter::line(uint32_t i) {
       const AxisState& axis = axes_[node.at];
       if (!inVector() || node.at != kernel_.vector) return void(known_[i] = {axis.index, axis.level, false});
       Value* steps = code_.iota(code_.b.getInt64Ty(), lanes_);
-      return know(i, code_.b.CreateAdd(code_.b.CreateVectorSplat(static_cast<unsigned>(lanes_), axis.index), steps), code_.top());
+      return know(i, code_.b.CreateAdd(code_.b.CreateVectorSplat(static_cast<unsigned>(lanes_), axis.index), steps),
+                  code_.top());
     }
     case Op::Argument:
       return void(known_[i] = {arguments_[node.at], 0, false});

@@ -15,7 +15,8 @@ std::string keyOf(const Extent& extent) {
 
 }  // namespace
 
-// Adds the terms of the axes one after another, each where its index is known: in the innermost loop one addition is left.
+// Adds the terms of the axes one after another, each where its index is known: in the innermost loop one addition is
+// left.
 Emitter::Known Emitter::pointer(const Node& node) {
   llvm::Type* type = code_.memoryType(kernel_.buffers[node.at].dtype);
   Known at{buffers_[node.at], 0, false};
@@ -40,9 +41,8 @@ Emitter::Known Emitter::pointer(const Node& node) {
   for (uint32_t axis = 0; axis < axes_.size(); ++axis) {
     for (const Index::AxisTerm& term : node.index.axes) {
       if (term.axis != axis || term.stride.is(0)) continue;
-      cached(keyOf(term.stride) + "*i" + std::to_string(axis), [&] {
-        add(extent(term.stride), axes_[axis].index, std::max(usable(at), axes_[axis].level));
-      });
+      cached(keyOf(term.stride) + "*i" + std::to_string(axis),
+             [&] { add(extent(term.stride), axes_[axis].index, std::max(usable(at), axes_[axis].level)); });
     }
   }
   for (const Index::ValueTerm& term : node.index.values) {
@@ -56,13 +56,15 @@ Emitter::Address Emitter::address(const Node& node) {
   auto& b = code_.b;
   int unit = 0, others = 0;  // terms of the vector axis
   Value* apart = nullptr;    // how far lanes are from lane 0
+  Value* stride = nullptr;   // where only the axis decides
   int level = 0;
   if (inVector()) {
     for (const Index::AxisTerm& term : node.index.axes) {
       if (term.axis != kernel_.vector || term.stride.is(0)) continue;
       (term.stride.is(1) ? unit : others) += 1;
-      Value* stride = wide(extent(term.stride));
-      Value* steps = b.CreateMul(code_.iota(b.getInt64Ty(), lanes_), stride);
+      Value* own = extent(term.stride);
+      stride = stride ? b.CreateAdd(stride, own) : own;
+      Value* steps = b.CreateMul(code_.iota(b.getInt64Ty(), lanes_), wide(own));
       apart = apart ? b.CreateAdd(apart, steps) : steps;
     }
   }
@@ -70,6 +72,7 @@ Emitter::Address Emitter::address(const Node& node) {
   for (const Index::ValueTerm& term : node.index.values) {
     if (Code::lanes(known_[term.value].value) == 1) continue;
     gathers = true;
+    stride = nullptr;
     level = std::max(level, usable(known_[term.value]));
     Value* steps = b.CreateMul(known_[term.value].value, wide(extent(term.stride)));
     apart = apart ? b.CreateAdd(apart, steps) : steps;
@@ -78,7 +81,17 @@ Emitter::Address Emitter::address(const Node& node) {
   level = std::max(level, usable(at));
   if (!gathers) return {at.value, level, unit == 1, unit == 1};
   llvm::Type* type = code_.memoryType(kernel_.buffers[node.at].dtype);
-  return {b.CreateGEP(type, at.value, apart), code_.top(), true, false};
+  return {b.CreateGEP(type, at.value, apart), code_.top(), true, false, at.value, stride};
+}
+
+// Where the processor has no instruction for lanes that lie apart, and the pointers of all of them are not needed.
+bool Emitter::oneByOne(const Address& address, DType dtype) const {
+  return address.stride && (code_.target.vectorBytes < 64 || ir::byteSize(dtype) < 4);
+}
+
+Value* Emitter::lanePointer(const Address& address, llvm::Type* type, int lane) {
+  Value* steps = code_.b.CreateMul(address.stride, code_.integer(lane));
+  return code_.b.CreateGEP(type, address.first, steps);
 }
 
 Value* Emitter::mask(uint32_t given) {
@@ -113,6 +126,14 @@ Value* Emitter::loaded(const Node& node, const Address& address) {
   if (address.contiguous) {
     if (!lanes) return b.CreateAlignedLoad(type, address.pointer, align);
     return b.CreateMaskedLoad(type, address.pointer, align, lanes, zero);
+  }
+  if (!lanes && oneByOne(address, node.dtype)) {
+    Value* vector = llvm::PoisonValue::get(type);
+    for (int lane = 0; lane < lanes_; ++lane) {
+      Value* number = b.CreateAlignedLoad(element, lanePointer(address, element, lane), align);
+      vector = b.CreateInsertElement(vector, number, static_cast<uint64_t>(lane));
+    }
+    return vector;
   }
   Value* pointers = wide(Known{address.pointer, code_.top(), true});
   if (!lanes) lanes = llvm::Constant::getAllOnesValue(Code::widened(b.getInt1Ty(), lanes_));
@@ -158,6 +179,12 @@ void Emitter::store(uint32_t i) {
       b.CreateMaskedStore(value, place.pointer, align, lanes);
     } else {
       b.CreateAlignedStore(value, place.pointer, align);
+    }
+    return;
+  }
+  if (!lanes && oneByOne(place, node.dtype)) {
+    for (int lane = 0; lane < lanes_; ++lane) {
+      b.CreateAlignedStore(code_.part(value, lane, 1), lanePointer(place, code_.memoryType(node.dtype), lane), align);
     }
     return;
   }

@@ -37,8 +37,8 @@ std::unique_ptr<llvm::TargetMachine> machine(const TargetInfo& target, std::stri
   const llvm::Target* found = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!found) return nullptr;
   llvm::TargetOptions options;
-  return std::unique_ptr<llvm::TargetMachine>(found->createTargetMachine(triple, target.cpu, "", options, llvm::Reloc::PIC_,
-                                                                         llvm::CodeModel::Small,
+  return std::unique_ptr<llvm::TargetMachine>(found->createTargetMachine(triple, target.cpu, "", options,
+                                                                         llvm::Reloc::PIC_, llvm::CodeModel::Small,
                                                                          llvm::CodeGenOptLevel::Default, true));
 }
 
@@ -89,11 +89,9 @@ class Request {
     for (llvm::Function& function : module) {
       if (!function.isDeclaration()) function.addFnAttr("tune-cpu", tune);
     }
-#ifndef NDEBUG
+    // Listings are for those who look for errors.
     llvm::raw_string_ostream stream(error);
-    if (llvm::verifyModule(module, &stream)) return false;
-#endif
-    return true;
+    return request_.form != 1 || !llvm::verifyModule(module, &stream);
   }
 
   const SakerEmit& request_;

@@ -6,8 +6,8 @@ using kernel::Axis;
 using kernel::Extent;
 using kernel::kNone;
 
-Emitter::Emitter(llvm::Module& module, const kernel::Kernel& kernel, const TargetInfo& target, const Functions& functions,
-                 std::string name)
+Emitter::Emitter(llvm::Module& module, const kernel::Kernel& kernel, const TargetInfo& target,
+                 const Functions& functions, std::string name)
     : kernel_(kernel),
       functions_(functions),
       code_(module, target, std::move(name)),

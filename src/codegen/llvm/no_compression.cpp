@@ -1,5 +1,5 @@
-// LLVM's writer of object files can compress debug information, and kernels have none: these functions are never called,
-// and the library needs neither zlib nor zstd.
+// LLVM's writer of object files can compress debug information, and kernels have none: these functions are never
+// called, and the library needs neither zlib nor zstd.
 #include <cstdlib>
 
 extern "C" {

@@ -33,8 +33,9 @@ Value* scale(Code& code, Value* x, Value* n) {
   auto& b = code.b;
   if (code.target.vectorBytes == 64 && Code::lanes(x) % 16 == 0) {
     return code.inPieces({x, n}, 16, [&](llvm::ArrayRef<Value*> v) {
-      return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
-                               {v[0], v[1], llvm::Constant::getNullValue(v[0]->getType()), b.getInt16(0xffff), b.getInt32(4)});
+      return b.CreateIntrinsic(
+          llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
+          {v[0], v[1], llvm::Constant::getNullValue(v[0]->getType()), b.getInt16(0xffff), b.getInt32(4)});
     });
   }
   // Two factors, since one would overflow; the first multiplication is exact.
@@ -54,7 +55,8 @@ Value* expPolynomial(Code& code, Value* x) {
   Value* n = nearest(code, b.CreateFMul(x, code.like(x, 1.44269504088896341)));
   Value* r = code.fma(n, code.like(x, -0.693359375), x);  // the first part of ln 2 has few digits
   r = code.fma(n, code.like(x, 2.12194440054690583e-4), r);
-  Value* p = horner(code, r, {1.979024863e-04, 1.394475916e-03, 8.333497669e-03, 4.166629362e-02, 1.666666586e-01, 0.5});
+  Value* p =
+      horner(code, r, {1.979024863e-04, 1.394475916e-03, 8.333497669e-03, 4.166629362e-02, 1.666666586e-01, 0.5});
   Value* e = code.fma(p, b.CreateFMul(r, r), r);
   return scale(code, b.CreateFAdd(e, code.like(x, 1.0)), n);
 }
@@ -63,8 +65,9 @@ Value* exp2Polynomial(Code& code, Value* x) {
   x = atLeast(code, atMost(code, x, 129.0), -151.0);
   Value* n = nearest(code, x);
   Value* r = code.b.CreateFSub(x, n);
-  Value* p = horner(code, r, {1.519604191e-05, 1.546688257e-04, 1.333393657e-03, 9.618037769e-03, 5.550410363e-02,
-                              2.402265107e-01, 6.931471807e-01});
+  Value* p = horner(code, r,
+                    {1.519604191e-05, 1.546688257e-04, 1.333393657e-03, 9.618037769e-03, 5.550410363e-02,
+                     2.402265107e-01, 6.931471807e-01});
   return scale(code, code.fma(p, r, code.like(x, 1.0)), n);
 }
 
@@ -80,8 +83,9 @@ Value* logPolynomial(Code& code, Value* x) {
   e = b.CreateFAdd(e, b.CreateSelect(tiny, code.like(x, -23.0), code.like(x, 0.0)));
   Value* f = b.CreateFSub(m, code.like(x, 1.0));
   Value* z = b.CreateFMul(f, f);
-  Value* p = horner(code, f, {6.757530893e-02, -1.169432444e-01, 1.189352495e-01, -1.240308633e-01, 1.421855293e-01,
-                              -1.666809016e-01, 2.000216714e-01, -2.500000872e-01, 3.333331197e-01});
+  Value* p = horner(code, f,
+                    {6.757530893e-02, -1.169432444e-01, 1.189352495e-01, -1.240308633e-01, 1.421855293e-01,
+                     -1.666809016e-01, 2.000216714e-01, -2.500000872e-01, 3.333331197e-01});
   Value* y = b.CreateFMul(b.CreateFMul(p, z), f);
   y = code.fma(e, code.like(x, -2.12194440054690583e-4), y);
   y = code.fma(z, code.like(x, -0.5), y);
@@ -108,13 +112,15 @@ Value* erfPolynomial(Code& code, Value* x) {
   auto& b = code.b;
   Value* magnitude = absolute(code, x);
   Value* s = b.CreateFMul(x, x);
-  Value* p = horner(code, s, {8.298780129e-05, -8.125678978e-04, 5.199517758e-03, -2.685878183e-02, 1.128368425e-01,
-                              -3.761263299e-01, 1.283791666e-01});
+  Value* p = horner(code, s,
+                    {8.298780129e-05, -8.125678978e-04, 5.199517758e-03, -2.685878183e-02, 1.128368425e-01,
+                     -3.761263299e-01, 1.283791666e-01});
   Value* small = code.fma(p, x, x);
   // 1 - exp(-t - t q(t)); from 4 on it is 1.
   Value* t = atMost(code, magnitude, 4.0);
-  Value* q = horner(code, t, {1.083840039e-05, -3.188835145e-04, 3.626572995e-03, -2.372858664e-02, 1.061981653e-01,
-                              6.351746260e-01, 1.286427761e-01});
+  Value* q = horner(code, t,
+                    {1.083840039e-05, -3.188835145e-04, 3.626572995e-03, -2.372858664e-02, 1.061981653e-01,
+                     6.351746260e-01, 1.286427761e-01});
   Value* e = expPolynomial(code, b.CreateFNeg(code.fma(q, t, t)));
   Value* large = copySign(code, b.CreateFSub(code.like(x, 1.0), e), x);
   return b.CreateSelect(b.CreateFCmpOLT(magnitude, code.like(x, 0.92)), small, large);

@@ -99,7 +99,8 @@ Values Emitter::reducedAxis(const Phase& phase, uint32_t axis, Values sums) {
   std::function<Values(Range, llvm::ArrayRef<int64_t>, Values)> part = [&](Range range, llvm::ArrayRef<int64_t> left,
                                                                            Values inside) -> Values {
     if (left.empty()) {
-      return vector ? vectorLoop(axis, range, std::move(inside), body) : scalarLoop(axis, range, std::move(inside), body);
+      return vector ? vectorLoop(axis, range, std::move(inside), body)
+                    : scalarLoop(axis, range, std::move(inside), body);
     }
     auto& b = code_.b;
     return code_.loop(range.begin, range.end, left[0], std::move(inside), [&](Value* index, Values before) {
