@@ -1,6 +1,7 @@
 #include "lower/assemble.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace saker::lower {
 namespace {
@@ -17,6 +18,7 @@ class Assembler {
   Assembled run() {
     chooseOrder();
     collapse();
+    keepExpensive();
     writePhases();
     for (const Memory& memory : builder_.memory()) kernel_.buffers.push_back({memory.value->tensor()->dtype, memory.written});
     writeAxes();
@@ -100,12 +102,54 @@ class Assembler {
     }
   }
 
+  // ---- what is kept between loops ----
+
+  // A number that is dear (exp) and that a later loop needs again waits in the place of the result which that loop
+  // stores: written there by the loop that reduces it, read back before the result takes its place.
+  void keepExpensive() {
+    std::vector<std::vector<bool>> reduced;  // by level: what is computed for the reductions of that loop
+    for (uint32_t i = 0; i < expressions_.size(); ++i) {
+      const Expression& e = expressions_[i];
+      if (e.node.op != Op::Reduce) continue;
+      if (reduced.size() < e.level) reduced.resize(e.level, std::vector<bool>(expressions_.size()));
+      mark(e.node.operands[0], reduced[e.level - 1]);
+    }
+    std::vector<uint32_t> stores(builder_.stores());
+    for (uint32_t store : stores) {
+      const Expression result = expressions_[store];
+      if (!result.inLoop || result.level == 0 || result.node.operands[1] != kNone) continue;
+      std::vector<bool> needed(expressions_.size());
+      mark(result.node.operands[0], needed);
+      uint32_t best = kNone;
+      for (uint32_t i = 0; i < needed.size(); ++i) {
+        const Expression& e = expressions_[i];
+        if (!needed[i] || e.node.op < Op::Exp || e.node.dtype != result.node.dtype || e.level >= result.level) continue;
+        if (kept_.count(i) || e.level >= reduced.size() || !reduced[e.level][i]) continue;
+        if (best == kNone || e.level >= expressions_[best].level) best = i;
+      }
+      if (best == kNone) continue;
+      Node put = result.node, get = line(Op::Load, result.node.dtype);
+      put.operands[0] = best;
+      get.at = put.at;
+      get.index = put.index;
+      extraStores_.push_back(expressions_.add(put, builder_.axes().reduced()));
+      kept_.emplace(best, expressions_.add(get, builder_.axes().reduced()));
+    }
+  }
+
+  void mark(uint32_t id, std::vector<bool>& seen) const {
+    if (id == kNone || seen[id] || !expressions_[id].inLoop) return;
+    seen[id] = true;
+    for (uint32_t operand : expressions_[id].node.operands) mark(operand, seen);
+  }
+
   // ---- phases ----
 
   void writePhases() {
     place_.assign(expressions_.size(), kNone);
     needed_.assign(expressions_.size(), false);
     for (uint32_t store : builder_.stores()) need(store);
+    for (uint32_t store : extraStores_) need(store);
     uint32_t last = 0;
     for (uint32_t i = 0; i < expressions_.size(); ++i) {
       if (needed_[i]) last = std::max(last, expressions_[i].level);
@@ -133,6 +177,7 @@ class Assembler {
 
   void writePhase(uint32_t level, bool loop) {
     auto begin = static_cast<uint32_t>(kernel_.nodes.size());
+    level_ = level;
     for (uint32_t i = 0; i < expressions_.size(); ++i) {
       if (needed_[i] && belongs(i, level, loop)) write(i);
     }
@@ -148,6 +193,9 @@ class Assembler {
   uint32_t write(uint32_t id) {
     if (id == kNone) return kNone;
     if (place_[id] != kNone) return place_[id];
+    if (auto kept = kept_.find(id); kept != kept_.end() && level_ > expressions_[id].level) {
+      return place_[id] = write(kept->second);
+    }
     Node node = expressions_[id].node;
     for (uint32_t& operand : node.operands) operand = write(operand);
     for (Index::ValueTerm& term : node.index.values) term.value = write(term.value);
@@ -229,6 +277,9 @@ class Assembler {
   std::vector<Loop> loops_;
   std::vector<uint32_t> place_;  // by expression: its line
   std::vector<bool> needed_;     // by expression
+  std::unordered_map<uint32_t, uint32_t> kept_;  // what waits in memory for a later loop: the load of it
+  std::vector<uint32_t> extraStores_;
+  uint32_t level_ = 0;
   kernel::Kernel kernel_;
 };
 

@@ -244,7 +244,7 @@ class Fused:
             line = line.strip()
             if line.startswith("return"):
                 return [values[name] for name in re.findall(r"%[\w]+", line)]
-            results = re.findall(r"(%\w+): ", line.split(" = ")[0])
+            results = [name for name in re.findall(r"(%\w+): ", line.split(" = ")[0]) if name in types]
             if "saker::fused(" in line:
                 operands = re.findall(r"%\w+", line[line.index("saker::fused(") :])
                 made = [empty(types[name], sizes) for name in results]
