@@ -39,6 +39,7 @@ test: build test-cpp test-example test-python
 
 test-cpp: build
 	@build/tests/saker-tests --gtest_brief=1
+	@test ! -e build/tests/cpp_codegen/saker-codegen-tests || build/tests/cpp_codegen/saker-codegen-tests --gtest_brief=1
 	@build/tests/cpp_torch/saker-torch-tests --gtest_brief=1
 
 test-python: build
@@ -137,6 +138,7 @@ bench: build
 	@build/bench/functionalize_scale
 	@build/bench/partition_scale
 	@build/bench/torch/compile_step
+	@build/bench/codegen_speed
 	@PYTHONPATH=python $(PYTHON) bench/bench_infer.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_capture.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_aot.py
@@ -155,8 +157,8 @@ lint: build
 	@$(MAKE) --no-print-directory -j $(JOBS) tidy
 
 # clang-tidy on the torch-free core; a file that passed is not looked at again until it or a header changes.
-tidy_sources := $(wildcard src/support/*.cpp src/symbolic/*.cpp src/ir/*.cpp src/ops/*.cpp src/passes/*.cpp src/autograd/*.cpp) tools/saker_opt.cpp
-tidy_headers := $(wildcard src/support/*.h src/symbolic/*.h src/ir/*.h src/ops/*.h src/passes/*.h src/autograd/*.h)
+tidy_sources := $(wildcard src/support/*.cpp src/symbolic/*.cpp src/ir/*.cpp src/ops/*.cpp src/passes/*.cpp src/autograd/*.cpp src/kernel/*.cpp src/codegen/*.cpp) tools/saker_opt.cpp
+tidy_headers := $(wildcard src/support/*.h src/symbolic/*.h src/ir/*.h src/ops/*.h src/passes/*.h src/autograd/*.h src/kernel/*.h src/codegen/*.h)
 tidy: $(tidy_sources:%=build/tidy/%.ok)
 build/tidy/%.ok: % $(tidy_headers) .clang-tidy
 	@.venv/bin/clang-tidy -p build --quiet $< && mkdir -p $(@D) && touch $@

@@ -21,6 +21,10 @@ need ninja-build command -v ninja
 need ccache command -v ccache
 need git command -v git
 need libgtest-dev test -e /usr/include/gtest/gtest.h
+# Where the distribution has no LLVM 22, Saker is built without code generation.
+if [ -e /usr/bin/apt-cache ] && apt-cache show llvm-22-dev >/dev/null 2>&1; then
+  need llvm-22-dev test -e /usr/lib/llvm-22/bin/llvm-config
+fi
 if [ -z "$base" ]; then
   missing+=(python3 python3-venv python3-dev)
 else

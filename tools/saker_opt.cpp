@@ -12,6 +12,11 @@
 #include "ir/parse.h"
 #include "ir/print.h"
 #include "ir/verifier.h"
+#include "kernel/parse.h"
+#include "kernel/verify.h"
+#include "lower/fuse.h"
+#include "lower/lower.h"
+#include "ops/group.h"
 #include "ops/operator.h"
 #include "passes/infer_check.h"
 #include "passes/pass.h"
@@ -37,6 +42,10 @@ constexpr Option kOptions[] = {
     {"--partition=primals,tangents,results[,budget]",
      "take the graph for a joint one with that many primals, tangents and forward results, and cut it into a forward "
      "and a backward graph, which are printed; the memory budget is between 0 and 1 (the default)"},
+    {"--fuse", "make groups of operators that become kernels together"},
+    {"--fewest=n", "smallest number of operators in a group (2)"},
+    {"--groups", "print why each group ended, in the place of the graph"},
+    {"--lower", "print the kernels of the groups, in the place of the graph"},
     {"--list-passes", "print the passes and stop"},
     {"--help, -h", "print this text and stop"},
 };
@@ -84,6 +93,10 @@ struct Options {
   bool dump = false;
   bool time = false;
   bool inferCheck = false;
+  bool fuse = false;
+  bool groups = false;
+  bool lower = false;
+  lower::FuseOptions fusion;
   ir::PrintOptions print;
   std::optional<autograd::Joint> joint;
   autograd::PartitionOptions partition;
@@ -141,6 +154,54 @@ int printCut(const Options& options, const ir::Graph& graph) {
   return 0;
 }
 
+// True if the kernels are as they must be.
+bool printKernels(const Options& options, const ir::Region* region) {
+  for (const ir::Node* node = region->first(); node; node = node->next()) {
+    if (!ops::isGroup(*node)) {
+      for (const ir::Region* body : node->regions()) {
+        if (!printKernels(options, body)) return false;
+      }
+      continue;
+    }
+    lower::Lowered lowered = lower::lower(*node);
+    std::cout << "# group\n" << lower::describe(lowered);
+    for (const lower::Launch& launch : lowered.launches) {
+      std::string text = kernel::print(launch.kernel);
+      for (const kernel::Diagnostic& found : kernel::verify(launch.kernel)) {
+        std::cerr << options.file << ": error: in a kernel: " << found.message << '\n';
+        return false;
+      }
+      kernel::Parsed parsed = kernel::parse(text);
+      if (!parsed.ok() || kernel::print(parsed.kernel) != text) {
+        std::cerr << options.file << ": error: a kernel does not read back\n" << text;
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+int fuse(const Options& options, ir::Graph& graph) {
+  lower::Fusion fusion;
+  if (options.fuse) fusion = lower::fuse(graph, options.fusion);
+  for (const ir::Diagnostic& found : ir::verify(graph)) {
+    std::cerr << options.file << ": error: after fusion: " << found.message << '\n';
+    return 1;
+  }
+  if (options.groups) {
+    for (const lower::FusedGroup& group : fusion.groups) {
+      size_t count = 0;
+      for (const ir::Node* node = group.node->regions()[0]->first(); !node->isReturn(); node = node->next()) ++count;
+      std::cout << count << " nodes; " << (group.ended.empty() ? "nothing reads it but the caller" : group.ended) << '\n';
+    }
+    for (const std::string& reason : fusion.refused) std::cout << "refused: " << reason << '\n';
+    return 0;
+  }
+  if (options.lower) return printKernels(options, graph.top()) ? 0 : 1;
+  std::cout << ir::print(graph, options.print);
+  return 0;
+}
+
 int optimize(const Options& options) {
   std::string text;
   if (!read(options.file, text)) {
@@ -172,6 +233,7 @@ int optimize(const Options& options) {
     return 1;
   }
   if (options.joint) return printCut(options, *parsed.graph);
+  if (options.fuse || options.lower) return fuse(options, *parsed.graph);
   std::cout << ir::print(*parsed.graph, options.print);
   return 0;
 }
@@ -183,7 +245,7 @@ int main(int argc, char** argv) {
   constexpr int kWrongUse = 2;
   for (int i = 1; i < argc; ++i) {
     std::string_view option = argv[i];
-    constexpr std::string_view kPasses = "--passes=", kPartition = "--partition=";
+    constexpr std::string_view kPasses = "--passes=", kPartition = "--partition=", kFewest = "--fewest=";
     if (option == "--help" || option == "-h") return printHelp(), 0;
     if (option == "--list-passes") return printPasses(), 0;
     if (option.starts_with(kPartition)) {
@@ -191,6 +253,8 @@ int main(int argc, char** argv) {
         std::cerr << "saker-opt: " << option << ": expected --partition=primals,tangents,results[,budget]\n";
         return kWrongUse;
       }
+    } else if (option.starts_with(kFewest)) {
+      options.fusion.fewestNodes = std::strtoul(std::string(option.substr(kFewest.size())).c_str(), nullptr, 10);
     } else if (option.starts_with(kPasses)) {
       options.passes = option.substr(kPasses.size());
     } else if (option == "--verify") {
@@ -201,6 +265,12 @@ int main(int argc, char** argv) {
       options.time = true;
     } else if (option == "--loc") {
       options.print.locations = true;
+    } else if (option == "--fuse") {
+      options.fuse = true;
+    } else if (option == "--groups") {
+      options.fuse = options.groups = true;
+    } else if (option == "--lower") {
+      options.lower = true;
     } else if (option == "--infer-check") {
       options.inferCheck = true;
     } else if ((option == "-" || !option.starts_with('-')) && options.file.empty()) {

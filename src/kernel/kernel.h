@@ -92,38 +92,38 @@ struct Index {
   X(Load, "load", 0)         /* optional operand: a bool, where false gives zero and nothing is read */ \
   X(Store, "store", 1)       /* optional second operand: a bool, where false nothing is written */      \
   X(Reduce, "reduce", 1)                                                                                \
-  X(Convert, "convert", 1)   /* as C++ and PyTorch do: toward zero, round to even, x != 0 to bool */    \
+  X(Convert, "convert", 1) /* as C++ and PyTorch do: toward zero, round to even, x != 0 to bool */      \
   X(Bitcast, "bitcast", 1)                                                                              \
-  X(Select, "select", 3)     /* a bool and two values */                                                \
+  X(Select, "select", 3) /* a bool and two values */                                                    \
   X(Add, "add", 2)                                                                                      \
   X(Sub, "sub", 2)                                                                                      \
   X(Mul, "mul", 2)                                                                                      \
-  X(Fma, "fma", 3)           /* one rounding */                                                         \
-  X(Div, "div", 2)           /* floats; integers toward zero */                                         \
-  X(Rem, "rem", 2)           /* as C's % and fmod */                                                    \
+  X(Fma, "fma", 3) /* one rounding */                                                                   \
+  X(Div, "div", 2) /* floats; integers toward zero */                                                   \
+  X(Rem, "rem", 2) /* as C's % and fmod */                                                              \
   X(Neg, "neg", 1)                                                                                      \
   X(Abs, "abs", 1)                                                                                      \
-  X(Min, "min", 2)           /* nan if one is nan */                                                    \
+  X(Min, "min", 2) /* nan if one is nan */                                                              \
   X(Max, "max", 2)                                                                                      \
   X(Sqrt, "sqrt", 1)                                                                                    \
   X(Floor, "floor", 1)                                                                                  \
   X(Ceil, "ceil", 1)                                                                                    \
   X(Trunc, "trunc", 1)                                                                                  \
-  X(Round, "round", 1)       /* halves to even */                                                       \
+  X(Round, "round", 1) /* halves to even */                                                             \
   X(CopySign, "copysign", 2)                                                                            \
-  X(And, "and", 2)           /* bools and integers */                                                   \
+  X(And, "and", 2) /* bools and integers */                                                             \
   X(Or, "or", 2)                                                                                        \
   X(Xor, "xor", 2)                                                                                      \
   X(Not, "not", 1)                                                                                      \
   X(Shl, "shl", 2)                                                                                      \
-  X(Shr, "shr", 2)           /* arithmetic for signed types */                                          \
-  X(Eq, "eq", 2)             /* comparisons give bools; of nan all are false but ne */                  \
+  X(Shr, "shr", 2) /* arithmetic for signed types */                                                    \
+  X(Eq, "eq", 2)   /* comparisons give bools; of nan all are false but ne */                            \
   X(Ne, "ne", 2)                                                                                        \
   X(Lt, "lt", 2)                                                                                        \
   X(Le, "le", 2)                                                                                        \
   X(Gt, "gt", 2)                                                                                        \
   X(Ge, "ge", 2)                                                                                        \
-  X(Exp, "exp", 1)           /* from here on: f32 and f64 */                                            \
+  X(Exp, "exp", 1) /* from here on: f32 and f64 */                                                      \
   X(Exp2, "exp2", 1)                                                                                    \
   X(Expm1, "expm1", 1)                                                                                  \
   X(Log, "log", 1)                                                                                      \
@@ -157,12 +157,12 @@ int operandCount(Op op);
 
 // How a reduction combines values. Sums of f32 are taken in several parts, in an order that does not depend on the
 // number of threads. Of no values: 0, 1, the smallest, the largest, false, true.
-#define SAKER_KERNEL_REDUCTIONS(X) \
-  X(Sum, "sum")                    \
-  X(Prod, "prod")                  \
+#define SAKER_KERNEL_REDUCTIONS(X)  \
+  X(Sum, "sum")                     \
+  X(Prod, "prod")                   \
   X(Max, "max") /* nan if one is */ \
-  X(Min, "min")                    \
-  X(Any, "any")                    \
+  X(Min, "min")                     \
+  X(Any, "any")                     \
   X(All, "all")
 
 enum class Reduction : uint8_t {
@@ -175,11 +175,11 @@ std::string_view name(Reduction reduction);
 // One line of a phase. Its number in Kernel::nodes is the value that it gives.
 struct Node {
   Op op = Op::Constant;
-  DType dtype = DType::Float32;               // of the result; of a store: of what is stored
+  DType dtype = DType::Float32;                  // of the result; of a store: of what is stored
   uint32_t operands[3] = {kNone, kNone, kNone};  // values; a load's mask is the first, a store's the second
-  uint64_t bits = 0;                          // of a constant: the number as its type lays it in memory, zero-extended
-  uint32_t at = kNone;                        // axis, argument or buffer
-  Index index;                                // of loads and stores
+  uint64_t bits = 0;    // of a constant: the number as its type lays it in memory, zero-extended
+  uint32_t at = kNone;  // axis, argument or buffer
+  Index index;          // of loads and stores
   Reduction reduction = Reduction::Sum;
 };
 
@@ -193,7 +193,8 @@ struct Kernel {
   std::vector<Buffer> buffers;
   uint32_t arguments = 0;  // how many integers it is given
   std::vector<Axis> axes;
-  uint32_t vector = kNone;  // the axis whose steps are done several at a time: the last parallel or the last reduced one
+  uint32_t vector =
+      kNone;  // the axis whose steps are done several at a time: the last parallel or the last reduced one
   std::vector<Node> nodes;
   std::vector<Phase> phases;
 };
@@ -202,7 +203,8 @@ struct Kernel {
 // ranges that do not overlap, may run at the same time.
 using Function = void (*)(void* const* buffers, const int64_t* arguments, int64_t begin, int64_t end);
 
-// As in the example above; parse(print(kernel)) is the kernel. A kernel's text is its identity: equal texts, equal code.
+// As in the example above; parse(print(kernel)) is the kernel. A kernel's text is its identity: equal texts, equal
+// code.
 std::string print(const Kernel& kernel);
 
 }  // namespace saker::kernel

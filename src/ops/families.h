@@ -35,6 +35,7 @@ using Rows = std::vector<Row>;
   X(addFourierTransforms)          \
   X(addFused)                      \
   X(addGathersAndScatters)         \
+  X(addGroups)                     \
   X(addHistograms)                 \
   X(addLayerNorms)                 \
   X(addLoss)                       \

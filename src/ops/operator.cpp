@@ -4,6 +4,7 @@
 #include <deque>
 #include <unordered_map>
 
+#include "ops/element.h"
 #include "ops/families.h"
 #include "support/check.h"
 
@@ -89,7 +90,7 @@ void fill(Operator& op, const Row& row) {
 
 struct Table {
   std::deque<Operator> operators;  // stable addresses
-  std::unordered_map<std::string_view, const Operator*> byName;
+  std::unordered_map<std::string_view, Operator*> byName;
   std::vector<const Operator*> sorted;
 
   Table() {
@@ -104,6 +105,22 @@ struct Table {
       SAKER_CHECK(fresh, ("an operator stands twice in the table: " + op.qualified).c_str());
       sorted.push_back(&op);
     }
+    ElementRows elements;
+#define X(function) function(elements);
+    SAKER_ELEMENT_FAMILIES(X)
+#undef X
+    std::string unknown;
+    for (const ElementRow& row : elements) {
+      auto found = byName.find(row.op);
+      if (found == byName.end()) {
+        unknown += " " + row.op;
+        continue;
+      }
+      SAKER_CHECK(!found->second->element, ("an operator has two rules: " + row.op).c_str());
+      found->second->element = row.element;
+      found->second->along = row.along;
+    }
+    SAKER_CHECK(unknown.empty(), ("rules of operators that are not in the table:" + unknown).c_str());
     std::sort(sorted.begin(), sorted.end(),
               [](const Operator* a, const Operator* b) { return a->qualified < b->qualified; });
   }

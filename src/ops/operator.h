@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,12 @@ namespace saker::ops {
 
 class Infer;
 using InferFn = void (*)(Infer&);
+// What one element of a result is (element.h).
+class Element;
+struct Along;
+struct Num;
+using ElementFn = Num (*)(Element& e);
+using AlongFn = std::optional<Along> (*)(const Infer& in, size_t result);
 
 // How the time of an operator is spent; what to fuse and what to recompute follows from it.
 #define SAKER_COSTS(X)                                                                      \
@@ -81,6 +88,8 @@ struct Operator : ir::OpDef {
   uint8_t bodies = 0;
   uint64_t writes = 0;              // bit i: argument i is written
   std::vector<int8_t> resultAlias;  // per schema return: the argument it is or is a view of, or -1
+  ElementFn element = nullptr;      // nullptr: only a library does it
+  AlongFn along = nullptr;          // of reductions and normalisations: along which dimensions
 
   bool has(Trait trait) const { return traits & trait; }
   bool isRandom() const { return has(kRandom); }

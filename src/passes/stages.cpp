@@ -14,20 +14,27 @@ namespace saker::passes {
 
 namespace {
 
+enum class Done : uint8_t { Always, Unless, If };
 struct Row {
   std::string_view name;
-  bool optional;
+  Done done;
 };
 constexpr std::array kRows = {
-#define X(enumerator, name, optional, what) Row{name, optional},
+#define X(enumerator, name, done, what) Row{name, Done::done},
     SAKER_STAGES(X)
 #undef X
 };
 
 constexpr uint32_t kVerify = 1u << 31;
 
+constexpr uint32_t offByDefault() {
+  uint32_t out = 0;
+  for (size_t i = 0; i < kRows.size(); ++i) out |= kRows[i].done == Done::If ? 1u << i : 0;
+  return out;
+}
+
 std::atomic<uint32_t>& bits() {  // by stage: is it off? And kVerify
-  static std::atomic<uint32_t> all = 0;
+  static std::atomic<uint32_t> all = offByDefault();
   return all;
 }
 
@@ -73,7 +80,7 @@ void readEnvironment() {
 std::string_view nameOf(Stage stage) { return kRows[static_cast<size_t>(stage)].name; }
 
 std::string setStages(std::string_view words) {
-  uint32_t chosen = 0;
+  uint32_t chosen = offByDefault();
   std::string unknown, path;
   while (!words.empty()) {
     size_t end = words.find(',');
@@ -88,8 +95,9 @@ std::string setStages(std::string_view words) {
       known = true;
     }
     for (size_t i = 0; i < kRows.size(); ++i) {
-      if (!kRows[i].optional || word[0] != '-' || word.substr(1) != kRows[i].name) continue;
-      chosen |= 1u << i;
+      bool off = word[0] == '-';
+      if (kRows[i].done == Done::Always || word.substr(off) != kRows[i].name) continue;
+      chosen = off ? chosen | 1u << i : chosen & ~(1u << i);
       known = true;
     }
     if (!known) unknown += (unknown.empty() ? "" : ", ") + std::string(word);

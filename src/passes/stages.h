@@ -13,16 +13,17 @@
 
 namespace saker::passes {
 
-// enumerator, name, may it be left out, what it does
+// enumerator, name, is it done (always; unless it is switched off; if it is switched on), what it does
 #define SAKER_STAGES(X)                                                                                              \
-  X(Differentiate, "differentiate", true, "autograd goes through the recording; what its backward does is recorded") \
-  X(Functional, "functional", false, "writes become values")                                                         \
-  X(Simplify, "simplify", true, "what changes no bit of a result is left out")                                       \
-  X(Cut, "cut", false, "forward and backward become two graphs, and what is saved between them is chosen")           \
-  X(Prepare, "prepare", false, "operators are looked up, arguments converted, memory planned")
+  X(Differentiate, "differentiate", Unless, "autograd goes through the recording; what its backward does is recorded") \
+  X(Functional, "functional", Always, "writes become values")                                                         \
+  X(Simplify, "simplify", Unless, "what changes no bit of a result is left out")                                       \
+  X(Cut, "cut", Always, "forward and backward become two graphs, and what is saved between them is chosen")           \
+  X(Fuse, "fuse", If, "operators that one kernel can compute become groups")                                         \
+  X(Prepare, "prepare", Always, "operators are looked up, arguments converted, memory planned")
 
 enum class Stage : uint8_t {
-#define X(enumerator, name, optional, what) enumerator,
+#define X(enumerator, name, done, what) enumerator,
   SAKER_STAGES(X)
 #undef X
 };
@@ -40,8 +41,8 @@ struct StageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Settings of the process, by the words of a list such as "verify,-simplify,dump=folder": graphs are verified behind
-// each stage; a stage is left out; each graph is written to a file of the folder, which saker-opt reads. Gives back the
+// Settings of the process, by the words of a list such as "verify,-simplify,fuse,dump=folder": graphs are verified
+// behind each stage; a stage is left out; one that is off by default is done; each graph is written to a file of the folder, which saker-opt reads. Gives back the
 // words that mean nothing. The variable SAKER_STAGES sets them at the start.
 std::string setStages(std::string_view words);
 bool isOff(Stage stage);

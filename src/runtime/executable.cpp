@@ -165,6 +165,9 @@ void Run::runRange(uint32_t begin, uint32_t end) {
       case Instruction::Kind::Scan:
         scan(at);
         break;
+      case Instruction::Kind::Fused:
+        fused(at);
+        break;
     }
   }
 }

@@ -111,6 +111,8 @@ class Run final : private aten::CallEnvironment {
   void callInto(const Instruction& at);
   void take(const Result& result, at::Tensor real);
   void makeViews(const Instruction& at);
+  void fused(const Instruction& at);
+  bool launch(const Instruction& at);
   void branch(const Instruction& at);
   void loop(const Instruction& at);
   void whileLoop(const Instruction& at);

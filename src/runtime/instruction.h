@@ -5,9 +5,11 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 
+#include <memory>
 #include <vector>
 
 #include "ir/graph.h"
+#include "runtime/fused.h"
 #include "runtime/sizes.h"
 
 namespace saker::runtime {
@@ -60,7 +62,7 @@ struct Body {
 };
 
 struct Instruction {
-  enum class Kind : uint8_t { Call, View, If, Loop, While, WhileBackward, Scan };
+  enum class Kind : uint8_t { Call, View, If, Loop, While, WhileBackward, Scan, Fused };
   Kind kind = Kind::Call;
   bool makes = false;  // takes no tensor, and is of the table
   const ir::Node* node = nullptr;
@@ -77,6 +79,11 @@ struct Instruction {
   std::vector<uint32_t> freed;  // slots that nothing reads from here on
   std::vector<Body> bodies;
   std::vector<DirectView> views;
+  // Of a fused group: its kernels; by result, where in the workspace it lies (kNone: in memory of its own); and operands
+  // that are parameters of the graph, which may lie otherwise than told.
+  std::shared_ptr<const FusedCode> fused;
+  std::vector<uint32_t> places;
+  std::vector<uint32_t> checked;
 };
 
 }  // namespace saker::runtime

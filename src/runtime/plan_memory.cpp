@@ -6,9 +6,10 @@
 #include "aten/call_node.h"
 #include "aten/enums.h"
 #include "ir/each_value.h"
+#include "ops/group.h"
 #include "ops/operator.h"
-#include "passes/bodies.h"
 #include "passes/memory.h"
+#include "runtime/sizes.h"
 
 namespace saker::runtime {
 
@@ -48,12 +49,20 @@ class Planner {
     for (const ir::Node* node = graph_.top()->first(); node; node = node->next(), ++index) endsAt.emplace_back();
     index = 0;
     for (const ir::Node* node = graph_.top()->first(); node && !node->isReturn(); node = node->next(), ++index) {
-      if (std::optional<c10::OperatorHandle> into = planned(*node)) {
-        const ir::TensorType& type = *node->result()->tensor();
+      auto place = [&](const ir::Value* value) {
+        const ir::TensorType& type = *value->tensor();
         size_t buffer = take(bytesOf(type));
-        endsAt[std::max<size_t>(lastUse_[memory_.classOf(node->result())], index)].push_back(buffer);
-        out_.nodes.emplace(node, MemoryPlan::Computed{*into, out_.workspace.places.size()});
+        endsAt[std::max<size_t>(lastUse_[memory_.classOf(value)], index)].push_back(buffer);
         out_.workspace.places.push_back({&type, buffer});
+        return out_.workspace.places.size() - 1;
+      };
+      if (ops::isGroup(*node)) {
+        std::vector<uint32_t>& places = out_.fused[node];
+        for (size_t i = 0; i < node->resultCount(); ++i) {
+          places.push_back(mayLieInWorkspace(node->result(i)) ? static_cast<uint32_t>(place(node->result(i))) : kNone);
+        }
+      } else if (std::optional<c10::OperatorHandle> into = planned(*node)) {
+        out_.nodes.emplace(node, MemoryPlan::Computed{*into, place(node->result())});
       }
       free_.insert(free_.end(), endsAt[index].begin(), endsAt[index].end());
     }
@@ -91,17 +100,24 @@ class Planner {
     const ops::Operator* op = ops::of(&node);
     constexpr uint32_t decides = ops::kDataDependent | ops::kDynamicShape | ops::kCopiedOut;
     if (!op || op->writes || op->isRandom() || (op->traits & decides) || node.resultCount() != 1) return std::nullopt;
-    const ir::Value* result = node.result();
+    if (node.attributes().shown || node.attributes().inferenceToggled) return std::nullopt;
+    if (!mayLieInWorkspace(node.result())) return std::nullopt;
+    return variantOf(node);
+  }
+
+  // Nobody sees it outside of the run, and it is plain memory of a known size.
+  bool mayLieInWorkspace(const ir::Value* result) const {
     const ir::TensorType* type = result->tensor();
-    if (!type || type->symbolic || !type->offset.isConst() || type->offset.constant() != 0) return std::nullopt;
+    if (!type || type->symbolic || !type->offset.isConst() || type->offset.constant() != 0) return false;
     if (type->device != ir::Device{} || type->layout != ir::Layout::Strided || type->flags.conj || type->flags.neg) {
-      return std::nullopt;
+      return false;
     }
-    if (c10::isQIntType(aten::fromDType(type->dtype))) return std::nullopt;
-    ir::Attributes recorded = node.attributes();
-    if (recorded.shown || recorded.inferenceToggled || !result->hasUses()) return std::nullopt;
-    if (reshaped_[memory_.classOf(result)]) return std::nullopt;
-    if (memory_.escapes(result) || memory_.isFromOutside(result) || bytesOf(*type) == 0) return std::nullopt;
+    if (c10::isQIntType(aten::fromDType(type->dtype))) return false;
+    if (!result->hasUses() || reshaped_[memory_.classOf(result)]) return false;
+    return !memory_.escapes(result) && !memory_.isFromOutside(result) && bytesOf(*type) != 0;
+  }
+
+  const std::optional<c10::OperatorHandle>& variantOf(const ir::Node& node) {
     auto known = variants_.find(node.op());
     if (known == variants_.end()) {
       std::optional<c10::OperatorHandle> handle = aten::findOperator(node.op()->qualified);
@@ -161,7 +177,9 @@ class Planner {
 }  // namespace
 
 MemoryPlan planMemory(const ir::Graph& graph) {
-  if (passes::hasBodies(graph)) return {};  // one may run again
+  for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
+    if (!node->regions().empty() && !ops::isGroup(*node)) return {};  // a body may run again
+  }
   return Planner(graph).plan();
 }
 

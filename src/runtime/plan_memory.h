@@ -19,6 +19,7 @@ struct MemoryPlan {
   };
   WorkspacePlan workspace;
   std::unordered_map<const ir::Node*, Computed> nodes;
+  std::unordered_map<const ir::Node*, std::vector<uint32_t>> fused;  // by result: its place, or kNone
 };
 
 MemoryPlan planMemory(const ir::Graph& graph);

@@ -8,7 +8,9 @@
 #include "aten/enums.h"
 #include "ops/control_flow.h"
 #include "ops/effects.h"
+#include "ops/group.h"
 #include "ops/operator.h"
+#include "runtime/compile_queue.h"
 #include "runtime/plan_memory.h"
 #include "symbolic/context.h"
 
@@ -116,6 +118,10 @@ void Preparation::prepare() {
     at.into = planned->second.into;
     at.place = static_cast<uint32_t>(planned->second.place);
   }
+  for (Instruction& at : made_.instructions_) {
+    auto planned = plan.fused.find(at.node);
+    if (planned != plan.fused.end()) at.places = planned->second;
+  }
   made_.workspace_ = std::move(plan.workspace);
   made_.end_ = static_cast<uint32_t>(made_.instructions_.size());
   for (uint32_t i = 0; i < made_.instructions_.size(); ++i) {  // bodies come behind, and may have bodies themselves
@@ -131,6 +137,11 @@ void Preparation::prepare() {
   }
   findStale();
   made_.numbers_ |= made_.sizes_.any();
+  std::vector<std::shared_ptr<GroupCode>> groups;
+  for (const Instruction& at : made_.instructions_) {
+    if (at.fused && at.fused->reason().empty()) groups.push_back(at.fused->code());
+  }
+  if (!groups.empty()) compileSoon(std::move(groups));
 }
 
 void Preparation::noteUse(const ir::Value* value, const ir::Node& node) {
@@ -330,6 +341,8 @@ void Preparation::translateControl(Instruction& made) {
     made.kind = Instruction::Kind::WhileBackward;
   } else if (ops::isScan(node)) {
     made.kind = Instruction::Kind::Scan;
+  } else if (ops::isGroup(node)) {
+    translateFused(made);
   } else {
     throw std::runtime_error(node.op()->qualified + " has bodies, and nothing is known of how to run them");
   }
@@ -339,6 +352,18 @@ void Preparation::translateControl(Instruction& made) {
       if (!parameter->tensor()) cellOf(parameter);
     }
     for (const ir::Arg& arg : body->terminator()->args()) noteNumbers(arg);
+  }
+}
+
+void Preparation::translateFused(Instruction& made) {
+  made.kind = Instruction::Kind::Fused;
+  made.fused = std::make_shared<FusedCode>(*made.node, made_.sizes_);
+  made.places.assign(made.node->resultCount(), kNone);
+  uint32_t number = 0;
+  for (const ir::Use& use : made.node->operands()) {
+    made.operands.push_back({number, use.value->id(), false});
+    if (use.value->isParameter()) made.checked.push_back(number);
+    ++number;
   }
 }
 

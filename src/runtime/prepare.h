@@ -24,6 +24,7 @@ class Preparation {
   void noteNumbers(const ir::Arg& arg);
   void translateViews(Instruction& made);
   void translateControl(Instruction& made);
+  void translateFused(Instruction& made);
   void translateResults(Instruction& made);
   uint32_t cellOf(const ir::Value* value);
   void addBodies(Instruction& made);

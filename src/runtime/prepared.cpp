@@ -2,6 +2,7 @@
 
 #include "aten/trace_key.h"
 #include "ir/clone.h"
+#include "lower/fuse.h"
 #include "ops/effects.h"
 #include "passes/stages.h"
 
@@ -28,14 +29,19 @@ bool isFunctional(const ir::Region& region) {
 
 void Prepared::prepare(One& one, Executable::Views views) const {
   passes::Stages stages;
-  if (views == Executable::Views::Direct && !simplified_ && graph_.top()->terminator() && isFunctional(*graph_.top())) {
+  bool fuse = !passes::isOff(passes::Stage::Fuse);
+  if (views == Executable::Views::Direct && (!simplified_ || fuse) && graph_.top()->terminator() &&
+      isFunctional(*graph_.top())) {
     one.graph = ir::clone(graph_);
     one.numbers.resize(one.graph->nodeLimit());
     const ir::Node* from = graph_.top()->first();
     for (const ir::Node* to = one.graph->top()->first(); to; to = to->next(), from = from->next()) {
       one.numbers[to->id()] = from->id();
     }
-    if (!stages.run(passes::Stage::Simplify, "recording", *one.graph, passes::kSimplify).empty()) one.graph.reset();
+    if (!simplified_ && !stages.run(passes::Stage::Simplify, "recording", *one.graph, passes::kSimplify).empty()) {
+      one.graph.reset();
+    }
+    if (one.graph) stages.run(passes::Stage::Fuse, "recording", [&] { return lower::fuse(*one.graph), one.graph.get(); });
   }
   const ir::Graph& graph = one.graph ? *one.graph : graph_;
   stages.run(passes::Stage::Prepare, "recording", [&] {

@@ -27,6 +27,7 @@ KINDS = {
         r"|torch/csrc/(Device|Dtype|DynamicTypes|Layout|MemoryFormat|Size)\.h"
     ),
     "torch": re.compile(r"torch/|ATen/|c10/|caffe2/"),
+    "LLVM": re.compile(r"llvm/"),
 }
 
 # Files that include PyTorch's Python side although their folder does not, and why.
@@ -120,8 +121,12 @@ def test_every_place_on_the_map_exists() -> None:
 def test_core_and_watched_loop_know_no_torch() -> None:
     """Whatever the table says: these build without torch, and the first eleven folders without Python."""
     outside = Map((ROOT / "docs" / "architecture.md").read_text()).outside
-    core = ["support", "symbolic", "ir", "ops", "passes", "autograd"]
+    core = ["support", "symbolic", "ir", "ops", "passes", "lower", "autograd", "kernel"]
     assert not any(outside[folder] for folder in core)
+    # LLVM is met in the library apart only.
+    assert outside["codegen"] == {"LLVM"}
+    for path, text in source_files().items():
+        assert "<llvm/" not in text or path.startswith("codegen/llvm/"), path
     assert outside["watch"] == {"CPython"}
     assert all(outside[folder] <= {"torch"} for folder in ["aten", "runtime", "capture", "aot", "api"])
     assert [folder for folder, kinds in outside.items() if "pybind11" in kinds] == ["host", "python"]

@@ -1,0 +1,290 @@
+#include "lower/assemble.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace saker::lower {
+namespace {
+
+using kernel::Index;
+using kernel::kNone;
+using kernel::Node;
+using kernel::Op;
+
+class Assembler {
+ public:
+  explicit Assembler(KernelBuilder& builder) : builder_(builder), expressions_(builder.expressions()) {}
+
+  Assembled run() {
+    chooseOrder();
+    collapse();
+    keepExpensive();
+    writePhases();
+    for (const Memory& memory : builder_.memory()) kernel_.buffers.push_back({memory.value->tensor()->dtype, memory.written});
+    writeAxes();
+    chooseVector();
+    std::vector<Int> arguments = renumberArguments();
+    return {std::move(kernel_), std::move(arguments)};
+  }
+
+ private:
+  struct Loop {
+    uint32_t axis;  // of the builder
+    Int extent;
+    bool reduced;
+  };
+
+  bool isMemory(const Node& node) const { return node.op == Op::Load || node.op == Op::Store; }
+
+  Int strideOf(const Node& node, uint32_t axis) const {
+    for (const Index::AxisTerm& term : node.index.axes) {
+      if (term.axis == axis) return builder_.arguments().value(term.stride);
+    }
+    return 0;
+  }
+
+  // Outer loops first: as what is written lies in memory, else as what is read first.
+  void chooseOrder() {
+    const Axes& axes = builder_.axes();
+    for (bool reduced : {false, true}) {
+      size_t first = loops_.size();
+      for (uint32_t axis = 0; axis < axes.count(); ++axis) {
+        if (axes.reduced()[axis] == reduced) loops_.push_back({axis, axes.extent(axis), reduced});
+      }
+      std::vector<const Node*> witnesses;
+      for (uint32_t store : builder_.stores()) witnesses.push_back(&expressions_[store].node);
+      for (uint32_t i = 0; i < expressions_.size(); ++i) {
+        if (expressions_[i].node.op == Op::Load) witnesses.push_back(&expressions_[i].node);
+      }
+      auto outer = [&](const Loop& a, const Loop& b) {
+        for (const Node* witness : witnesses) {
+          Int x = strideOf(*witness, a.axis), y = strideOf(*witness, b.axis);
+          if (x.isConst(0) || y.isConst(0) || !x.isConst() || !y.isConst()) continue;
+          if (x.constant() != y.constant()) return std::abs(x.constant()) > std::abs(y.constant());
+        }
+        return false;
+      };
+      // By insertion: not a total order.
+      for (size_t i = first + 1; i < loops_.size(); ++i) {
+        for (size_t j = i; j > first && outer(loops_[j], loops_[j - 1]); --j) std::swap(loops_[j], loops_[j - 1]);
+      }
+    }
+  }
+
+  bool isAsked(uint32_t axis) const {
+    for (uint32_t i = 0; i < expressions_.size(); ++i) {
+      const Node& node = expressions_[i].node;
+      if (node.op == Op::AxisIndex && node.at == axis) return true;
+    }
+    return false;
+  }
+
+  // Two loops that walk through all memory like one are one.
+  void collapse() {
+    for (size_t i = 0; i + 1 < loops_.size();) {
+      Loop &outer = loops_[i], &inner = loops_[i + 1];
+      bool one = outer.reduced == inner.reduced && !isAsked(outer.axis) && !isAsked(inner.axis);
+      for (uint32_t e = 0; one && e < expressions_.size(); ++e) {
+        const Node& node = expressions_[e].node;
+        if (!isMemory(node)) continue;
+        one = surelyEqual(strideOf(node, outer.axis), strideOf(node, inner.axis) * inner.extent);
+      }
+      if (!one) {
+        ++i;
+        continue;
+      }
+      for (uint32_t e = 0; e < expressions_.size(); ++e) {
+        std::erase_if(expressions_[e].node.index.axes, [&](const Index::AxisTerm& t) { return t.axis == outer.axis; });
+      }
+      inner.extent *= outer.extent;
+      loops_.erase(loops_.begin() + static_cast<std::ptrdiff_t>(i));
+      if (i > 0) --i;
+    }
+  }
+
+  // ---- what is kept between loops ----
+
+  // A number that is dear (exp) and that a later loop needs again waits in the place of the result which that loop
+  // stores: written there by the loop that reduces it, read back before the result takes its place.
+  void keepExpensive() {
+    std::vector<std::vector<bool>> reduced;  // by level: what is computed for the reductions of that loop
+    for (uint32_t i = 0; i < expressions_.size(); ++i) {
+      const Expression& e = expressions_[i];
+      if (e.node.op != Op::Reduce) continue;
+      if (reduced.size() < e.level) reduced.resize(e.level, std::vector<bool>(expressions_.size()));
+      mark(e.node.operands[0], reduced[e.level - 1]);
+    }
+    std::vector<uint32_t> stores(builder_.stores());
+    for (uint32_t store : stores) {
+      const Expression result = expressions_[store];
+      if (!result.inLoop || result.level == 0 || result.node.operands[1] != kNone) continue;
+      std::vector<bool> needed(expressions_.size());
+      mark(result.node.operands[0], needed);
+      uint32_t best = kNone;
+      for (uint32_t i = 0; i < needed.size(); ++i) {
+        const Expression& e = expressions_[i];
+        if (!needed[i] || e.node.op < Op::Exp || e.node.dtype != result.node.dtype || e.level >= result.level) continue;
+        if (kept_.count(i) || e.level >= reduced.size() || !reduced[e.level][i]) continue;
+        if (best == kNone || e.level >= expressions_[best].level) best = i;
+      }
+      if (best == kNone) continue;
+      Node put = result.node, get = line(Op::Load, result.node.dtype);
+      put.operands[0] = best;
+      get.at = put.at;
+      get.index = put.index;
+      extraStores_.push_back(expressions_.add(put, builder_.axes().reduced()));
+      kept_.emplace(best, expressions_.add(get, builder_.axes().reduced()));
+    }
+  }
+
+  void mark(uint32_t id, std::vector<bool>& seen) const {
+    if (id == kNone || seen[id] || !expressions_[id].inLoop) return;
+    seen[id] = true;
+    for (uint32_t operand : expressions_[id].node.operands) mark(operand, seen);
+  }
+
+  // ---- phases ----
+
+  void writePhases() {
+    place_.assign(expressions_.size(), kNone);
+    needed_.assign(expressions_.size(), false);
+    for (uint32_t store : builder_.stores()) need(store);
+    for (uint32_t store : extraStores_) need(store);
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < expressions_.size(); ++i) {
+      if (needed_[i]) last = std::max(last, expressions_[i].level);
+    }
+    for (uint32_t level = 0; level <= last; ++level) {
+      writePhase(level, false);
+      writePhase(level, true);
+    }
+  }
+
+  void need(uint32_t id) {
+    if (id == kNone || needed_[id]) return;
+    needed_[id] = true;
+    for (uint32_t operand : expressions_[id].node.operands) need(operand);
+    for (const Index::ValueTerm& term : expressions_[id].node.index.values) need(term.value);
+  }
+
+  // Where a number must stand: a reduction in the loop that it reduces, others where they are first known.
+  bool belongs(uint32_t id, uint32_t level, bool loop) const {
+    const Expression& e = expressions_[id];
+    if (e.node.op == Op::Reduce) return loop && e.level == level + 1;
+    if (e.node.op == Op::Store) return e.inLoop == loop && e.level == level;
+    return !loop && !e.inLoop && e.level == level;
+  }
+
+  void writePhase(uint32_t level, bool loop) {
+    auto begin = static_cast<uint32_t>(kernel_.nodes.size());
+    level_ = level;
+    for (uint32_t i = 0; i < expressions_.size(); ++i) {
+      if (needed_[i] && belongs(i, level, loop)) write(i);
+    }
+    auto end = static_cast<uint32_t>(kernel_.nodes.size());
+    if (begin == end) return;
+    kernel_.phases.push_back({loop, begin, end});
+    if (!loop) return;
+    for (uint32_t i = 0; i < expressions_.size(); ++i) {
+      if (expressions_[i].inLoop) place_[i] = kNone;  // computed again in the next loop
+    }
+  }
+
+  uint32_t write(uint32_t id) {
+    if (id == kNone) return kNone;
+    if (place_[id] != kNone) return place_[id];
+    if (auto kept = kept_.find(id); kept != kept_.end() && level_ > expressions_[id].level) {
+      return place_[id] = write(kept->second);
+    }
+    Node node = expressions_[id].node;
+    for (uint32_t& operand : node.operands) operand = write(operand);
+    for (Index::ValueTerm& term : node.index.values) term.value = write(term.value);
+    for (Index::AxisTerm& term : node.index.axes) term.axis = number(term.axis);
+    std::sort(node.index.axes.begin(), node.index.axes.end(),
+              [](const Index::AxisTerm& a, const Index::AxisTerm& b) { return a.axis < b.axis; });
+    if (node.op == Op::AxisIndex) node.at = number(node.at);
+    kernel_.nodes.push_back(std::move(node));
+    return place_[id] = static_cast<uint32_t>(kernel_.nodes.size() - 1);
+  }
+
+  // ---- axes ----
+
+  bool hasParallel() const { return !loops_.empty() && !loops_[0].reduced; }
+
+  uint32_t number(uint32_t axis) const {
+    uint32_t shift = hasParallel() ? 0 : 1;
+    for (uint32_t i = 0; i < loops_.size(); ++i) {
+      if (loops_[i].axis == axis) return i + shift;
+    }
+    SAKER_CHECK(false, "an index names an axis that is gone");
+    return 0;
+  }
+
+  void writeAxes() {
+    auto add = [&](kernel::Extent extent, bool reduced) {
+      kernel::Axis& axis = kernel_.axes.emplace_back();
+      axis.extent = extent;
+      axis.reduced = reduced;
+    };
+    if (!hasParallel()) add({1, kNone}, false);
+    for (const Loop& loop : loops_) add(builder_.arguments().extent(loop.extent), loop.reduced);
+  }
+
+  // The axis along which most of memory is read and written in one piece.
+  void chooseVector() {
+    uint32_t last = static_cast<uint32_t>(kernel_.axes.size()) - 1, lastParallel = last;
+    while (kernel_.axes[lastParallel].reduced) --lastParallel;
+    auto pieces = [&](uint32_t axis) {
+      int sum = 0;
+      for (const Node& node : kernel_.nodes) {
+        for (const Index::AxisTerm& term : node.index.axes) {
+          if (term.axis == axis && term.stride.is(1)) ++sum;
+        }
+      }
+      return sum;
+    };
+    kernel_.vector = kernel_.axes[last].reduced && pieces(last) >= pieces(lastParallel) ? last : lastParallel;
+  }
+
+  std::vector<Int> renumberArguments() {
+    std::vector<uint32_t> to(builder_.arguments().values().size(), kNone);
+    std::vector<Int> used;
+    auto renumber = [&](kernel::Extent& extent) {
+      if (extent.isNumber()) return;
+      if (to[extent.argument] == kNone) {
+        to[extent.argument] = static_cast<uint32_t>(used.size());
+        used.push_back(builder_.arguments().values()[extent.argument]);
+      }
+      extent.argument = to[extent.argument];
+    };
+    for (kernel::Axis& axis : kernel_.axes) renumber(axis.extent);  // these first
+    for (Node& node : kernel_.nodes) {
+      if (node.op == Op::Argument) {
+        kernel::Extent extent{0, node.at};
+        renumber(extent);
+        node.at = extent.argument;
+      }
+      renumber(node.index.offset);
+      for (Index::AxisTerm& term : node.index.axes) renumber(term.stride);
+      for (Index::ValueTerm& term : node.index.values) renumber(term.stride);
+    }
+    kernel_.arguments = static_cast<uint32_t>(used.size());
+    return used;
+  }
+
+  KernelBuilder& builder_;
+  Expressions& expressions_;
+  std::vector<Loop> loops_;
+  std::vector<uint32_t> place_;  // by expression: its line
+  std::vector<bool> needed_;     // by expression
+  std::unordered_map<uint32_t, uint32_t> kept_;  // what waits in memory for a later loop: the load of it
+  std::vector<uint32_t> extraStores_;
+  uint32_t level_ = 0;
+  kernel::Kernel kernel_;
+};
+
+}  // namespace
+
+Assembled assemble(KernelBuilder& builder) { return Assembler(builder).run(); }
+
+}  // namespace saker::lower

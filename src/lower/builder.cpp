@@ -1,0 +1,285 @@
+#include "lower/builder.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "lower/constants.h"
+#include "ops/operator.h"
+#include "support/intern_table.h"
+
+namespace saker::lower {
+
+using ir::DType;
+using ir::TensorType;
+using kernel::Op;
+using ops::Num;
+using ops::Place;
+using ops::Places;
+
+// One call of an operator, as its rule sees it.
+class Call final : public ops::Element {
+ public:
+  Call(KernelBuilder& builder, const ops::Infer& arguments, const ir::Value* value, const Places& places)
+      : Element(arguments, *value->def(), value->index()), builder_(builder), value_(value), places_(places) {}
+
+  const Places& places() const override { return places_; }
+
+  Num at(size_t i, const Places& places) override { return bound(builder_.valueAt(in.arg(i).toValue(), places)); }
+  Num at(size_t i, size_t element, const Places& places) override {
+    return bound(builder_.valueAt(in.arg(i).toList()[element].toValue(), places));
+  }
+
+  Num make(Op op, DType dtype, std::initializer_list<Num> operands) override {
+    kernel::Node node = line(op, dtype);
+    size_t i = 0;
+    for (const Num& operand : operands) node.operands[i++] = operand.id;
+    if (op == Op::Convert && builder_.expressions_.isConstant(node.operands[0])) {
+      const kernel::Node& from = builder_.expressions_[node.operands[0]].node;
+      if (std::optional<uint64_t> bits = convertedConstant(from.dtype, from.bits, dtype)) {
+        return {this, builder_.constant(dtype, *bits), dtype};
+      }
+    }
+    return {this, builder_.add(node), dtype};
+  }
+  Num constant(DType dtype, double number) override {
+    return {this, builder_.constant(dtype, constantBits(dtype, number)), dtype};
+  }
+  Num integer(DType dtype, int64_t number) override {
+    return {this, builder_.constant(dtype, constantBits(dtype, number)), dtype};
+  }
+  Num number(const Place& place) override { return {this, builder_.number(place), DType::Int64}; }
+  Place place(Num index) override {
+    Place place;
+    place.numbers.push_back({index.id, Int(1)});
+    return place;
+  }
+  std::pair<Place, Place> divide(const Place& place, Int by) override { return builder_.divide(place, by); }
+
+  Places inside(const TensorType& tensor, uint64_t dims, const Places& outer) override {
+    const Axes& axes = builder_.axes_;
+    for (const Place& place : outer) {
+      if (axes.dependsOnReduced(place)) throw NeedsMemory{value_};
+      // A number may hide the loop.
+      for (const Place::Term& term : place.numbers) {
+        if (builder_.expressions_[term.id].inLoop) throw NeedsMemory{value_};
+      }
+    }
+    ir::Dims reducedSizes;
+    for (size_t d = 0; d < tensor.rank; ++d) {
+      if (dims >> d & 1) reducedSizes.push_back(tensor.size(d));
+    }
+    Places along = builder_.spread(axes.linearReduced(), reducedSizes);
+    Places all;
+    size_t nextReduced = 0, nextOuter = 0;
+    for (size_t d = 0; d < tensor.rank; ++d) all.push_back(dims >> d & 1 ? along[nextReduced++] : outer[nextOuter++]);
+    return all;
+  }
+
+  Num reduce(ops::Reduction kind, Num number) override {
+    if (!builder_.axes_.hasReduced()) return number;  // over one element
+    kernel::Node node = line(Op::Reduce, number.dtype);
+    node.operands[0] = number.id;
+    node.reduction = kind;
+    return {this, builder_.add(node), number.dtype};
+  }
+
+ protected:
+  uint32_t enter(Num condition) override {
+    uint32_t before = builder_.mask_;
+    builder_.mask_ = before == kernel::kNone
+                         ? condition.id
+                         : make(Op::And, DType::Bool, {Num{this, before, DType::Bool}, condition}).id;
+    return before;
+  }
+  void leave(uint32_t before) override { builder_.mask_ = before; }
+
+ private:
+  Num bound(Num number) {
+    number.in = this;
+    return number;
+  }
+
+  KernelBuilder& builder_;
+  const ir::Value* value_;
+  const Places& places_;
+};
+
+size_t KernelBuilder::HashKey::operator()(const Key& key) const {
+  uint64_t hash = hashMix(reinterpret_cast<uintptr_t>(key.value), key.mask);
+  for (uint64_t word : key.places) hash = hashMix(hash, word);
+  return hash;
+}
+
+uint32_t KernelBuilder::constant(DType dtype, uint64_t bits) {
+  kernel::Node node = line(Op::Constant, dtype);
+  node.bits = bits;
+  return add(node);
+}
+
+uint32_t KernelBuilder::number(const Place& place) {
+  auto integer = [&](Int value) {
+    kernel::Extent extent = arguments_.extent(value);
+    if (extent.isNumber()) return constant(DType::Int64, static_cast<uint64_t>(extent.number));
+    kernel::Node node = line(Op::Argument, DType::Int64);
+    node.at = extent.argument;
+    return add(node);
+  };
+  auto apply = [&](Op op, uint32_t a, uint32_t b) {
+    kernel::Node node = line(op, DType::Int64);
+    node.operands[0] = a;
+    node.operands[1] = b;
+    return add(node);
+  };
+  uint32_t sum = kernel::kNone;
+  auto plus = [&](uint32_t term) { sum = sum == kernel::kNone ? term : apply(Op::Add, sum, term); };
+  auto scaled = [&](uint32_t value, Int stride) {
+    plus(stride.isConst(1) ? value : apply(Op::Mul, value, integer(stride)));
+  };
+  for (const Place::Term& term : place.axes) {
+    kernel::Node node = line(Op::AxisIndex, DType::Int64);
+    node.at = term.id;
+    scaled(add(node), term.stride);
+  }
+  for (const Place::Term& term : place.numbers) scaled(term.id, term.stride);
+  if (!place.offset.isConst(0) || sum == kernel::kNone) plus(integer(place.offset));
+  return sum;
+}
+
+std::pair<Place, Place> KernelBuilder::divide(const Place& place, Int by) {
+  if (by.isConst(1)) return {place, Place()};
+  if (std::optional<std::pair<Place, Place>> affine = axes_.divide(place, by)) return *affine;
+  uint32_t whole = number(place), divisor = number(Place(by));
+  auto apply = [&](Op op) {
+    kernel::Node node = line(op, DType::Int64);
+    node.operands[0] = whole;
+    node.operands[1] = divisor;
+    Place result;
+    result.numbers.push_back({add(node), Int(1)});
+    return result;
+  };
+  return {apply(Op::Div), apply(Op::Rem)};
+}
+
+Places KernelBuilder::spread(const Place& linear, std::span<const Int> sizes) {
+  Places places(sizes.size());
+  for (Int size : sizes) {
+    if (size.isConst(0)) return places;  // there is no element
+  }
+  size_t first = 0;  // the outermost dimension takes what is left
+  while (first < sizes.size() && sizes[first].isConst(1)) ++first;
+  Place rest = linear;
+  for (size_t d = sizes.size(); d-- > first;) {
+    if (d == first) {
+      places[d] = rest;
+    } else if (!sizes[d].isConst(1)) {
+      std::tie(rest, places[d]) = divide(rest, sizes[d]);
+    }
+  }
+  return places;
+}
+
+kernel::Index KernelBuilder::index(const Places& places, const ir::Dims& strides) {
+  Place sum;
+  for (size_t d = 0; d < places.size(); ++d) sum = sum + places[d] * strides[d];
+  kernel::Index index;
+  index.offset = arguments_.extent(sum.offset);
+  for (const Place::Term& term : sum.axes) index.axes.push_back({term.id, arguments_.extent(term.stride)});
+  for (const Place::Term& term : sum.numbers) index.values.push_back({term.id, arguments_.extent(term.stride)});
+  return index;
+}
+
+uint32_t KernelBuilder::bufferOf(const ir::Value* value, bool written) {
+  for (size_t i = 0; i < memory_.size(); ++i) {
+    if (memory_[i].value == value && memory_[i].written == written) return static_cast<uint32_t>(i);
+  }
+  memory_.push_back({value, written});
+  return static_cast<uint32_t>(memory_.size() - 1);
+}
+
+uint32_t KernelBuilder::load(const ir::Value* value, const ir::Dims& strides, const Places& places) {
+  kernel::Node node = line(Op::Load, value->tensor()->dtype);
+  node.operands[0] = mask_;
+  node.at = bufferOf(value, false);
+  node.index = index(places, strides);
+  return add(node);
+}
+
+Num KernelBuilder::valueAt(const ir::Value* value, const Places& places) {
+  watch(value, places);
+  Key key{value, mask_, {}};
+  for (const Place& place : places) {
+    auto put = [&](Int number) {
+      key.places.push_back(number.isConst() ? static_cast<uint64_t>(number.constant()) : 0);
+      key.places.push_back(reinterpret_cast<uintptr_t>(number.node()));
+    };
+    put(place.offset);
+    key.places.push_back(place.axes.size());
+    for (const Place::Term& term : place.axes) key.places.push_back(term.id), put(term.stride);
+    key.places.push_back(place.numbers.size());
+    for (const Place::Term& term : place.numbers) key.places.push_back(term.id), put(term.stride);
+  }
+  auto known = known_.find(key);
+  if (known != known_.end()) return known->second;
+  Num number{nullptr, 0, value->tensor()->dtype};
+  if (std::optional<ir::Dims> strides = source_.strides(value)) {
+    number.id = load(value, *strides, places);
+  } else {
+    number.id = compute(value, places).id;
+  }
+  known_.emplace(std::move(key), number);
+  return number;
+}
+
+Num KernelBuilder::compute(const ir::Value* value, const Places& places) {
+  const ir::Node* node = value->def();
+  const ops::Operator* op = node ? ops::of(node) : nullptr;
+  if (!op || !op->element) ops::notLowered("no rule for " + (node ? node->op()->qualified : "a parameter"));
+  constexpr int kDeepest = 400;
+  if (depth_ >= kDeepest) throw NeedsMemory{value};
+  ops::Inferred unused;
+  ops::Infer arguments(*op, context_, node->args(), unused);
+  if (op->along) {
+    std::optional<ops::Along> along = op->along(arguments, value->index());
+    if (along && !sameSpace(spaceOf(*along), axes_.space())) throw NeedsMemory{value};
+  }
+  ++depth_;
+  Call call(*this, arguments, value, places);
+  Num result = call.convert(op->element(call), value->tensor()->dtype);
+  --depth_;
+  return result;
+}
+
+Places KernelBuilder::rootPlaces(const ir::Value* value) {
+  const TensorType& type = *value->tensor();
+  const Space& space = axes_.space();
+  bool isRow = axes_.hasReduced() && surelyEqual(ir::numel(type.sizes()), space.rows());
+  if (isRow && !surelyEqual(space.rows(), space.all())) return spread(axes_.linearRow(), type.sizes());
+  bool sameSizes = type.rank == space.sizes.size();
+  for (size_t d = 0; sameSizes && d < type.rank; ++d) sameSizes = surelyEqual(type.size(d), space.sizes[d]);
+  // In a square a transposed result has the same sizes.
+  if (sameSizes && !axes_.hasReduced()) return axes_.places();
+  if (std::optional<Places> aligned = alignedPlaces(value)) return *aligned;
+  if (sameSizes) return axes_.places();
+  // What was permuted on the way mostly lies in memory as what it was made of.
+  std::vector<size_t> order(type.rank);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return type.stride(a).isConst() && type.stride(b).isConst() && type.stride(a).constant() > type.stride(b).constant();
+  });
+  ir::Dims sizes;
+  for (size_t d : order) sizes.push_back(type.size(d));
+  Places ordered = spread(axes_.linear(), sizes), places(type.rank);
+  for (size_t i = 0; i < type.rank; ++i) places[order[i]] = ordered[i];
+  return places;
+}
+
+void KernelBuilder::store(const ir::Value* value, const ir::Dims& strides) {
+  Places places = rootPlaces(value);
+  kernel::Node node = line(Op::Store, value->tensor()->dtype);
+  node.operands[0] = compute(value, places).id;
+  node.at = bufferOf(value, true);
+  node.index = index(places, strides);
+  stores_.push_back(add(node));
+}
+
+}  // namespace saker::lower

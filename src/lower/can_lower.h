@@ -1,0 +1,22 @@
+// Whether a node can be part of a kernel: asked of the rule of its operator, on the node's own arguments.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ir/graph.h"
+
+namespace saker::lower {
+
+enum class Part : uint8_t {
+  Library,   // it stays a call
+  Free,      // a view or a fill: nothing is saved by keeping it, so that each group has its own
+  Computed,  // it costs reading and writing memory, which groups save
+};
+struct Answer {
+  Part part = Part::Library;
+  std::string reason;  // why it stays a call
+};
+Answer partOf(const ir::Node& node);
+
+}  // namespace saker::lower

@@ -1,0 +1,295 @@
+#include "lower/lower.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "ir/each_value.h"
+#include "lower/assemble.h"
+#include "lower/builder.h"
+#include "lower/chunk.h"
+#include "ops/operator.h"
+#include "symbolic/context.h"
+
+namespace saker::lower {
+namespace {
+
+using ir::TensorType;
+using ir::Value;
+
+constexpr size_t kMostAttempts = 64;  // times that a group is begun anew because an axis is split or a value is stored
+
+// A value that is written to memory: a result of the group, or a temporary.
+struct Root {
+  const Value* value;
+  Operand place;
+  size_t kernel = 0;
+};
+
+class GroupLowering {
+ public:
+  explicit GroupLowering(const ir::Node& group) : group_(group), body_(*group.regions()[0]) {}
+
+  Lowered run() {
+    Lowered lowered;
+    try {
+      for (const Value* parameter : body_.parameters()) require(parameter);
+      for (size_t i = 0; i < group_.resultCount(); ++i) {
+        require(group_.result(i));
+        const ir::Arg& returned = body_.terminator()->arg(i);
+        roots_.push_back({returned.toValue(), {Operand::Kind::Result, static_cast<uint32_t>(i)}});
+        if (!returned.toValue()->def()) ops::notLowered("a parameter is returned");
+      }
+      for (size_t attempt = 0; !tryOnce(lowered); ++attempt) {
+        if (attempt == kMostAttempts) ops::notLowered("too many ways to split its loops");
+        lowered = Lowered();
+      }
+      return lowered;
+    } catch (const ops::NotLowered& why) {
+      return {{}, {}, why.reason};
+    } catch (const ops::RefusalException& why) {
+      return {{}, {}, why.refusal.message};
+    } catch (const sym::Undecided& why) {
+      return {{}, {}, why.what()};
+    } catch (const std::exception& why) {
+      return {{}, {}, why.what()};
+    }
+  }
+
+ private:
+  struct Plan {
+    Space space;
+    std::vector<size_t> roots;
+  };
+
+  class Loads final : public KernelBuilder::Source {
+   public:
+    Loads(const GroupLowering& group, size_t kernel) : group_(group), kernel_(kernel) {}
+    std::optional<ir::Dims> strides(const Value* value) const override {
+      if (!value->def()) return ir::Dims(value->tensor()->strides());
+      const Root* root = group_.rootOf(value);
+      if (!root || root->kernel == kernel_) return std::nullopt;
+      return group_.stridesOf(*root);
+    }
+
+   private:
+    const GroupLowering& group_;
+    size_t kernel_;
+  };
+
+  static void require(const Value* value) {
+    const TensorType* type = value->tensor();
+    if (!type || type->layout != ir::Layout::Strided) ops::notLowered("not a tensor with strides");
+    if (type->device.type != ir::DeviceType::CPU) ops::notLowered("not on the CPU");
+    if (type->flags.conj || type->flags.neg) ops::notLowered("a conj or neg bit");
+  }
+
+  const Root* rootOf(const Value* value) const {
+    for (const Root& root : roots_) {
+      if (root.value == value) return &root;
+    }
+    return nullptr;
+  }
+
+  ir::Dims stridesOf(const Root& root) const {
+    if (root.place.kind == Operand::Kind::Result) return ir::Dims(root.value->tensor()->strides());
+    return ir::contiguousStrides(root.value->tensor()->sizes());
+  }
+
+  // ---- which kernels there are ----
+
+  std::optional<Space> reductionOf(const Value* value) const {
+    const ops::Operator* op = value->def() ? ops::of(value->def()) : nullptr;
+    if (!op || !op->along) return std::nullopt;
+    ops::Inferred unused;
+    ops::Infer arguments(*op, group_.region()->graph()->context(), value->def()->args(), unused);
+    std::optional<ops::Along> along = op->along(arguments, value->index());
+    return along ? std::optional(spaceOf(*along)) : std::nullopt;
+  }
+
+  bool fits(const Value* root, const Space& space) const {
+    sym::Int count = ir::numel(root->tensor()->sizes());
+    return surelyEqual(count, space.rows()) || surelyEqual(count, space.all());
+  }
+
+  // The reductions that a root is made of, nearest first, as far as they are not in memory already.
+  std::vector<std::pair<const Value*, Space>> reductionsBelow(const Value* root) const {
+    std::vector<std::pair<const Value*, Space>> found;
+    std::vector<const Value*> queue{root};
+    std::vector<bool> seen(body_.graph()->valueLimit());
+    for (size_t i = 0; i < queue.size(); ++i) {
+      const Value* value = queue[i];
+      if (std::optional<Space> space = reductionOf(value)) found.emplace_back(value, *space);
+      if (!value->def()) continue;
+      for (const ir::Use& use : value->def()->operands()) {
+        const Root* known = rootOf(use.value);
+        bool inMemory = known && known->place.kind == Operand::Kind::Temporary;
+        if (seen[use.value->id()] || inMemory || !use.value->tensor()) continue;
+        seen[use.value->id()] = true;
+        queue.push_back(use.value);
+      }
+    }
+    return found;
+  }
+
+  // What is computed for every element on the way to a reduction is best stored there.
+  std::optional<Space> spaceOfReader(const Root& root) const {
+    for (const Root& other : roots_) {
+      if (other.value == root.value) continue;
+      for (const auto& [value, own] : reductionsBelow(other.value)) {
+        if (fits(root.value, own)) return own;
+      }
+    }
+    return std::nullopt;
+  }
+
+  Space spaceOfRoot(const Root& root) {
+    std::vector<std::pair<const Value*, Space>> reductions = reductionsBelow(root.value);
+    std::optional<Space> space;
+    for (const auto& [value, own] : reductions) {
+      if (!space && (value == root.value || fits(root.value, own))) space = own;
+    }
+    Space plain;
+    plain.sizes = ir::Dims(root.value->tensor()->sizes());
+    if (!space) space = spaceOfReader(root);
+    if (!space) space = plain;
+    for (const auto& [value, own] : reductions) {
+      if (value != root.value && !sameSpace(own, *space) && !rootOf(value)) throw NeedsMemory{value};
+    }
+    return *space;
+  }
+
+  // The kernels of the roots that are read by this one, if it is computed in `kernel`, are before it.
+  bool canJoin(const Root& root, size_t kernel) const {
+    std::vector<const Value*> queue{root.value};
+    std::vector<bool> seen(body_.graph()->valueLimit());
+    for (size_t i = 0; i < queue.size(); ++i) {
+      if (!queue[i]->def()) continue;
+      for (const ir::Use& use : queue[i]->def()->operands()) {
+        if (seen[use.value->id()]) continue;
+        seen[use.value->id()] = true;
+        const Root* known = rootOf(use.value);
+        if (known && known->kernel > kernel) return false;
+        if (known && known->kernel < kernel) continue;
+        if (known && known->place.kind == Operand::Kind::Temporary) return false;
+        queue.push_back(use.value);
+      }
+    }
+    return true;
+  }
+
+  std::vector<Plan> plan() {
+    std::stable_sort(roots_.begin(), roots_.end(), [&](const Root& a, const Root& b) { return order(a) < order(b); });
+    std::vector<Plan> plans;
+    for (Root& root : roots_) root.kernel = SIZE_MAX;
+    for (size_t i = 0; i < roots_.size(); ++i) {
+      Space space = spaceOfRoot(roots_[i]);
+      size_t kernel = plans.size();
+      for (size_t k = plans.size(); k-- > 0;) {
+        roots_[i].kernel = k;
+        if (sameSpace(plans[k].space, space) && canJoin(roots_[i], k)) {
+          kernel = k;
+          break;
+        }
+      }
+      if (kernel == plans.size()) plans.push_back({space, {}});
+      roots_[i].kernel = kernel;
+      plans[kernel].roots.push_back(i);
+    }
+    return plans;
+  }
+
+  size_t order(const Root& root) const { return root.value->def()->id(); }
+
+  // ---- one attempt ----
+
+  // False: something was learnt, begin anew.
+  bool tryOnce(Lowered& lowered) {
+    try {
+      std::vector<Plan> plans = plan();
+      std::vector<Temporary> partial = temporaries_;
+      for (size_t k = 0; k < plans.size(); ++k) {
+        Launch launch = build(plans[k], k);
+        if (std::optional<Chunks> chunks = splitIntoChunks(launch, partial)) {
+          lowered.launches.push_back(std::move(chunks->first));
+          lowered.launches.push_back(std::move(chunks->second));
+        } else {
+          lowered.launches.push_back(std::move(launch));
+        }
+      }
+      lowered.temporaries = std::move(partial);
+    } catch (const NeedsMemory& need) {
+      if (rootOf(need.value)) ops::notLowered("a result of the group that its own kernel reads at another place");
+      require(need.value);
+      auto number = static_cast<uint32_t>(temporaries_.size());
+      temporaries_.push_back({need.value->tensor()->dtype, ir::numel(need.value->tensor()->sizes())});
+      roots_.push_back({need.value, {Operand::Kind::Temporary, number}});
+      return false;
+    }
+    return true;
+  }
+
+  Launch build(const Plan& plan, size_t k) {
+    Loads loads(*this, k);
+    Axes axes(plan.space);
+    for (size_t attempt = 0;; ++attempt) {
+      if (attempt == kMostAttempts) ops::notLowered("too many ways to split its loops");
+      try {
+        KernelBuilder builder(group_.region()->graph()->context(), loads, axes);
+        for (size_t root : plan.roots) builder.store(roots_[root].value, stridesOf(roots_[root]));
+        return finish(builder);
+      } catch (const Split& split) {
+        axes.split(split);
+      }
+    }
+  }
+
+  Launch finish(KernelBuilder& builder) {
+    Launch launch;
+    for (const Memory& memory : builder.memory()) {
+      const Root* root = rootOf(memory.value);
+      launch.buffers.push_back(
+          root ? root->place : Operand{Operand::Kind::Parameter, memory.value->index()});
+    }
+    Assembled assembled = assemble(builder);
+    launch.kernel = std::move(assembled.kernel);
+    launch.arguments = std::move(assembled.arguments);
+    measure(launch);
+    return launch;
+  }
+
+  const ir::Node& group_;
+  const ir::Region& body_;
+  std::vector<Root> roots_;
+  std::vector<Temporary> temporaries_;
+};
+
+std::string nameOf(const Operand& operand) {
+  const char* kinds[] = {"operand ", "result ", "temporary "};
+  return kinds[static_cast<size_t>(operand.kind)] + std::to_string(operand.number);
+}
+
+}  // namespace
+
+Lowered lower(const ir::Node& group) { return GroupLowering(group).run(); }
+
+std::string describe(const Lowered& lowered) {
+  if (!lowered.ok()) return "# not lowered: " + lowered.reason + "\n";
+  std::string text;
+  for (size_t i = 0; i < lowered.temporaries.size(); ++i) {
+    text += "# temporary " + std::to_string(i) + ": " + std::string(ir::name(lowered.temporaries[i].dtype)) + "[" +
+            sym::toString(lowered.temporaries[i].elements) + "]\n";
+  }
+  for (const Launch& launch : lowered.launches) {
+    text += "#";
+    for (size_t i = 0; i < launch.buffers.size(); ++i) {
+      text += (i ? ", b" : " b") + std::to_string(i) + ": " + nameOf(launch.buffers[i]);
+    }
+    for (size_t i = 0; i < launch.arguments.size(); ++i) {
+      text += ", s" + std::to_string(i) + ": " + sym::toString(launch.arguments[i]);
+    }
+    text += "\n" + kernel::print(launch.kernel);
+  }
+  return text;
+}
+
+}  // namespace saker::lower

@@ -1,0 +1,143 @@
+// What one element is: reductions.
+#include <limits>
+
+#include "ops/element.h"
+#include "ops/reduce.h"
+
+namespace saker::ops {
+namespace {
+
+constexpr size_t kNoKeep = SIZE_MAX;
+
+// (self, dims, keepdim): an int[] that may be left out
+template <size_t argument>
+std::optional<Along> alongDims(const Infer& in, size_t) {
+  const TensorType& self = in.tensor(0);
+  return Along{&self, argument == kNoKeep ? allDims(self.rank) : reducedDims(in, argument, self.rank)};
+}
+
+std::optional<Along> alongDim(const Infer& in, size_t) {
+  const TensorType& self = in.tensor(0);
+  return Along{&self, reducedDim(in, 1, self.rank)};
+}
+
+// Of any.dims and all.dims: an empty list names none.
+std::optional<Along> alongNamed(const Infer& in, size_t) {
+  const TensorType& self = in.tensor(0);
+  return Along{&self, in.given(1) ? dimSet(in.ints(1), self.rank) : allDims(self.rank)};
+}
+
+// The places of the result without those of dimensions that were kept.
+Places outerPlaces(const Element& e, const Along& along) {
+  Places outer;
+  bool kept = e.places().size() == along.tensor->rank;
+  for (size_t d = 0, next = 0; d < along.tensor->rank; ++d) {
+    bool gone = along.dims >> d & 1;
+    if (!gone) outer.push_back(e.places()[next]);
+    if (!gone || kept) ++next;
+  }
+  return outer;
+}
+
+// The element of self at the place of the loop, as `dtype` is computed in.
+struct Loop {
+  Num x;
+  Num count;  // of the elements that become one, in the same dtype
+};
+Loop loop(Element& e, DType dtype) {
+  Along along = *e.in.op().along(e.in, e.result);
+  Num x = e.rounded(e.at(0, e.inside(*along.tensor, along.dims, outerPlaces(e, along))), dtype);
+  Int count = 1;
+  for (size_t d = 0; d < along.tensor->rank; ++d) {
+    if (along.dims >> d & 1) count *= along.tensor->size(d);
+  }
+  return {x, e.convert(e.number(Place(count)), x.dtype)};
+}
+
+Num sum(Element& e) { return e.reduce(Reduction::Sum, loop(e, e.type().dtype).x); }
+
+Num product(Element& e) {
+  if (e.type().dtype == DType::Float16 || e.type().dtype == DType::BFloat16) notLowered("products of half precision");
+  return e.reduce(Reduction::Prod, loop(e, e.type().dtype).x);
+}
+
+Num mean(Element& e) {
+  auto [x, count] = loop(e, e.type().dtype);
+  return e.reduce(Reduction::Sum, x) / count;
+}
+
+template <Reduction ofNumbers, Reduction ofBools>
+Num extreme(Element& e) {
+  Num x = loop(e, e.type().dtype).x;
+  return e.reduce(x.dtype == DType::Bool ? ofBools : ofNumbers, x);
+}
+
+template <Reduction kind>
+Num truth(Element& e) {
+  return e.reduce(kind, e.convert(loop(e, e.in.tensor(0).dtype).x, DType::Bool));
+}
+
+// (self, dim, correction, keepdim)
+struct Moments {
+  Num mean, variance;
+};
+Moments moments(Element& e) {
+  auto [x, count] = loop(e, e.in.tensor(0).dtype);
+  Num mean = e.reduce(Reduction::Sum, x) / count;
+  Num off = x - mean;
+  Num squares = e.reduce(Reduction::Sum, off * off);
+  Num divisor = max(count - (e.in.given(2) ? e.scalar(2, x) : e.constant(x.dtype, 1)), 0);
+  return {mean, squares / divisor};
+}
+
+Num variance(Element& e) { return moments(e).variance; }
+Num deviation(Element& e) { return sqrt(moments(e).variance); }
+Num varianceAndMean(Element& e) { return e.result == 0 ? moments(e).variance : moments(e).mean; }
+
+// (self, dim, keepdim)
+Num logSumExp(Element& e) {
+  Num x = loop(e, e.type().dtype).x;
+  Num most = e.reduce(Reduction::Max, x);
+  Num shift = select(abs(most) == std::numeric_limits<double>::infinity(), 0, most);
+  return log(e.reduce(Reduction::Sum, exp(x - shift))) + shift;
+}
+
+// (self, ord, dim, keepdim, dtype)
+Num norm(Element& e) {
+  Num x = loop(e, e.type().dtype).x;
+  Scalar order = e.in.scalar(1);
+  if (!order.known) notLowered("a norm whose order changes");
+  if (order.number == 2) return sqrt(e.reduce(Reduction::Sum, x * x));
+  if (order.number == 1) return e.reduce(Reduction::Sum, abs(x));
+  if (order.number == std::numeric_limits<double>::infinity()) return e.reduce(Reduction::Max, abs(x));
+  notLowered("a norm of this order");
+}
+
+}  // namespace
+
+void addReductionElements(ElementRows& rows) {
+  auto add = [&](const char* name, ElementFn rule, AlongFn along) {
+    rows.push_back({std::string("aten::") + name, rule, along});
+  };
+  add("sum", sum, alongDims<kNoKeep>);
+  add("sum.dim_IntList", sum, alongDims<1>);
+  add("mean", mean, alongDims<kNoKeep>);
+  add("mean.dim", mean, alongDims<1>);
+  add("prod", product, alongDims<kNoKeep>);
+  add("prod.dim_int", product, alongDim);
+  add("amax", extreme<Reduction::Max, Reduction::Any>, alongDims<1>);
+  add("amin", extreme<Reduction::Min, Reduction::All>, alongDims<1>);
+  add("any", truth<Reduction::Any>, alongDims<kNoKeep>);
+  add("any.dim", truth<Reduction::Any>, alongDim);
+  add("any.dims", truth<Reduction::Any>, alongNamed);
+  add("all", truth<Reduction::All>, alongDims<kNoKeep>);
+  add("all.dim", truth<Reduction::All>, alongDim);
+  add("all.dims", truth<Reduction::All>, alongNamed);
+  add("var.correction", variance, alongDims<1>);
+  add("std.correction", deviation, alongDims<1>);
+  add("var_mean.correction", varianceAndMean, alongDims<1>);
+  add("logsumexp", logSumExp, alongDims<1>);
+  add("linalg_vector_norm", norm, alongDims<2>);
+}
+
+}  // namespace saker::ops

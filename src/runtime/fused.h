@@ -1,0 +1,68 @@
+// A fused group of operators in a run: kernels that are launched one after the other, once there is machine code of
+// them. Until then, and where a tensor does not lie as the graph tells, the operators of the group are called.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/compile.h"
+#include "ir/graph.h"
+#include "kernel/kernel.h"
+#include "lower/lower.h"
+#include "runtime/sizes.h"
+
+namespace saker::runtime {
+
+// An integer that is a number, or known only in a run.
+struct Known {
+  int64_t number = 0;
+  uint32_t cell = kNone;
+
+  int64_t in(Sizes& sizes) const { return cell == kNone ? number : sizes.integer(cell); }
+};
+
+// Machine code of the kernels of one group. Whoever compiles holds it too, and may outlive the group.
+struct GroupCode {
+  std::vector<kernel::Kernel> kernels;
+  std::vector<codegen::Compiled> compiled;  // once it is ready
+  std::atomic<bool> ready = false;
+};
+
+class FusedCode {
+ public:
+  FusedCode(const ir::Node& group, SizePlan& sizes);
+
+  // Why there are no kernels; empty: there are.
+  const std::string& reason() const { return reason_; }
+  const std::shared_ptr<GroupCode>& code() const { return code_; }
+  bool isReady() const { return code_->ready.load(std::memory_order_acquire); }
+  // The layouts of operands that its kernels count on.
+  const std::vector<Told>& operands() const { return operands_; }
+
+  // Computes all results from all operands. Only where code is ready.
+  void launch(std::span<const at::Tensor> operands, std::span<const at::Tensor> results, Sizes& sizes) const;
+
+ private:
+  struct Launch {
+    std::vector<lower::Operand> buffers;
+    std::vector<Known> arguments;
+    Known steps, work;
+  };
+  struct Temporary {
+    c10::ScalarType dtype;
+    Known elements;
+  };
+
+  std::string reason_;
+  std::vector<Launch> launches_;
+  std::vector<Temporary> temporaries_;
+  std::vector<Told> operands_;
+  std::shared_ptr<GroupCode> code_;
+};
+
+}  // namespace saker::runtime

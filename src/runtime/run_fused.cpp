@@ -1,0 +1,55 @@
+// Fused groups in a run.
+#include <ATen/ops/empty_strided.h>
+#include <c10/util/SmallVector.h>
+
+#include "aten/enums.h"
+#include "runtime/executable.h"
+
+namespace saker::runtime {
+
+// Launches the kernels of a group. False: there is no code yet, or somebody wants to see the operators, or a tensor lies
+// otherwise than told.
+bool Run::launch(const Instruction& at) {
+  const FusedCode& code = *at.fused;
+  if (!code.isReady() || conduct_ || freely_) return false;
+  for (uint32_t i : at.checked) {
+    const at::Tensor& operand = slots_[at.operands[i].slot];
+    if (!sizes_.sameStrides(code.operands()[i], operand)) return false;
+  }
+  c10::SmallVector<at::Tensor, 8> operands, results;
+  for (const Operand& operand : at.operands) operands.push_back(slots_[operand.slot]);
+  for (size_t i = 0; i < at.results.size(); ++i) {
+    if (at.places[i] != kNone) {
+      results.push_back(workspace_->at(at.places[i]));
+      continue;
+    }
+    const Result& result = at.results[i];
+    at::TensorOptions options = at::TensorOptions(aten::fromDType(result.value->tensor()->dtype));
+    if (result.told.cells.empty()) {
+      results.push_back(at::empty_strided(result.told.numbers.sizes, result.told.numbers.strides, options));
+    } else {
+      Geometry told = sizes_.geometry(result.told);
+      results.push_back(at::empty_strided(told.sizes, told.strides, options));
+    }
+  }
+  code.launch(operands, results, sizes_);
+  operands.clear();
+  for (uint32_t slot : at.freed) slots_[slot].reset();
+  for (size_t i = 0; i < at.results.size(); ++i) {
+    if (at.results[i].slot != kNone) slots_[at.results[i].slot] = std::move(results[i]);
+  }
+  return true;
+}
+
+void Run::fused(const Instruction& at) {
+  if (launch(at)) return;
+  const Body& body = at.bodies[0];
+  std::vector<c10::IValue> values;
+  for (const Operand& operand : at.operands) values.emplace_back(slots_[operand.slot]);
+  enter(body, 0, values);
+  runRange(body.begin, body.end);
+  values = leave(body);
+  setResults(at, values);
+}
+
+}  // namespace saker::runtime
