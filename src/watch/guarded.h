@@ -58,7 +58,6 @@ class Guarded final : public Observer {
     (callable, args, kwargs, result))                                                                           \
   X(hides, (bool on), (on))                                                                                     \
   X(unaryDone, (Unary op, PyObject * operand, PyObject * result), (op, operand, result))                        \
-  X(answered, (), ())                                                                                           \
   X(binaryDone, (Binary op, bool inplace, PyObject* left, PyObject* right, PyObject* result),                   \
     (op, inplace, left, right, result))                                                                         \
   X(compared, (PyObject * left, PyObject * right, PyObject * result), (left, right, result))                    \

@@ -10,9 +10,7 @@ int ask(Machine& m, PyObject* value) {
   if (value == Py_True) return 1;
   if (value == Py_False || value == Py_None) return 0;
   if (!m.observer().unary(Unary::Truth, value)) return -2;
-  const int answer = PyObject_IsTrue(value);
-  if (answer >= 0) m.observer().answered();
-  return answer;
+  return PyObject_IsTrue(value);
 }
 
 Flow jump(Machine& m) {

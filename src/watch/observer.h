@@ -120,8 +120,6 @@ class Observer {
     (void)operand;
     (void)result;
   }
-  // After Truth, Not and contains(): the answer is there, and the instruction is still the running one.
-  virtual void answered() {}
   virtual bool binary(Binary op, bool inplace, PyObject* left, PyObject* right) = 0;
   virtual void binaryDone(Binary op, bool inplace, PyObject* left, PyObject* right, PyObject* result) = 0;
   virtual bool compares(int op, PyObject* left, PyObject* right) = 0;  // Py_LT ...

@@ -72,7 +72,6 @@ Flow unaryNot(Machine& m) {
   PyObject* value = m.top();
   if (!m.observer().unary(Unary::Not, value)) return Flow::Stop;
   const int result = PyObject_IsTrue(value);
-  if (result >= 0) m.observer().answered();
   return m.replace(1, result < 0 ? nullptr : truth(result == 0));
 }
 
@@ -103,7 +102,6 @@ Flow compare(Machine& m) {
 Flow contains(Machine& m) {
   if (!m.observer().contains(m.top(), m.top(2))) return Flow::Stop;
   const int found = PySequence_Contains(m.top(), m.top(2));
-  if (found >= 0) m.observer().answered();
   return m.replace(2, found < 0 ? nullptr : truth((found != 0) != (m.arg() != 0)));
 }
 
