@@ -133,7 +133,7 @@ def main() -> None:
         print("(torch.compile draws other random numbers for dropout than eager mode, so its parameters differ)")
 
     print("\n--- what saker.explain(model)(ids) says of the forward in training, but for the guards themselves")
-    print(str(saker.explain(model.train())(ids)).split("  guards, in the order")[0].rstrip())
+    print(str(saker.explain(model.train())(ids)).split("  guards on ")[0].rstrip())
     print(f"\ngraphs recorded: {saker.stats()['graphs']}, calls replayed: {saker.stats()['replays']}")
 
 
