@@ -70,7 +70,9 @@ void Recorder::doesCall(PyObject* callable) {
 std::string Recorder::doing() const {
   if (!doingCall_) return doing_;
   std::string name = doingCall_;
-  return doesMethod_ ? "." + name + "() of a tensor" : name + "()";
+  if (doesMethod_) return "." + name + "() of a tensor";
+  bool converts = name == "bool" || name == "int" || name == "float" || name == "complex";
+  return name + (converts ? "() of a tensor" : "()");
 }
 
 bool Recorder::stop(Stop why, bool quiet) {

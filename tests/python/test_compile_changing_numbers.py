@@ -465,7 +465,6 @@ DECIDING: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
     "truth": lambda x, s: x * s if s else x - 1,
     "not": lambda x, s: x - 1 if not s else x * s,
     "between": lambda x, s: x * s if 0.2 <= s < 0.5 else x + s,
-    "dropout": lambda x, s: nn.functional.dropout(x, s, training=False) * s if 0 <= s <= 1 else x,
 }
 
 
