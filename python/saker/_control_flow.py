@@ -11,7 +11,6 @@ import contextlib
 import inspect
 import math
 import threading
-import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -50,7 +49,7 @@ class _Body:
 
     def __init__(self, recorder: _C.BodyRecorder, where: tuple[str, str], function: Callable, given: _Given) -> None:
         self.where = where
-        stand_ins = recorder.begin(given.tensors, given.sliced, given.names(function))
+        stand_ins = recorder.begin(given.tensors, given.sliced)
         _depth.bodies += 1
         try:
             results, self.spec = pytree.tree_flatten(function(*given.filled(stand_ins)))
@@ -90,32 +89,12 @@ class _Given:
         self.tensors = [leaves[i] for i in self.places]
         self.sliced = [kinds[i] for i in self.places]
 
-    def names(self, function: Callable) -> list[str]:
-        """For each tensor the parameter of the function that it is; empty where it is a part of one."""
-        names = _parameter_names(function)
-        arguments, sliced, others = pytree.tree_unflatten(range(len(self.constants)), self.spec)
-        by_leaf = {leaf: name for leaf, name in zip((*arguments, *sliced, *others), names) if isinstance(leaf, int)}
-        return [by_leaf.get(place, "") for place in self.places]
-
     def filled(self, tensors: Sequence[torch.Tensor]) -> tuple[Any, ...]:
         leaves = list(self.constants)
         for place, tensor in zip(self.places, tensors, strict=True):
             leaves[place] = tensor
         arguments, sliced, others = pytree.tree_unflatten(leaves, self.spec)
         return (*arguments, *sliced, *others)
-
-
-def _parameter_names(function: Callable) -> list[str]:
-    """Of positional parameters; none where the function takes any number of them."""
-    if inspect.isbuiltin(function):  # a function of a call that is watched
-        function = function.__self__
-    code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
-    if code is None and isinstance(function, types.MethodType | torch.nn.Module):
-        return _parameter_names(function.forward)[1:] if isinstance(function, torch.nn.Module) else []
-    if code is None or code.co_flags & inspect.CO_VARARGS:
-        return []
-    names = list(code.co_varnames[: code.co_argcount])
-    return names[1:] if isinstance(function, types.MethodType) else names
 
 
 def _opened(recorder: _C.BodyRecorder) -> contextlib.AbstractContextManager[None]:

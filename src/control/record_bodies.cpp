@@ -65,8 +65,7 @@ tracing::Recording& BodyRecorder::outer() {
   return *tracing::current();
 }
 
-std::vector<at::Tensor> BodyRecorder::begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced,
-                                            const std::vector<std::string>& names) {
+std::vector<at::Tensor> BodyRecorder::begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced) {
   SAKER_CHECK(!body_, "a body is recorded at a time");
   tracing::Recording& around = outer();
   std::vector<const ir::TensorType*> types;
@@ -75,12 +74,10 @@ std::vector<at::Tensor> BodyRecorder::begin(const std::vector<at::Tensor>& opera
     types.push_back(i < sliced.size() && sliced[i] ? sliceOf(*around.context(), *type) : type);
   }
   unhooked_.emplace();
-  ir::Region* region = node_->region(next_++);
-  body_.emplace(around, region);
+  body_.emplace(around, node_->region(next_++));
   parameters_.clear();
   for (size_t i = 0; i < operands.size(); ++i) {
     parameters_.push_back(body_->addParameter(types[i]));
-    if (i < names.size() && !names[i].empty()) around.graph().setName(region->parameters().back(), names[i]);
     if (operands[i].requires_grad()) parameters_.back().set_requires_grad(true);
   }
   return parameters_;

@@ -12,7 +12,6 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "capture/body.h"
@@ -31,9 +30,8 @@ class BodyRecorder {
   BodyRecorder& operator=(const BodyRecorder&) = delete;
 
   // Begins the next body: stand-ins for tensors like these, or for slices of them along the first dimension. From here
-  // on operators are recorded in it. `names` are those of the function's parameters, empty where there is none.
-  std::vector<at::Tensor> begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced,
-                                const std::vector<std::string>& names = {});
+  // on operators are recorded in it.
+  std::vector<at::Tensor> begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced);
   // Ends it: it returns these tensors. Throws what was refused inside.
   void end(std::vector<at::Tensor> results);
   // All of them, closed. `closed` are the tensors that they found elsewhere: operands behind those they were given.

@@ -355,14 +355,10 @@ class Printer {
 
 }  // namespace
 
-ValueNames::ValueNames(const Graph& graph) : numbers_(graph.valueLimit(), kNone) {
-  number(graph.top());
-  used_.clear();
-}
+ValueNames::ValueNames(const Graph& graph) : numbers_(graph.valueLimit(), kNone) { number(graph.top()); }
 
-// Parameters of two bodies may have one name, which stands for the first of them.
 void ValueNames::number(const Value* value) {
-  if (value->name().empty() || !used_.insert(value->name()).second) numbers_[value->id()] = next_++;
+  if (value->name().empty()) numbers_[value->id()] = next_++;
 }
 
 void ValueNames::number(const Region* region) {
@@ -375,14 +371,13 @@ void ValueNames::number(const Region* region) {
 
 void ValueNames::append(std::string& out, const Value* value) const {
   out += '%';
-  bool numbered = value->id() < numbers_.size() && numbers_[value->id()] != kNone;
-  if (!numbered && !value->name().empty()) {
+  if (!value->name().empty()) {
     if (isPlainName(value->name())) {
       out += value->name();
     } else {
       appendQuoted(out, value->name());
     }
-  } else if (numbered) {
+  } else if (value->id() < numbers_.size() && numbers_[value->id()] != kNone) {
     appendInt(out, int64_t{numbers_[value->id()]});
   } else {
     out += "<not in the graph>";

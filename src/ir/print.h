@@ -3,7 +3,6 @@
 
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include "ir/graph.h"
@@ -32,7 +31,6 @@ class ValueNames {
 
   static constexpr uint32_t kNone = UINT32_MAX;
   std::vector<uint32_t> numbers_;  // by value id
-  std::unordered_set<std::string_view> used_;  // while values are numbered
   uint32_t next_ = 0;
 };
 

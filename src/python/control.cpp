@@ -30,9 +30,8 @@ class PyBodyRecorder {
  public:
   explicit PyBodyRecorder(const std::string& kind)
       : recorder_(pythonHost(), kindOf(kind), kindOf(kind) == ClosedBodies::Kind::Scan ? 1 : 2) {}
-  std::vector<at::Tensor> begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced,
-                                const std::vector<std::string>& names) {
-    return recorder_.begin(operands, sliced, names);
+  std::vector<at::Tensor> begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced) {
+    return recorder_.begin(operands, sliced);
   }
   void end(std::vector<at::Tensor> results) { recorder_.end(std::move(results)); }
   // None: they have to run as Python code.

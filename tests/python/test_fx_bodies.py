@@ -328,37 +328,3 @@ def test_bodies_that_differ_are_not_shared(other):
     first, second = calls(saker.capture(program, inputs()[0]).to_fx(), higher.cond)
     same = [first.args[i].target == second.args[i].target for i in (1, 2)]
     assert same == {"constant": [False, True], "dtype": [False, False], "inner": [True, False]}[other]
-
-
-def test_placeholders_are_called_as_the_parameters_of_functions():
-    def left(self, other):
-        return self + other
-
-    def program(x):
-        return torch.cond(x.sum() > 0, left, lambda *args: args[0] - args[1], (x, x * 2))
-
-    module = saker.capture(program, torch.randn(3)).to_fx()
-    names = [
-        [node.target for node in body.graph.nodes if node.op == "placeholder"]
-        for body in (module.true_graph_0, module.false_graph_0)
-    ]
-    assert names == [["self_", "other"], ["arg0_1", "arg1_1"]]
-
-
-def test_back_ends_see_the_names_of_parameters():
-    seen = []
-
-    def backend(module, examples):
-        seen.extend(
-            [node.target for node in body.graph.nodes if node.op == "placeholder"]
-            for name, body in module.named_children()
-            if name.startswith(("true", "false"))
-        )
-        return module
-
-    def program(x):
-        return torch.cond(x.sum() > 0, lambda value: value * 2, lambda value: value - 1, (x,))
-
-    compiled = saker.compile(program, backend=backend)
-    torch.testing.assert_close(compiled(torch.ones(3)), torch.full((3,), 2.0))
-    assert seen == [["value"], ["value"]]
