@@ -201,7 +201,7 @@ using Leniently = std::function<void(const std::function<void()>& run)>;
 
 struct JointOptions {
   std::vector<tracing::DynamicSize> dynamic = {};
-  std::vector<std::string> names = {};  // by argument, for the text of graphs; empty: it has a number
+  std::vector<std::string> names = {};             // by argument, for the text of graphs; empty: it has a number
   std::shared_ptr<ir::Context> context = nullptr;  // that has symbols of these names already
   Leniently leniently = nullptr;
   bool inStages = true;     // the backward may be cut into stages

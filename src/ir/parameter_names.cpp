@@ -29,6 +29,7 @@ void nameParameters(Graph& graph, std::span<const std::string> names) {
   std::span<Value* const> parameters = graph.top()->parameters();
   for (size_t i = 0; i < std::min(names.size(), parameters.size()); ++i) {
     if (names[i].empty() || parameters[i]->name() == names[i]) continue;
+    taken.erase(std::string(parameters[i]->name()));
     std::string name = names[i];
     for (size_t number = 2; !taken.insert(name).second; ++number) name = names[i] + "#" + std::to_string(number);
     graph.setName(parameters[i], name);

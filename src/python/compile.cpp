@@ -21,7 +21,8 @@ using namespace frontend;
 bool changesNothing(const Segment& segment) {
   return !segment.writes && !segment.sets && segment.effects.empty() && !segment.modes && segment.draws.empty() &&
          segment.histories.empty() && segment.handles == 0 && segment.unseen.empty() && segment.locks.empty() &&
-         (!segment.program || (runtime::changesNothing(*segment.program) && !callsUserOperators(*segment.program->graph)));
+         (!segment.program ||
+          (runtime::changesNothing(*segment.program) && !callsUserOperators(*segment.program->graph)));
 }
 
 Compiled& unwrap(const py::object& object) {

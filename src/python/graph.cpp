@@ -104,7 +104,7 @@ void bindGraph(py::module_& module) {
       .def("run", &run, py::arg("inputs"),
            "Runs the graph through ATen on a list of tensors, one for each parameter that is a tensor, and gives the "
            "list of what it returns. Inputs that the graph writes are written.");
-  module.def("parse", &parse, py::arg("text"), 
+  module.def("parse", &parse, py::arg("text"),
              "Reads a graph from its text. Raises saker.ParseError with the line and column of what is wrong.\n\n"
              ">>> graph = saker.parse(saker.capture(torch.sin, x).text)\n"
              ">>> graph.run([x])");

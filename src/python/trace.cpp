@@ -201,10 +201,8 @@ void bindTrace(py::module_& module) {
       .def(py::pickle(&programState, &programFrom))
       .def_property_readonly("guards", &runtime::Program::guards)
       // By parameter: what it is called in the text of the graph; an empty text leaves it as it is.
-      .def("name_parameters",
-           [](runtime::Program& self, const std::vector<std::string>& names) {
-             ir::nameParameters(*self.graph, names);
-           })
+      .def("name_parameters", [](runtime::Program& self,
+                                 const std::vector<std::string>& names) { ir::nameParameters(*self.graph, names); })
       .def_property_readonly("sources", [](const runtime::Program& self) {
         py::list out;
         for (const runtime::Source& source : self.sources) {

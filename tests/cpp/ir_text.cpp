@@ -122,8 +122,8 @@ TEST(Text, NamesOfParametersAreKeptAndToldApart) {
 
 TEST(Text, GuardsAreGuardsAgain) {
   auto context = std::make_shared<Context>(&lookup);
-  Parsed parsed = parse(
-      "symbol s0 in [2, inf] example 8\nfact s0 % 2 == 0\ngraph @main(%x: f32[s0]) {\n  return %x\n}\n", context);
+  Parsed parsed =
+      parse("symbol s0 in [2, inf] example 8\nfact s0 % 2 == 0\ngraph @main(%x: f32[s0]) {\n  return %x\n}\n", context);
   ASSERT_TRUE(parsed.ok());
   sym::Context& symbols = context->symbols();
   EXPECT_TRUE(symbols.decide(symbols.le(symbols.intConst(6), symbols.find("s0")->node)));
