@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 
 #include "ir/parse.h"
 #include "ir/print.h"
@@ -13,6 +12,7 @@
 #include "kernel/verify.h"
 #include "lower/fuse.h"
 #include "ops/group.h"
+#include "ops/operator.h"
 
 namespace saker::lower {
 namespace {
