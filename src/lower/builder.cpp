@@ -147,6 +147,7 @@ uint32_t KernelBuilder::number(const Place& place) {
 
 std::pair<Place, Place> KernelBuilder::divide(const Place& place, Int by) {
   if (by.isConst(1)) return {place, Place()};
+  if (by.isConst(0)) return {Place(), Place()};  // there is no element
   if (std::optional<std::pair<Place, Place>> affine = axes_.divide(place, by)) return *affine;
   uint32_t whole = number(place), divisor = number(Place(by));
   auto apply = [&](Op op) {

@@ -27,6 +27,9 @@ std::string badTensor(const ir::Value* value) {
   if (type->layout != ir::Layout::Strided) return "a tensor without strides";
   if (type->device.type != ir::DeviceType::CPU) return "a tensor that is not on the CPU";
   if (type->flags.conj || type->flags.neg) return "a conj or neg bit";
+  for (Int size : type->sizes()) {
+    if (size.isConst(0)) return "a tensor without elements";
+  }
   if (!kernel::isKnown(type->dtype)) return "dtype " + std::string(ir::name(type->dtype));
   return {};
 }

@@ -126,10 +126,14 @@ std::optional<Chunks> splitIntoChunks(const Launch& launch, std::vector<Temporar
     }
   }
   uint32_t firstStore = loop.end;
+  sym::Int partial = 0;
   for (uint32_t reduce : reduces) {
     const Node& node = whole.nodes[reduce];
     auto number = static_cast<uint32_t>(temporaries.size());
     temporaries.push_back({node.dtype, count});
+    sym::Int bytes = count * sym::Int(ir::byteSize(node.dtype));
+    first.bytesWritten += bytes;
+    partial += bytes;
     auto buffer = static_cast<uint32_t>(first.buffers.size());
     for (Launch* each : {&first, &second}) {
       each->buffers.push_back({Operand::Kind::Temporary, number});
@@ -184,6 +188,8 @@ std::optional<Chunks> splitIntoChunks(const Launch& launch, std::vector<Temporar
   second.kernel.phases = std::move(phases);
   second.kernel.axes[1].extent = extentOf(second, count);
   second.kernel.vector = 1;
+  second.bytesRead = partial;
+  second.bytesWritten = 0;  // a few numbers
   for (Launch* each : {&first, &second}) {
     dropUnused(*each);
     measure(*each);

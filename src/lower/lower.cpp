@@ -247,6 +247,9 @@ class GroupLowering {
     Launch launch;
     for (const Memory& memory : builder.memory()) {
       const Root* root = rootOf(memory.value);
+      const TensorType& type = *memory.value->tensor();
+      sym::Int bytes = ir::numel(type.sizes()) * sym::Int(ir::byteSize(type.dtype));
+      (memory.written ? launch.bytesWritten : launch.bytesRead) += bytes;
       launch.buffers.push_back(
           root ? root->place : Operand{Operand::Kind::Parameter, memory.value->index()});
     }
@@ -287,7 +290,8 @@ std::string describe(const Lowered& lowered) {
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
       text += ", s" + std::to_string(i) + ": " + sym::toString(launch.arguments[i]);
     }
-    text += "\n" + kernel::print(launch.kernel);
+    text += "\n# " + sym::toString(launch.bytesRead) + " bytes read, " + sym::toString(launch.bytesWritten) + " written\n" +
+            kernel::print(launch.kernel);
   }
   return text;
 }

@@ -24,6 +24,8 @@ struct Launch {
   std::vector<sym::Int> arguments;  // integers that the kernel is given
   sym::Int steps = 1;               // of axis 0
   sym::Int work = 0;                // lines of the kernel that are done in all steps: what threads are worth
+  sym::Int bytesRead = 0;           // of tensors, each counted once and whole
+  sym::Int bytesWritten = 0;
 };
 
 struct Temporary {

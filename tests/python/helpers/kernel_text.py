@@ -222,7 +222,7 @@ class Fused:
         groups: list[list[tuple[list[str], list[str]]]] = []
         for block in re.split(r"^# group\n", text, flags=re.MULTILINE)[1:]:
             launches = []
-            for header, body in re.findall(r"^# (b0: [^\n]*)\n(kernel.*?^\})", block, re.MULTILINE | re.DOTALL):
+            for header, body in re.findall(r"^# (b0: [^\n]*)\n# [^\n]*\n(kernel.*?^\})", block, re.MULTILINE | re.DOTALL):
                 launches.append((header.split(", "), body.split("\n")))
             assert launches, block
             groups.append(launches)
