@@ -1,5 +1,6 @@
 // Every operation in every type on every processor of this machine, on special and random numbers, against the
 // interpreter: bit by bit, but for functions (functions.cpp has their bounds).
+#include <algorithm>
 #include <bit>
 #include <random>
 
@@ -142,6 +143,74 @@ void check(const std::string& operation, const std::vector<DType>& from, DType t
       ADD_FAILURE() << info(target).name << " " << operation << " of " << ir::name(from[0]) << " to " << ir::name(to)
                     << std::hex << " operands " << x << ", " << y << " expected " << a << " found " << b;
       ++wrong;
+    }
+  }
+}
+
+// What is left over at the end of a vector is stored, and nothing behind it: of every type, for every number of lanes.
+TEST(Operations, StoreWhatTheyShould) {
+  for (DType dtype : kTypes) {
+    size_t size = static_cast<size_t>(ir::byteSize(dtype));
+    for (int64_t count : {1, 2, 5, 9, 16, 17, 33, 65}) {
+      std::string type(ir::name(dtype)), n = std::to_string(count);
+      bool half = !kernel::isComputed(dtype);
+      // Through a wider type where there is one: LLVM stores and truncates at once.
+      std::string wide = half ? "f32" : dtype == DType::Float64 || dtype == DType::Int64 ? "f64" : "i64";
+      kernel::Kernel kernel =
+          kernelOf("kernel(b0: " + type + ", b1: out " + type + ") {\n  parallel i0 < 3\n  parallel i1 < " + n +
+                   "\n  vector i1\n  once {\n    %0: " + type + " = load b0[" + n + "*i0 + i1]\n    %1: " + wide +
+                   " = convert %0\n    %2: " + type + " = convert %1\n    store b1[" + n + "*i0 + i1], %2\n  }\n}\n");
+      size_t bytes = size * static_cast<size_t>(count);
+      std::vector<char> x(3 * bytes), y(4 * bytes + 64, 0x55);
+      for (size_t i = 0; i < 3 * static_cast<size_t>(count); ++i) {
+        uint64_t bits = dtype == DType::Float32   ? 0x3f800000
+                        : dtype == DType::Float64 ? 0x3ff0000000000000
+                        : half                    ? 0x3c00
+                                                  : 1;
+        std::memcpy(&x[i * size], &bits, size);
+      }
+      for (Target target : targetsHere()) {
+        std::fill(y.begin(), y.end(), 0x55);
+        void* buffers[] = {x.data(), y.data()};
+        compiled(kernel, target).function(buffers, nullptr, 0, 2);
+        EXPECT_EQ(std::memcmp(x.data(), y.data(), 2 * bytes), 0) << info(target).name << ' ' << type << ' ' << count;
+        EXPECT_EQ(std::count(y.begin() + static_cast<int64_t>(2 * bytes), y.end(), 0x55),
+                  static_cast<int64_t>(2 * bytes + 64))
+            << info(target).name << ' ' << type << ' ' << count;
+      }
+    }
+  }
+}
+
+// Where several vectors are computed at a time, each of their stores has a part of the mask.
+TEST(Operations, StoreWhatTheyShouldInReductions) {
+  for (int64_t count : {17, 33, 49, 65, 81}) {
+    std::string n = std::to_string(count);
+    for (const char* vector : {"i0", "i1"}) {
+      kernel::Kernel kernel =
+          kernelOf("kernel(b0: bf16, b1: out bf16, b2: out f32) {\n  parallel i0 < " + n + "\n  reduced i1 < " + n +
+                   "\n  vector " + vector + "\n  loop {\n    %0: bf16 = load b0[i0 + i1]\n    %1: f32 = convert %0\n" +
+                   "    %2: f32 = add %1, %1\n    %3: bf16 = convert %2\n    store b1[" +
+                   (vector[1] == '0' ? "i0 + " + n + "*i1" : n + "*i0 + i1") + "], %3\n" +
+                   "    %5: f32 = reduce.sum %2\n  }\n  once {\n    store b2[i0], %5\n  }\n}\n");
+      size_t size = static_cast<size_t>(count);
+      std::vector<uint16_t> x(2 * size, 0x3f80), expected(size * size, 0x4000), found(size * size + 32, 0x5555);
+      std::vector<float> sums(size);
+      for (Target target : targetsHere()) {
+        Compiled code = compiled(kernel, target);
+        // Backwards: what is written behind the end of a row stays there.
+        std::fill(found.begin(), found.end(), 0x5555);
+        void* buffers[] = {x.data(), found.data(), sums.data()};
+        if (vector[1] == '0') {
+          code.function(buffers, nullptr, 0, count);
+        } else {
+          for (int64_t row = count - 1; row >= 0; --row) code.function(buffers, nullptr, row, row + 1);
+        }
+        EXPECT_TRUE(std::equal(expected.begin(), expected.end(), found.begin()))
+            << info(target).name << ' ' << count << vector;
+        EXPECT_EQ(std::count(found.end() - 32, found.end(), 0x5555), 32) << info(target).name << ' ' << count << vector;
+        EXPECT_EQ(sums, std::vector<float>(size, 2.0f * static_cast<float>(count)));
+      }
     }
   }
 }

@@ -2,6 +2,8 @@
 // code must give the interpreter's bits in whatever order it adds.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <random>
 #include <string>
@@ -184,7 +186,7 @@ class KernelMaker {
     node.dtype = DType::Float32;
     node.operands[0] = a.value, node.operands[1] = b.value;
     double bound = a.bound + b.bound;
-    switch (pick(11)) {
+    switch (pick(12)) {
       case 0:
       case 1:
         node.op = Op::Add;
@@ -227,6 +229,8 @@ class KernelMaker {
         keep(DType::Float32, convert(other.value, DType::Float32), other.bound);
         return;
       }
+      case 10:
+        return function(a);
       default: {
         constexpr DType kTypes[] = {DType::Int64, DType::Int32, DType::Float64, DType::Bool};
         DType to = kTypes[pick(4)];
@@ -237,6 +241,22 @@ class KernelMaker {
     if (bound > kLimit) return;
     DType dtype = node.dtype;
     keep(dtype, add(std::move(node)), bound);
+  }
+
+  // A function of a whole number, and a question about the result that rounding does not change.
+  void function(Pool of) {
+    constexpr Op kFunctions[] = {Op::Sin, Op::Cos, Op::Exp, Op::Tanh, Op::Log, Op::Atan};
+    kernel::Node call, limit, question;
+    call.op = kFunctions[pick(std::size(kFunctions))];
+    call.dtype = limit.dtype = DType::Float32;
+    call.operands[0] = of.value;
+    limit.op = Op::Constant;
+    limit.bits = std::bit_cast<uint32_t>(call.op == Op::Exp ? 1.5f : 0.125f);
+    question.op = Op::Gt;
+    question.dtype = DType::Bool;
+    question.operands[0] = add(std::move(call));
+    question.operands[1] = add(std::move(limit));
+    keep(DType::Bool, add(std::move(question)), 1);
   }
 
   void store(bool loop) {

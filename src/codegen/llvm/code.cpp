@@ -1,5 +1,7 @@
 #include "codegen/llvm/code.h"
 
+#include <llvm/IR/InlineAsm.h>
+
 namespace saker::codegen {
 
 Code::Code(llvm::Module& module, const TargetInfo& target, std::string name)
@@ -122,6 +124,12 @@ llvm::Constant* Code::constant(DType dtype, uint64_t bits) {
 Value* Code::fma(Value* x, Value* y, Value* z) { return intrinsic(llvm::Intrinsic::fma, {x, y, z}); }
 
 Value* Code::any(Value* bools) { return lanes(bools) == 1 ? bools : b.CreateOrReduce(bools); }
+
+Value* Code::opaque(Value* integer) {
+  if (!llvm::isa<llvm::Constant>(integer)) return integer;
+  auto* type = llvm::FunctionType::get(integer->getType(), {integer->getType()}, false);
+  return b.CreateCall(llvm::InlineAsm::get(type, "", "=r,0", false), {integer});  // no instructions
+}
 
 Value* Code::iota(llvm::Type* type, int lanes) {
   llvm::SmallVector<llvm::Constant*, 64> numbers;

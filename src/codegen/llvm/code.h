@@ -73,6 +73,7 @@ class Code {
   }
   Value* fma(Value* x, Value* y, Value* z);
   Value* any(Value* bools);                  // whether one lane is true
+  Value* opaque(Value* integer);             // the same, and LLVM does not know it
   Value* iota(llvm::Type* type, int lanes);  // 0, 1, 2, ...
 
   // Applies `f` to pieces of `size` lanes.

@@ -50,6 +50,7 @@ class Emitter {
   Values vectorLoop(uint32_t axis, Range range, Values carried, const std::function<Values(Values)>& body);
   Values scalarLoop(uint32_t axis, Range range, Values carried, const std::function<Values(Values)>& body);
   Values step(uint32_t axis, Value* index, Values carried, const std::function<Values(Values)>& body);
+  bool storesShort() const;                     // elements of less than four bytes
   Value* notEmpty(uint32_t from, uint32_t to);  // whether all these axes have steps
   void close();
 

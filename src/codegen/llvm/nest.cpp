@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "codegen/llvm/emitter.h"
 
 namespace saker::codegen {
@@ -97,6 +99,12 @@ Values Emitter::scalarLoop(uint32_t axis, Range range, Values carried, const std
                     [&](Value* index, Values inside) { return step(axis, index, std::move(inside), body); });
 }
 
+// Of a masked store behind a truncation, whose mask is known to have one lane, LLVM 22 makes a store of too many bytes.
+bool Emitter::storesShort() const {
+  return std::any_of(kernel_.buffers.begin(), kernel_.buffers.end(),
+                     [](const kernel::Buffer& each) { return each.written && ir::byteSize(each.dtype) < 4; });
+}
+
 Values Emitter::vectorLoop(uint32_t axis, Range range, Values carried, const std::function<Values(Values)>& body) {
   auto& b = code_.b;
   Value* count = b.CreateSub(range.end, range.begin);
@@ -106,6 +114,7 @@ Values Emitter::vectorLoop(uint32_t axis, Range range, Values carried, const std
   // What is left, with a mask.
   return code_.conditional(b.CreateICmpSLT(whole, range.end), std::move(carried), [&](Values inside) {
     Value* left = b.CreateTrunc(b.CreateSub(range.end, whole), b.getInt32Ty());
+    if (storesShort()) left = code_.opaque(left);
     Value* first = code_.iota(b.getInt32Ty(), lanes_);
     laneMask_ = b.CreateICmpULT(first, b.CreateVectorSplat(static_cast<unsigned>(lanes_), left));
     Values after = step(axis, whole, std::move(inside), body);
