@@ -192,7 +192,8 @@ int fuse(const Options& options, ir::Graph& graph) {
     for (const lower::FusedGroup& group : fusion.groups) {
       size_t count = 0;
       for (const ir::Node* node = group.node->regions()[0]->first(); !node->isReturn(); node = node->next()) ++count;
-      std::cout << count << " nodes; " << (group.ended.empty() ? "nothing reads it but the caller" : group.ended) << '\n';
+      const char* nobody = "nothing reads it but the caller";
+      std::cout << count << " nodes; " << (group.ended.empty() ? nobody : group.ended) << '\n';
     }
     for (const std::string& reason : fusion.refused) std::cout << "refused: " << reason << '\n';
     return 0;

@@ -20,7 +20,9 @@ class Assembler {
     collapse();
     keepExpensive();
     writePhases();
-    for (const Memory& memory : builder_.memory()) kernel_.buffers.push_back({memory.value->tensor()->dtype, memory.written});
+    for (const Memory& memory : builder_.memory()) {
+      kernel_.buffers.push_back({memory.value->tensor()->dtype, memory.written});
+    }
     writeAxes();
     chooseVector();
     std::vector<Int> arguments = renumberArguments();

@@ -265,7 +265,8 @@ Places KernelBuilder::rootPlaces(const ir::Value* value) {
   std::vector<size_t> order(type.rank);
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return type.stride(a).isConst() && type.stride(b).isConst() && type.stride(a).constant() > type.stride(b).constant();
+    Int x = type.stride(a), y = type.stride(b);
+    return x.isConst() && y.isConst() && x.constant() > y.constant();
   });
   ir::Dims sizes;
   for (size_t d : order) sizes.push_back(type.size(d));

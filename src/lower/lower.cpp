@@ -290,8 +290,8 @@ std::string describe(const Lowered& lowered) {
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
       text += ", s" + std::to_string(i) + ": " + sym::toString(launch.arguments[i]);
     }
-    text += "\n# " + sym::toString(launch.bytesRead) + " bytes read, " + sym::toString(launch.bytesWritten) + " written\n" +
-            kernel::print(launch.kernel);
+    text += "\n# " + sym::toString(launch.bytesRead) + " bytes read, " + sym::toString(launch.bytesWritten);
+    text += " written\n" + kernel::print(launch.kernel);
   }
   return text;
 }

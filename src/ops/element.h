@@ -99,7 +99,7 @@ class Element {
 
   // ---- made of these ----
 
-  // Argument `i` at the places of the result, broadcast, in its own dtype; a number in the place of a tensor in `dtype`.
+  // Argument `i` at the places of the result, broadcast, in its own dtype; a number: as `dtype` is computed in.
   Num broadcast(size_t i, DType dtype);
   // The same, converted to `dtype`, then to what is computed in.
   Num operand(size_t i, DType dtype);

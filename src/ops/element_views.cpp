@@ -12,7 +12,7 @@ size_t dimOf(const Element& e, size_t argument, size_t rank) {
   return static_cast<size_t>(wrapDim(e.in.fixed(argument), static_cast<int64_t>(rank)));
 }
 
-// The element with the same number, counted row by row. Leading and trailing dimensions that both have stay as they are.
+// The element with the same number, counted row by row. Dimensions that both begin or end with stay.
 Num reshaped(Element& e) {
   const TensorType &from = e.in.tensor(0), &to = e.type();
   const Places& places = e.places();

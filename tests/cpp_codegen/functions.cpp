@@ -123,6 +123,22 @@ TEST(FunctionsOfDoubles, AreTheLibrarys) {
   for (const Row& row : kRows) check(row, xs, ys, row.bound64);
 }
 
+// LLVM knows the C library's functions by name, and must not join two calls.
+TEST(FunctionsOfFloats, StayTwoCalls) {
+  kernel::Kernel kernel = kernelOf(
+      "kernel(b0: f32, b1: out f32, b2: out f32) {\n  parallel i0 < 9\n  vector i0\n  once {\n    %0: f32 = load b0[i0]\n"
+      "    %1: f32 = sin %0\n    %2: f32 = cos %0\n    store b1[i0], %1\n    store b2[i0], %2\n  }\n}\n");
+  std::vector<float> x(9, 2.0f), y(9), z(9);
+  for (Target target : targetsHere()) {
+    void* buffers[] = {x.data(), y.data(), z.data()};
+    Compiled code = compiled(kernel, target);
+    ASSERT_TRUE(code.function);
+    code.function(buffers, nullptr, 0, 9);
+    EXPECT_NEAR(y[8], std::sin(2.0f), 1e-6f);
+    EXPECT_NEAR(z[8], std::cos(2.0f), 1e-6f);
+  }
+}
+
 // Where values do not change from lane to lane, functions are hoisted and computed once: the other way to write sin.
 TEST(FunctionsOfFloats, OfOneValueForAllLanes) {
   kernel::Kernel kernel = kernelOf(

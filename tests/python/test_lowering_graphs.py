@@ -1,5 +1,5 @@
-"""Groups and kernels of whole programs: forward and backward of small models are captured, simplified, fused and lowered,
-and run as the text of their kernels says (`helpers/kernel_text.py`), against eager mode."""
+"""Groups and kernels of whole programs: forward and backward of small models are captured, simplified, fused and
+lowered, and run as the text of their kernels says (`helpers/kernel_text.py`), against eager mode."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ Value* call(Code& code, const std::string& name, llvm::ArrayRef<Value*> operands
   llvm::SmallVector<llvm::Type*, 3> types(operands.size(), type);
   llvm::FunctionCallee callee = code.module.getOrInsertFunction(name, llvm::FunctionType::get(type, types, false));
   llvm::CallInst* made = code.b.CreateCall(callee, operands);
+  made->addFnAttr(llvm::Attribute::NoBuiltin);  // LLVM would make one call of others that nobody gives, sincosf
   made->setDoesNotThrow();
   made->setDoesNotAccessMemory();
   return made;

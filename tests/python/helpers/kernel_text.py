@@ -222,7 +222,8 @@ class Fused:
         groups: list[list[tuple[list[str], list[str]]]] = []
         for block in re.split(r"^# group\n", text, flags=re.MULTILINE)[1:]:
             launches = []
-            for header, body in re.findall(r"^# (b0: [^\n]*)\n# [^\n]*\n(kernel.*?^\})", block, re.MULTILINE | re.DOTALL):
+            one = re.compile(r"^# (b0: [^\n]*)\n# [^\n]*\n(kernel.*?^\})", re.MULTILINE | re.DOTALL)
+            for header, body in one.findall(block):
                 launches.append((header.split(", "), body.split("\n")))
             assert launches, block
             groups.append(launches)
@@ -266,12 +267,13 @@ class Fused:
             arguments: list[int] = []
             for each in header:
                 if match := re.fullmatch(r"s\d+: (.*)", each):
-                    arguments.append(eval(match[1].replace("//", "//"), {}, sizes))  # noqa: S307
+                    arguments.append(eval(match[1], {}, sizes))  # noqa: S307
                     continue
                 kind, number = each.split(": ")[1].split(" ")[:2]
                 if kind == "temporary":
                     count = 1 << 20
-                    buffers.append(temporaries.setdefault(int(number), torch.empty(count, dtype=DTYPES[signature[len(buffers)]])))
+                    fresh = torch.empty(count, dtype=DTYPES[signature[len(buffers)]])
+                    buffers.append(temporaries.setdefault(int(number), fresh))
                 else:
                     buffers.append(memory_of((operands if kind == "operand" else results)[int(number)]))
             Kernel(body, arguments).run(buffers)
