@@ -126,7 +126,8 @@ TEST(FunctionsOfDoubles, AreTheLibrarys) {
 // LLVM knows the C library's functions by name, and must not join two calls.
 TEST(FunctionsOfFloats, StayTwoCalls) {
   kernel::Kernel kernel = kernelOf(
-      "kernel(b0: f32, b1: out f32, b2: out f32) {\n  parallel i0 < 9\n  vector i0\n  once {\n    %0: f32 = load b0[i0]\n"
+      "kernel(b0: f32, b1: out f32, b2: out f32) {\n  parallel i0 < 9\n  vector i0\n  once {\n    %0: f32 = load "
+      "b0[i0]\n"
       "    %1: f32 = sin %0\n    %2: f32 = cos %0\n    store b1[i0], %1\n    store b2[i0], %2\n  }\n}\n");
   std::vector<float> x(9, 2.0f), y(9), z(9);
   for (Target target : targetsHere()) {
