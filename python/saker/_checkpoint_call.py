@@ -36,15 +36,27 @@ def _open(outer: Any) -> None:
     if function is None or hasattr(function, _KEPT):
         return
 
+    def inside(args: tuple) -> tuple:
+        checkpoints = function.__name__ == "checkpoint" and args and _C.is_inside()
+        return (_Inside(args[0]), *args[1:]) if checkpoints else args
+
+    def behind(kept: Any) -> Any:
+        return lambda *args, **kwargs: kept(*inside(args), **kwargs)
+
     def call(*args: Any, **kwargs: Any) -> Any:
-        if function.__name__ == "checkpoint" and args and _C.is_inside():
-            args = (_Inside(args[0]), *args[1:])
+        args = inside(args)
         if "torch._dynamo" not in sys.modules:
             return function(*args, **kwargs)
-        if getattr(function, _KEPT, None) is call:
-            delattr(function, _KEPT)  # PyTorch finds out anew what to call
-            importlib.import_module("torch._dynamo")
-        return outer(*args, **kwargs)
+        if getattr(function, _KEPT, None) is not call:
+            return outer(*args, **kwargs)
+        delattr(function, _KEPT)  # PyTorch finds out anew what to call
+        importlib.import_module("torch._dynamo")
+        try:
+            return outer(*args, **kwargs)
+        finally:
+            kept = getattr(function, _KEPT, None)
+            if kept is not None:
+                setattr(function, _KEPT, behind(kept))
 
     setattr(function, _KEPT, call)
 

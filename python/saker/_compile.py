@@ -62,6 +62,10 @@ def allow(fn: Callable) -> Callable:
     must give new tensors, floats, or tuples and lists of these, and is an operator of the graph that calls it in each
     replay. Without, it must give numbers, strings, None or tuples of these, and is called before each replay: where it
     gives something else than recorded, the call is recorded again. What does not fit runs eagerly, with the reason.
+
+    >>> @saker.allow
+    ... def temperature(name):
+    ...     return table.lookup(name)
     """
     if not callable(fn):
         raise TypeError(f"saker.allow takes a function, not a {type(fn).__name__}")

@@ -23,7 +23,12 @@ def _time(seconds: float | None) -> str:
 
 @dataclasses.dataclass
 class Report:
-    """One dict for each compiled function: see ``saker.stats()["functions"]``. Printing it shows a table."""
+    """One dict for each compiled function: see ``saker.stats()["functions"]``. Printing it shows a table.
+
+    >>> report = saker.report()
+    >>> [each["name"] for each in report.functions if each["eager_calls"]]
+    ['train.step']
+    """
 
     functions: list[dict[str, Any]]
 
@@ -75,6 +80,8 @@ def report() -> Report:
     For each: calls, replays, recordings and eager calls, why calls are eager, and times. ``first call`` is the first
     recorded one, with running and compiling; ``replay`` and ``eager call`` are medians of those that were measured, one
     in 64 and the first ones.
+
+    >>> saker.report()  # at the end of a program
     """
     made = Report(_C.usage_of_functions())
     print(made)

@@ -85,8 +85,8 @@ void tell(const Guards& guards, const Instruction& at, PyObject* now, std::vecto
   std::string where = guards.shown(at.place);
   switch (at.op) {
     case Op::IsType:
-      out.push_back(differs("type(" + where + ")", Operations::name(at.object.get()),
-                            Operations::name(reinterpret_cast<PyObject*>(Py_TYPE(now)))));
+      out.push_back(differs("type(" + where + ")", shownName(at.object.get()),
+                            shownName(reinterpret_cast<PyObject*>(Py_TYPE(now)))));
       return;
     case Op::Is:
     case Op::Equals:

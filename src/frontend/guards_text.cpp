@@ -5,6 +5,7 @@
 #include "frontend/guards.h"
 #include "frontend/kinds.h"
 #include "frontend/operations.h"
+#include "frontend/user_names.h"
 
 namespace saker::frontend {
 
@@ -203,7 +204,7 @@ std::string Guards::text(const Instruction& at) const {
   std::string where = shown(at.place);
   switch (at.op) {
     case Op::IsType:
-      return "type(" + where + ") is " + Operations::name(at.object.get());
+      return "type(" + where + ") is " + shownName(at.object.get());
     case Op::Is:
       if (isAtom(at.object.get()) || isNamed(at.object.get())) return where + " is " + inWords(at.object.get());
       return where + " is the same object";

@@ -96,6 +96,12 @@ UserNames namesOf(PyObject* callable) {
   return out;
 }
 
+std::string shownName(PyObject* object) {
+  constexpr std::string_view kPython = "builtins.";
+  std::string name = Operations::name(object);
+  return name.starts_with(kPython) ? name.substr(kPython.size()) : name;
+}
+
 std::string inWords(PyObject* object) {
   KeptError kept;
   if (!object) return "nothing";
@@ -103,7 +109,7 @@ std::string inWords(PyObject* object) {
     Ref text = Ref::steal(PyObject_Repr(object));
     return text ? shortened(asText(text.get())) : "?";
   }
-  if (isNamed(object)) return PyModule_Check(object) ? "the module " + nameOf(object) : Operations::name(object);
+  if (isNamed(object)) return PyModule_Check(object) ? "the module " + nameOf(object) : shownName(object);
   if (isTensor(object)) return "a tensor";
   if (Py_IS_TYPE(object, &PyMethod_Type)) return "the method " + Operations::name(PyMethod_GET_FUNCTION(object));
   std::string name = Py_TYPE(object)->tp_name;

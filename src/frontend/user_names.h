@@ -29,6 +29,8 @@ struct UserNames {
 };
 UserNames namesOf(PyObject* callable);
 
+// A class or function with its module; Python's own without one.
+std::string shownName(PyObject* object);
 // An object in a few words: a number or string as it is written, a function or class by its name, else its type.
 std::string inWords(PyObject* object);
 

@@ -9,6 +9,7 @@
 #include "frontend/log.h"
 #include "frontend/user_names.h"
 #include "python/wrapped.h"
+#include "runtime/compile_queue.h"
 #include "runtime/timed_run.h"
 
 namespace saker::python {
@@ -238,6 +239,9 @@ void bindCompile(py::module_& module) {
   });
   module.def("usage_of_functions", &usageOfAll);
   module.def("allow", [](const py::object& callable) { allow(callable.ptr()); });
+  module.def("kernels_launched", &runtime::FusedCode::launched);
+  module.def("wait_for_code", &runtime::waitForCode, py::call_guard<py::gil_scoped_release>());
+  module.def("code_error", &runtime::compileError);
   module.def("compiled_versions", &versionsOf);
   module.def("compiled_reports", &reportsOf);
   module.def("time_guards", &timeGuards);

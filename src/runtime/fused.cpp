@@ -15,6 +15,8 @@ namespace {
 // What a task is worth starting for, in lines of kernels times elements: about 20 us.
 constexpr int64_t kWorkOfTask = 200'000;
 
+std::atomic<uint64_t> launches = 0;
+
 Known knownOf(const sym::Int& value, SizePlan& sizes) {
   if (value.isConst()) return {value.constant(), kNone};
   return {0, sizes.flat.add(value.node())};
@@ -41,11 +43,14 @@ FusedCode::FusedCode(const ir::Node& group, SizePlan& sizes) : code_(std::make_s
   for (const ir::Use& use : group.operands()) operands_.push_back(sizes.tell(*use.value->tensor()));
 }
 
+uint64_t FusedCode::launched() { return launches.load(std::memory_order_relaxed); }
+
 void FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at::Tensor> results, Sizes& sizes) const {
   c10::SmallVector<at::Tensor, 4> temporaries;
   for (const Temporary& each : temporaries_) {
     temporaries.push_back(at::empty({each.elements.in(sizes)}, at::TensorOptions(each.dtype)));
   }
+  launches.fetch_add(launches_.size(), std::memory_order_relaxed);
   c10::SmallVector<void*, 16> pointers;
   c10::SmallVector<int64_t, 16> arguments;
   for (size_t i = 0; i < launches_.size(); ++i) {

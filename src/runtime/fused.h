@@ -44,6 +44,8 @@ class FusedCode {
   // The layouts of operands that its kernels count on.
   const std::vector<Told>& operands() const { return operands_; }
 
+  // How many kernels were launched in this process.
+  static uint64_t launched();
   // Computes all results from all operands. Only where code is ready.
   void launch(std::span<const at::Tensor> operands, std::span<const at::Tensor> results, Sizes& sizes) const;
 

@@ -14,7 +14,7 @@ import json
 import math
 import numbers
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, SupportsInt, runtime_checkable
 
 import numpy as np
@@ -293,8 +293,16 @@ def types(tree: Any) -> Any:
     return [types(part) for part in tree] if isinstance(tree, list | tuple) else type(tree)
 
 
+@pytest.fixture
+def no_notices() -> Iterator[None]:
+    """What a program prints is compared: nobody is told that it runs eagerly."""
+    saker.set_logs("")
+    yield
+    saker.set_logs()
+
+
 @pytest.mark.parametrize("door", DOORS)
-def test_every_source_at_this_door(door: str, capsys: pytest.CaptureFixture) -> None:
+def test_every_source_at_this_door(door: str, capsys: pytest.CaptureFixture, no_notices: None) -> None:
     look = DOORS[door]
     for name, source in SOURCES.items():
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from collections.abc import Callable
@@ -92,8 +93,12 @@ def test_gradients_of_gradients_and_batches(name: str, way: str, what: Callable)
         torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.parametrize("loaded", [False, True], ids=["", "with PyTorch's compiler loaded"])
 @pytest.mark.parametrize("name", ["branch", "loop", "scanned"])
-def test_a_checkpoint_in_a_compiled_function_in_a_checkpoint(name: str) -> None:
+def test_a_checkpoint_in_a_compiled_function_in_a_checkpoint(name: str, loaded: bool) -> None:
+    if loaded:
+        importlib.import_module("torch._dynamo")
+
     def checkpointed(o: Any, v: torch.Tensor) -> torch.Tensor:
         return checkpoint(lambda v: PROGRAMS[name](o, v).exp() * v, v, use_reentrant=False)
 

@@ -144,7 +144,7 @@ def test_guards_are_sorted_by_what_they_look_at() -> None:
     for call in (lambda net: net, lambda net: net.forward):
         groups = saker.explain(call(Net()))(torch.randn(1, 3)).guard_groups
         assert any("scale == 2.5" in text for text in groups["module"])
-        assert any("inner.0.weight: Float(3, 3)" in text for text in groups["module"])
+        assert any("self.inner[0].weight: Float(3, 3)" in text for text in groups["module"])
         assert any("training" in text for text in groups["module"])
         assert any("plain" in text for text in groups["globals"])
         shown = [text for name, texts in groups.items() if name != "internals" for text in texts]

@@ -392,7 +392,7 @@ def test_types_that_changed() -> None:
     compiled = saker.compile(lambda x, k: x if k else x + 1)
     x = torch.ones(2)
     compiled(x, [1])
-    assert changed(compiled, x, (1,)) == "type(k): expected builtins.list, found builtins.tuple"
+    assert changed(compiled, x, (1,)) == "type(k): expected list, found tuple"
     told = changed(compiled, x, {"a": 1})
     assert told.startswith("type(k): expected builtins.tuple, found builtins.dict (recording 2, the nearest of 2)")
 
