@@ -68,7 +68,7 @@ asan = build-asan/python/saker
 test-sanitize-extension: setup
 	$(call configure,build-asan,-DSAKER_SANITIZE=address -DSAKER_WERROR=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS=-DNDEBUG -DSAKER_EXTENSION_DIR=$(asan) $(python_flag))
 	@cmake --build build-asan -j $(JOBS) --target saker_python saker-opt
-	@cp python/saker/*.py $(asan)
+	@cp python/saker/*.py python/saker/*.pyi python/saker/py.typed $(asan)
 	@LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=protect_shadow_gap=0,detect_leaks=0,detect_stack_use_after_return=0,verify_asan_link_order=0 \
 	  SAKER_OPT=build-asan/saker-opt PYTHONPATH=build-asan/python $(PYTHON) -m pytest -q -n $(JOBS) tests/python
@@ -91,7 +91,7 @@ test-torch:
 	@$(if $(given_python),true,SAKER_TORCH=$(VERSION) scripts/setup.sh)
 	$(call configure,$(version_build),-DSAKER_EXTENSION_DIR=$(version_package) -DPython_EXECUTABLE=$(version_python))
 	@cmake --build $(version_build) -j $(JOBS)
-	@cp python/saker/*.py $(version_package)
+	@cp python/saker/*.py python/saker/*.pyi python/saker/py.typed $(version_package)
 	@$(version_build)/tests/saker-tests --gtest_brief=1
 	@$(version_build)/tests/cpp_torch/saker-torch-tests --gtest_brief=1
 	@SAKER_OPT=$(version_build)/saker-opt PYTHONPATH=$(version_build)/python $(version_python) -m pytest -q -n $(JOBS) $(or $(TESTS),tests/python)

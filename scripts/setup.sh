@@ -21,10 +21,6 @@ need ninja-build command -v ninja
 need ccache command -v ccache
 need git command -v git
 need libgtest-dev test -e /usr/include/gtest/gtest.h
-# Where the distribution has no LLVM 22, Saker is built without code generation.
-if [ -e /usr/bin/apt-cache ] && apt-cache show llvm-22-dev >/dev/null 2>&1; then
-  need llvm-22-dev test -e /usr/lib/llvm-22/bin/llvm-config
-fi
 if [ -z "$base" ]; then
   missing+=(python3 python3-venv python3-dev)
 else
@@ -40,8 +36,18 @@ if [ ${#missing[@]} -gt 0 ]; then
   fi
   echo "setup: installing ${missing[*]}"
   apt-get update -qq
+  updated=yes
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
   base=${base:-$(command -v python3)}
+fi
+
+# Generated code needs LLVM 22. Where the distribution has none, or nobody may install it, Saker is built without.
+if [ ! -e /usr/lib/llvm-22/bin/llvm-config ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  [ -n "${updated:-}" ] || apt-get update -qq
+  if apt-cache show llvm-22-dev >/dev/null 2>&1; then
+    echo "setup: installing llvm-22-dev"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends llvm-22-dev >/dev/null
+  fi
 fi
 
 # --- Python packages --------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,10 @@ import saker
 from saker import _C
 
 Tensor = torch.Tensor
+
+# Saker is built without where there is no LLVM 22.
+library = pathlib.Path(_C.__file__).parent / "libsaker_codegen.so"
+pytestmark = pytest.mark.skipif(not library.exists(), reason="built without code generation: LLVM 22 is missing")
 
 
 @pytest.fixture(autouse=True)
