@@ -59,9 +59,9 @@ class JointCapture {
       throw CallFailed(std::current_exception(), callers_.anythingWritten());
     }
     if (!trace().onlyEager().empty()) throw NotAheadOfTime(Why::OnlyEager, trace().onlyEager());
-    const std::vector<at::Tensor>& outputs = given.tensors;
     for (const c10::IValue& number : given.numbers) noteNumber(number);
     callers_.addClosed(joint_);
+    const std::vector<at::Tensor>& outputs = given.tensors;
     for (const at::Tensor& output : outputs) checkOutput(output);
     checkHistory(outputs);
     Aliases& aliases = aliases_.emplace(trace());
@@ -69,9 +69,8 @@ class JointCapture {
       if (callers_.standIns[i].defined()) checkCaller(i, aliases);
     }
     aliases.find(outputs);
-    results_ = aliases.results;
+    contents_ = results_ = aliases.results;
     visibleResults_ = results_.size();
-    contents_ = aliases.results;
     for (const at::Tensor& result : results_) noteResult(result);
     noteVisibleWrites(aliases);
     joint_.forwardNodes = trace().graph().nodeLimit();
@@ -80,14 +79,13 @@ class JointCapture {
     if (!trace().onlyEager().empty()) throw NotAheadOfTime(Why::OnlyEager, trace().onlyEager());
     checkUserWrites();
     std::vector<c10::IValue> returned(contents_.begin(), contents_.end());
-    for (const at::Tensor& gradient : gradients_) returned.emplace_back(gradient);
+    returned.insert(returned.end(), gradients_.begin(), gradients_.end());
     std::unique_ptr<runtime::Program> recording = callers_.capture.finish(returned);
     passes::inlineCalls(*recording->graph);
     joint_.recording = runtime::named(std::move(recording), options_.names);
     if (!joint_.recording->gradients.empty()) throw NotAheadOfTime(Why::SetsGrad);
-    for (const runtime::Source& source : joint_.recording->sources) {
-      if (source.kind == runtime::Source::Kind::Gradient) throw NotAheadOfTime(Why::ReadsGradOfClosed);
-    }
+    auto isGradient = [](const runtime::Source& source) { return source.kind == runtime::Source::Kind::Gradient; };
+    if (std::ranges::any_of(joint_.recording->sources, isGradient)) throw NotAheadOfTime(Why::ReadsGradOfClosed);
     return *joint_.recording->graph;
   }
 
