@@ -42,8 +42,9 @@ struct StageError : std::runtime_error {
 };
 
 // Settings of the process, by the words of a list such as "verify,-simplify,fuse,dump=folder": graphs are verified
-// behind each stage; a stage is left out; one that is off by default is done; each graph is written to a file of the folder, which saker-opt reads. Gives back the
-// words that mean nothing. The variable SAKER_STAGES sets them at the start.
+// behind each stage; a stage is left out; one that is off by default is done; each graph is written to a file of the
+// folder, which saker-opt reads. Gives back the words that mean nothing. The variable SAKER_STAGES sets them at the
+// start.
 std::string setStages(std::string_view words);
 bool isOff(Stage stage);
 // Gets every run of a stage while it is set, for logs.

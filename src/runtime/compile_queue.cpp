@@ -11,6 +11,8 @@
 #include <mutex>
 #include <thread>
 
+#include "codegen/load.h"
+
 namespace saker::runtime {
 
 namespace {
@@ -38,7 +40,9 @@ class Queue {
       bool first = !one;
       one = new Queue;
       codegen::setResolver(inTorch);
-      // The library of LLVM is loaded first, so that its own end comes after ours.
+      // At exit the thread is stopped before the library that it may be in ends: what is loaded first ends last.
+      std::string error;  // compile() tells it
+      codegen::loadEmitter(error);
       if (first) std::atexit([] { one->stop(); });
     }
     return *one;

@@ -113,14 +113,12 @@ void Preparation::prepare() {
   if (made_.views_ == Executable::Views::Direct) plan = planMemory(graph);
   translate(*graph.top(), made_.instructions_);
   for (Instruction& at : made_.instructions_) {
+    auto group = plan.fused.find(at.node);
+    if (group != plan.fused.end()) at.places = group->second;
     auto planned = plan.nodes.find(at.node);
     if (planned == plan.nodes.end()) continue;
     at.into = planned->second.into;
     at.place = static_cast<uint32_t>(planned->second.place);
-  }
-  for (Instruction& at : made_.instructions_) {
-    auto planned = plan.fused.find(at.node);
-    if (planned != plan.fused.end()) at.places = planned->second;
   }
   made_.workspace_ = std::move(plan.workspace);
   made_.end_ = static_cast<uint32_t>(made_.instructions_.size());
