@@ -17,6 +17,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from saker import _C
+from saker._torch_version import SCANS_TAKE_LENGTHS
 from saker.errors import BodyAssertion, BodyError, BodyIndexError, BodyTypeError, BodyValueError
 
 
@@ -60,13 +61,21 @@ def _lengths(operator: str, leaves: Sequence[torch.Tensor], dim: int, error: typ
     for i, leaf in enumerate(leaves):
         if leaf.dim() <= dim:
             raise error(operator, f"xs must have a dimension {dim}, and number {i} of them has {leaf.dim()} dimensions")
-        if leaf.shape[dim] == 0:
+        if leaf.shape[dim] == 0 and not (SCANS_TAKE_LENGTHS and operator.endswith("scan")):
             raise error(operator, f"dimension {dim} of xs must not have the length 0, and number {i} of them has it")
 
 
-def check_scan(combine_fn: Any, init: Any, xs: Any, dim: Any, reverse: Any) -> None:
-    _callable("scan", "combine_fn", combine_fn)
+def check_scan(combine_fn: Any, init: Any, xs: Any, dim: Any, reverse: Any, length: Any = None) -> None:
     starts, leaves = pytree.tree_leaves(init), pytree.tree_leaves(xs)
+    if SCANS_TAKE_LENGTHS:
+        if length is not None and (isinstance(length, bool) or not isinstance(length, int) or length < 0):
+            found = length if isinstance(length, int) else f"of type {_kind(length)}"
+            raise BodyError("scan", f"length must be an int that is not negative, and is {found}")
+        if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
+            if not length:  # nothing is called
+                return
+            leaves = []
+    _callable("scan", "combine_fn", combine_fn)
     if not isinstance(reverse, bool):
         raise BodyError("scan", f"reverse must be a bool, and is of type {_kind(reverse)}")
     if leaves:
@@ -76,6 +85,18 @@ def check_scan(combine_fn: Any, init: Any, xs: Any, dim: Any, reverse: Any) -> N
     _tensors("scan", "init", starts)
     _tensors("scan", "xs", leaves)
     _lengths("scan", leaves, dim, BodyError)
+    if SCANS_TAKE_LENGTHS:
+        _one_length("scan", leaves, dim)
+        if leaves and length is not None and leaves[0].shape[dim] != length:
+            found = f"{length}, and dimension {dim} of xs has the length {leaves[0].shape[dim]}"
+            raise BodyError("scan", f"length must be that of xs: it is {found}")
+
+
+def _one_length(operator: str, leaves: Sequence[torch.Tensor], dim: int) -> None:
+    for i, leaf in enumerate(leaves):
+        if leaf.shape[dim] != leaves[0].shape[dim]:
+            found = f"{leaves[0].shape[dim]} and {leaf.shape[dim]}"
+            raise BodyError(operator, f"xs must be of one length, and numbers 0 and {i} have the lengths {found}")
 
 
 def check_map(f: Any, xs: Any) -> None:
@@ -85,9 +106,7 @@ def check_map(f: Any, xs: Any) -> None:
     for i, leaf in enumerate(leaves):
         if not leaf.dim():
             raise BodyIndexError("map", f"xs must have a dimension to go along, and number {i} of them has none")
-        if leaf.shape[0] != leaves[0].shape[0]:
-            found = f"{leaves[0].shape[0]} and {leaf.shape[0]}"
-            raise BodyError("map", f"xs must be of one length, and numbers 0 and {i} of them have the lengths {found}")
+    _one_length("map", leaves, 0)
     _lengths("map", leaves, 0, BodyError)
 
 
@@ -103,7 +122,7 @@ def check_associative_scan(combine_fn: Any, xs: Any, dim: Any, reverse: Any, com
     if combine_mode not in ("pointwise", "generic"):
         raise BodyValueError(name, f"combine_mode must be 'pointwise' or 'generic', and is {combine_mode!r}")
     _tensors(name, "xs", leaves, BodyValueError)
-    if combine_mode == "pointwise" and any(leaf.device.type not in ("cuda", "xpu") for leaf in leaves):
+    if combine_mode == "pointwise" and not SCANS_TAKE_LENGTHS and any(leaf.device.type not in ("cuda", "xpu") for leaf in leaves):
         found = leaves[0].device
         raise BodyValueError(
             name, f"combine_mode 'pointwise' is for tensors of GPUs, and xs are on {found}; use 'generic'"
@@ -152,10 +171,10 @@ def _while_loop(plain: Callable) -> Callable:
 
 
 def _scan(plain: Callable) -> Callable:
-    def scan(combine_fn: Any, init: Any, xs: Any, *, dim: int = 0, reverse: bool = False) -> Any:
+    def call(combine_fn: Any, init: Any, xs: Any, dim: int, reverse: bool, **length: int | None) -> Any:
         if not records():
-            return plain(combine_fn, init, xs, dim=dim, reverse=reverse)
-        _call("check scan", combine_fn, init, xs, dim, reverse)
+            return plain(combine_fn, init, xs, dim=dim, reverse=reverse, **length)
+        _call("check scan", combine_fn, init, xs, dim, reverse, *length.values())
 
         def step(carry: Any, x: Any) -> Any:
             made = combine_fn(carry, x)
@@ -164,9 +183,20 @@ def _scan(plain: Callable) -> Callable:
                 raise BodyError("scan", f"combine_fn must return 2 values, what is carried and a result, not {found}")
             return made
 
-        return plain(step, init, xs, dim=dim, reverse=reverse)
+        if length.get("length") == 0 and not any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(xs)):
+            # PyTorch's would start its compiler.
+            return plain(lambda carry, _: step(carry, None), init, torch.zeros(0, dtype=torch.int64), reverse=reverse)
+        return plain(step, init, xs, dim=dim, reverse=reverse, **length)
 
-    return scan
+    def scan(combine_fn: Any, init: Any, xs: Any, *, dim: int = 0, reverse: bool = False) -> Any:
+        return call(combine_fn, init, xs, dim, reverse)
+
+    def scan_of_length(
+        combine_fn: Any, init: Any, xs: Any, *, dim: int = 0, reverse: bool = False, length: int | None = None
+    ) -> Any:
+        return call(combine_fn, init, xs, dim, reverse, length=length)
+
+    return scan_of_length if SCANS_TAKE_LENGTHS else scan
 
 
 def _map(plain: Callable) -> Callable:

@@ -22,6 +22,7 @@ from saker import _C, _control_transforms, _wrappers
 from saker import _flex_attention as _flex
 from saker._doors import doors
 from saker._stats import count
+from saker._torch_version import SCANS_TAKE_LENGTHS
 from saker.errors import BodyError
 
 
@@ -283,6 +284,11 @@ def _scan(
 def _scan_as_python(
     combine_fn: Callable, init: Sequence[Any], xs: Sequence[Any], additional_inputs: Sequence[Any] = (), **_options: Any
 ) -> Any:
+    if not xs[0].shape[0]:  # what a step would give is not asked of the program's own tensors
+        start = [value.clone() for value in init]
+        given = (*(value.clone() for value in init), *(x.new_empty(x.shape[1:]) for x in xs), *additional_inputs)
+        leaves, spec = pytree.tree_flatten(combine_fn(*given))
+        return pytree.tree_unflatten([*start, *(row.new_empty((0, *row.shape)) for row in leaves[len(start) :])], spec)
     carry, rows, spec = list(init), [], None
     for i in range(xs[0].shape[0]):
         leaves, spec = pytree.tree_flatten(combine_fn(*carry, *(x.select(0, i) for x in xs), *additional_inputs))
@@ -368,11 +374,22 @@ def call(name: str, *args: Any, **kwargs: Any) -> Any:
     except RuntimeError as error:
         if type(error) is not RuntimeError or not str(error).startswith(_WRITES):
             raise
+        if not _depth.bodies and may_write(name):
+            return as_python(*args)
         message = "a function that it was given writes to a tensor that is not its own; write to a clone of it"
         raise BodyError(_SHOWN.get(name, name), message) from error
 
 
 _WRITES = "a body writes to a tensor that is not its own"
+
+
+def may_write(name: str) -> bool:
+    """Does eager mode run functions that write to tensors that are not their own, and can it be done here?"""
+    if name in ("cond", "while_loop"):  # they need data
+        return _C.trace_mode() != "capture"
+    return SCANS_TAKE_LENGTHS and name in ("scan", "map_impl")
+
+
 _SHOWN = {"map_impl": "map"}  # the names that programs know
 
 

@@ -6,11 +6,13 @@ without the check, the import ends with the name of a symbol that is not there, 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch._higher_order_ops.scan import scan
 from torch.utils import checkpoint
 
 # Written by the build, beside the extension.
@@ -53,6 +55,11 @@ def checkpoint_context(result: Any) -> checkpoint.SelectiveCheckpointContext:
     names = checkpoint.SelectiveCheckpointContext.__init__.__code__.co_varnames
     told = {"op_output": result} if "op_output" in names else {}
     return checkpoint.SelectiveCheckpointContext(is_recompute=False, **told)
+
+
+# 2.14: scan is told its length, and may be given nothing to go along; lengths may be zero, of associative_scan too, whose
+# pointwise mode is not for GPUs alone; functions of map and scan may write to tensors that are not their own.
+SCANS_TAKE_LENGTHS = "length" in inspect.signature(scan).parameters
 
 
 def install() -> None:

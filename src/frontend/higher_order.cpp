@@ -118,6 +118,13 @@ bool mayChange(PyObject* name) {
   return isSo(question, name);
 }
 
+// The same of tensors alone.
+bool mayWrite(PyObject* name) {
+  static constinit watch::Once<PyObject*> found;
+  PyObject* question = found.get([] { return watch::importedAttribute("saker._control_flow", "may_write"); });
+  return isSo(question, name);
+}
+
 PyObject* callOperator(PyObject* callee, PyObject* args, PyObject* kwargs) {
   Recorder* recorder = std::exchange(recorderOfThread, nullptr);
   if (!recorder || recorder->stopped()) return PyObject_Call(callee, args, kwargs);
@@ -133,10 +140,12 @@ PyObject* callOperator(PyObject* callee, PyObject* args, PyObject* kwargs) {
     waiting = before;
   }
   if (result && !recorder->stopped()) recorder->forgetRestored(mark);
+  PyObject* name = PyTuple_GET_ITEM(given.get(), 0);
   if (recorder->stopped()) {
     tracing::leaveTape();
-  } else if (result && recorder->changedSince(mark) && !mayChange(PyTuple_GET_ITEM(given.get(), 0))) {
-    raiseChanges(PyTuple_GET_ITEM(given.get(), 0), recorder->changeSince(mark));
+  } else if (result && recorder->changedSince(mark) && !mayChange(name) &&
+             (recorder->changedSince(mark, /*tensors=*/false) || !mayWrite(name))) {
+    raiseChanges(name, recorder->changeSince(mark));
     return nullptr;
   }
   return result.release();

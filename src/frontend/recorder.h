@@ -70,7 +70,7 @@ class Recorder final : public watch::Observer {
     size_t effects, draws, flags, operators, hooks;
   };
   Mark mark() const;
-  bool changedSince(const Mark& mark) const;
+  bool changedSince(const Mark& mark, bool tensors = true) const;  // `tensors`: what was written to them counts
   // Forgets writes since then to attributes and keys that hold again what they held: what they held is guarded, as if
   // the program had read it, so that a replay, which does not write, finds it and leaves it there.
   void forgetRestored(const Mark& mark);

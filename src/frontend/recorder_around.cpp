@@ -16,10 +16,10 @@ Recorder::Mark Recorder::mark() const {
           subjects_->hooks.handleCount()};
 }
 
-bool Recorder::changedSince(const Mark& mark) const {
+bool Recorder::changedSince(const Mark& mark, bool tensors) const {
   Mark now = this->mark();
   return now.effects != mark.effects || now.draws != mark.draws || now.flags != mark.flags || now.hooks != mark.hooks ||
-         tape_.wroteOlder(mark.operators);
+         (tensors && tape_.wroteOlder(mark.operators));
 }
 
 void Recorder::forgetRestored(const Mark& mark) {

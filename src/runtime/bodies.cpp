@@ -4,6 +4,7 @@
 #include <ATen/ops/select.h>
 #include <ATen/ops/stack.h>
 
+#include "aten/enums.h"
 #include "ops/control_flow.h"
 #include "runtime/executable.h"
 #include "runtime/loop_values.h"
@@ -119,6 +120,13 @@ std::vector<c10::IValue> Run::valuesOf(const ir::Arg& list) {
   return values;
 }
 
+// What a loop of no steps stacks: no row tells how large one is, and the graph does.
+at::Tensor Run::withoutRows(const Result& result) {
+  const ir::TensorType& type = *result.value->tensor();
+  at::TensorOptions options = at::TensorOptions(aten::fromDType(type.dtype)).device(aten::fromDevice(type.device));
+  return at::empty(sizes_.geometry(result.told).sizes, options);
+}
+
 void Run::scan(const Instruction& at) {
   const Body& body = at.bodies[0];
   bool reverse = at.node->arg(ops::kScanReverse).toBool();
@@ -142,7 +150,9 @@ void Run::scan(const Instruction& at) {
   given.insert(given.end(), xs.begin(), xs.end());
   given.insert(given.end(), closed.begin(), closed.end());
   copyShared(values, given);
-  for (Stacked& each : rows) values.emplace_back(each.take());
+  for (size_t k = 0; k < rows.size(); ++k) {
+    values.emplace_back(trips ? rows[k].take() : withoutRows(at.results[initial.size() + k]));
+  }
   setResults(at, values);
 }
 

@@ -120,6 +120,7 @@ class Run final : private aten::CallEnvironment {
   std::vector<c10::IValue> repeat(const Instruction& at, const std::vector<c10::IValue>& initial,
                                   const std::vector<c10::IValue>& closed, History* history);
   void scan(const Instruction& at);
+  at::Tensor withoutRows(const Result& result);
   std::vector<c10::IValue> valuesOf(const ir::Arg& list);
   void enter(const Body& body, size_t first, std::vector<c10::IValue>& given);
   std::vector<c10::IValue> leave(const Body& body);

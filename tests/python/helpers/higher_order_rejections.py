@@ -11,6 +11,7 @@ import torch._higher_order_ops as ho
 
 import saker  # noqa: F401 (before names are imported that it replaces)
 from control_flow import operators as o
+from torch_versions import SCANS_TAKE_LENGTHS
 
 hop = torch.ops.higher_order
 aten = torch.ops.aten
@@ -19,6 +20,7 @@ OUTSIDE = torch.zeros(3, 3)
 SEEN = []
 PACKED = torch.ops.quantized.linear_prepack(torch.quantize_per_tensor(X, 0.1, 0, torch.qint8), None)
 SPARSE = torch.eye(3).to_sparse()
+WITHOUT_DATA = ("capture", "aot_function")  # elsewhere they run as Python code
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,12 @@ class Rejection:
 REJECTIONS: list[Rejection] = []
 
 
-def rejected(row: str, *words: str, **others: Any) -> Callable:
+def rejected(row: str, *words: str, here: bool = True, **others: Any) -> Callable:
+    """``here``: does this version of PyTorch reject it?"""
+
     def add(call: Callable) -> Callable:
-        REJECTIONS.append(Rejection(row, call.__name__, words, call, **others))
+        if here:
+            REJECTIONS.append(Rejection(row, call.__name__, words, call, **others))
         return call
 
     return add
@@ -111,7 +116,7 @@ def cond_that_returns_a_float(x):
     return torch.cond(x.sum() > 0, lambda v: (v + 1, 1.5), lambda v: (v + 2, 1.5), (x,))
 
 
-@rejected("H1", "cond", "not its own", accepted=True)
+@rejected("H1", "cond", "not its own", accepted=True, entries=WITHOUT_DATA)
 def cond_that_writes_to_what_is_outside(x):
     return torch.cond(x.sum() > 0, lambda v: v + OUTSIDE.add_(1), lambda v: v * 2, (x,))
 
@@ -188,7 +193,7 @@ def loop_whose_size_changes(x):
     return o.while_loop(lambda v: v.sum() < 9, lambda v: (torch.cat([v, v]),), (x,))
 
 
-@rejected("H2", "while_loop", "not its own", accepted=True)
+@rejected("H2", "while_loop", "not its own", accepted=True, entries=WITHOUT_DATA)
 def loop_that_writes_to_what_it_carries(x):
     return o.while_loop(lambda v: v.sum() < 9, lambda v: (v.add_(1) * 1,), (x * 1,))
 
@@ -226,7 +231,7 @@ def map_that_returns_a_string(x):
     return o.map(lambda r: "text", x)
 
 
-@rejected("H4", "map", "not its own")
+@rejected("H4", "map", "not its own", here=not SCANS_TAKE_LENGTHS)
 def map_that_writes(x):
     return o.map(lambda r: r.add_(1) * 1, x * 1)
 
@@ -269,7 +274,7 @@ def associative_of_sparse_tensors(x):
     return ho.associative_scan(torch.add, SPARSE, 0, combine_mode="generic")
 
 
-@rejected("H17", "associative_scan", "xs", "0")
+@rejected("H17", "associative_scan", "xs", "0", here=not SCANS_TAKE_LENGTHS)
 def associative_over_no_length(x):
     return ho.associative_scan(torch.add, x[:0], 0, combine_mode="generic")
 
@@ -279,7 +284,7 @@ def associative_over_a_missing_dim(x):
     return ho.associative_scan(torch.add, x, 2, combine_mode="generic")
 
 
-@rejected("H17", "associative_scan", "combine_mode", "pointwise")
+@rejected("H17", "associative_scan", "combine_mode", "pointwise", here=not SCANS_TAKE_LENGTHS)
 def associative_pointwise_on_a_cpu(x):
     return ho.associative_scan(torch.add, x, 0, combine_mode="pointwise")
 
@@ -322,9 +327,24 @@ def scan_over_a_missing_dim(x):
     return o.scan(lambda c, r: (c + r, c * r), x[0] * 1, x, dim=2)
 
 
-@rejected("H18", "scan", "xs", "0")
+@rejected("H18", "scan", "xs", "0", here=not SCANS_TAKE_LENGTHS)
 def scan_over_no_length(x):
     return o.scan(lambda c, r: (c + r, c * r), x[0] * 1, x[:0])
+
+
+@rejected("H18", "scan", "length", "4", "3", here=SCANS_TAKE_LENGTHS)
+def scan_of_another_length(x):
+    return o.scan(lambda c, r: (c + r, c * r), x[0] * 1, x, length=4)
+
+
+@rejected("H18", "scan", "length", "-1", here=SCANS_TAKE_LENGTHS)
+def scan_of_a_negative_length(x):
+    return o.scan(lambda c, r: (c + 1, c * 2), x[0] * 1, None, length=-1)
+
+
+@rejected("H18", "scan", "xs", "3", "2", here=SCANS_TAKE_LENGTHS)
+def scan_over_other_lengths(x):
+    return o.scan(lambda c, r: (c + r[0] + r[1], c * 2), x[0] * 1, (x, x[:2]))
 
 
 @rejected("H18", "scan", "combine_fn", "2")

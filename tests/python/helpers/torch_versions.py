@@ -67,6 +67,9 @@ checkpoint_decorates = pytest.mark.skipif(not at_least(2, 14), reason="checkpoin
 statistics_have_gradients = pytest.mark.skipif(
     not at_least(2, 14), reason="eager mode loses gradients of group norm's statistics before torch 2.14"
 )
+# Scans are told their length, which may be zero; functions of map and scan may write.
+SCANS_TAKE_LENGTHS = at_least(2, 14)
+scans_take_lengths = pytest.mark.skipif(not SCANS_TAKE_LENGTHS, reason="scan() knows no length before torch 2.14")
 # Samples of OpInfo on which eager mode reads memory that it should not, when their dimensions are permuted: the numbers
 # of a head must lie beside each other, and the kernel does not ask.
 READ_ELSEWHERE_WHEN_PERMUTED = {"torch.ops.aten._scaled_dot_product_flash_attention_for_cpu"}
