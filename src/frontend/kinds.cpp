@@ -146,7 +146,9 @@ bool isGlobalFunction(PyObject* object) {
   return found == object;
 }
 
-bool isNamed(PyObject* object) {
+namespace {
+
+bool isOfNamedType(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   return PyType_Check(object) || type == &PyFunction_Type || PyCFunction_Check(object) || PyModule_Check(object) ||
          type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type ||
@@ -154,6 +156,24 @@ bool isNamed(PyObject* object) {
          type == &PyProperty_Type || type == &PyStaticMethod_Type || type == &PyClassMethod_Type ||
          PyType_IsSubtype(type, &Py_GenericAliasType) || isUnion(object) || isEnumMember(object) ||
          isOperator(object) || numpy::isDtype(object);
+}
+
+}  // namespace
+
+// The type decides, and is asked about again and again. Its version tells it from one that had the same address.
+bool isNamed(PyObject* object) {
+  struct Known {
+    const PyTypeObject* type;
+    unsigned version;
+    bool named;
+  };
+  static Known known[512];  // under the interpreter's lock
+  const PyTypeObject* type = Py_TYPE(object);
+  Known& entry = known[(reinterpret_cast<uintptr_t>(type) >> 4) % std::size(known)];
+  if (entry.type != type || entry.version != type->tp_version_tag || entry.version == 0) {
+    entry = {type, type->tp_version_tag, isOfNamedType(object)};
+  }
+  return entry.named;
 }
 
 }  // namespace saker::frontend

@@ -84,7 +84,7 @@ void Operations::addAll(Behaviour behaviour, const char* ownerName) {
         behaviour != Behaviour::Tensor) {
       continue;
     }
-    if (calls_.contains(keyOf(found.get()))) continue;
+    if (calls_.count(keyOf(found.get()))) continue;
     bool callable = PyCFunction_Check(found.get()) || Py_TYPE(found.get()) == &PyMethodDescr_Type ||
                     Py_TYPE(found.get()) == &PyClassMethodDescr_Type || Py_TYPE(found.get()) == &PyWrapperDescr_Type ||
                     (PyType_Check(found.get()) && !PyType_Check(owner.get()));

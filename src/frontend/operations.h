@@ -4,11 +4,11 @@
 #pragma once
 
 #include <Python.h>
+#include <c10/util/flat_hash_map.h>
 
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 namespace saker::frontend {
 
@@ -52,8 +52,8 @@ class Operations {
   // An attribute that C code computes: a getset or member descriptor found on a type.
   Behaviour ofDescriptor(PyObject* descriptor) const;
   // Is this a C type whose operators (+, [], in, iteration) are pure functions of what it holds?
-  bool isValueType(PyTypeObject* type) const { return valueTypes_.contains(type); }
-  bool isIterator(PyTypeObject* type) const { return iterators_.contains(type); }
+  bool isValueType(PyTypeObject* type) const { return valueTypes_.count(type) != 0; }
+  bool isIterator(PyTypeObject* type) const { return iterators_.count(type) != 0; }
   // What a callable is called in messages.
   static std::string name(PyObject* callable);
 
@@ -65,9 +65,9 @@ class Operations {
   void put(Behaviour behaviour, PyObject* object);
   static const void* keyOf(PyObject* callable);
 
-  std::unordered_map<const void*, Behaviour> calls_;
-  std::unordered_map<const void*, Behaviour> descriptors_;
-  std::unordered_map<const PyTypeObject*, bool> valueTypes_, iterators_;
+  ska::flat_hash_map<const void*, Behaviour> calls_;
+  ska::flat_hash_map<const void*, Behaviour> descriptors_;
+  ska::flat_hash_map<const PyTypeObject*, bool> valueTypes_, iterators_;
 };
 
 }  // namespace saker::frontend

@@ -15,7 +15,25 @@ bool changedAside(PyObject* object) {
   return aside && aside->changed(object);
 }
 
+template <typename Table, typename F>
+void eraseIf(Table& table, F&& f) {
+  Table kept;
+  for (auto& entry : table) {
+    if (!f(entry)) kept.insert(entry);
+  }
+  table = std::move(kept);
+}
+
 }  // namespace
+
+size_t Provenance::Hash::operator()(const Step& step) const {
+  uint64_t place = (uint64_t{step.parent} << 8) | static_cast<uint64_t>(step.op);
+  return mix(mix(place, reinterpret_cast<uint64_t>(step.key)), static_cast<uint64_t>(step.number));
+}
+
+size_t Provenance::Hash::operator()(const Named& named) const {
+  return mix(reinterpret_cast<uint64_t>(named.name), named.of);
+}
 
 uint32_t Provenance::placeOf(PyObject* object) const {
   auto found = places_.find(object);
@@ -48,9 +66,7 @@ void Provenance::check(Op op, uint32_t place, PyObject* object, int64_t number) 
 
 std::pair<uint32_t*, bool> Provenance::step(Op op, uint32_t parent, PyObject* key, int64_t number) {
   if (parent < objects_.size() && changedAside(objects_[parent])) tape_.spoil(Why::ReadsChangedAside);
-  uint64_t hash =
-      mix(mix(mix(parent, static_cast<uint64_t>(op)), reinterpret_cast<uint64_t>(key)), static_cast<uint64_t>(number));
-  auto [found, isNew] = reads_.try_emplace(hash, 0);
+  auto [found, isNew] = reads_.emplace(Step{key, number, parent, op}, 0);
   return {&found->second, isNew};
 }
 
@@ -58,8 +74,7 @@ PyObject* Provenance::lookUp(PyTypeObject* type, PyObject* name, bool guarded) {
   PyObject* found = _PyType_Lookup(type, name);
   // Types of C never change.
   if (!guarded || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return found;
-  uint64_t hash = mix(reinterpret_cast<uint64_t>(type), reinterpret_cast<uint64_t>(name));
-  if (!lookups_.insert(hash).second) return found;
+  if (!lookups_.insert({name, reinterpret_cast<uint64_t>(type)}).second) return found;
   auto [entry, isNew] = types_.try_emplace(type, guards_.types.size());
   if (isNew) {
     guards_.types.emplace_back();
@@ -143,10 +158,10 @@ void Provenance::forgetBehind(uint32_t root) {
     if (!from && !about) kept.push_back(std::move(at));
   }
   guards_.instructions = std::move(kept);
-  std::erase_if(places_, [&](const auto& entry) { return dropped.contains(entry.second); });
+  eraseIf(places_, [&](const auto& entry) { return dropped.contains(entry.second); });
   std::erase_if(tensors_, [&](const auto& entry) { return dropped.contains(entry.second); });
-  std::erase_if(reads_, [&](const auto& entry) { return dropped.contains(entry.second); });
-  std::erase_if(absent_, [&](const auto& entry) { return entry.first == root; });
+  eraseIf(reads_, [&](const auto& entry) { return dropped.contains(entry.second); });
+  eraseIf(absent_, [&](const auto& entry) { return entry.of == root; });
 }
 
 }  // namespace saker::frontend

@@ -3,7 +3,8 @@
 // by identity.
 #pragma once
 
-#include <set>
+#include <c10/util/flat_hash_map.h>
+
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -39,12 +40,13 @@ class Provenance {
   // The object, or the tensor, is found at this place from now on.
   void settle(PyObject* object, uint32_t place) { places_.emplace(object, place); }
   void settle(const at::Tensor& tensor, uint32_t place) { tensors_.emplace(tensor.unsafeGetTensorImpl(), place); }
-  // The place of a step from another place, and whether the step is a new one: then the place is for the caller to set.
+  // The place of a step from another place, and whether the step is a new one: then the place is for the caller to set,
+  // before the next step.
   std::pair<uint32_t*, bool> step(Op op, uint32_t parent, PyObject* key, int64_t number);
   // The same for checks of what is missing or empty: is it the first time?
   bool first(Op op, uint32_t place, PyObject* key) { return step(op, place, key, 0).second; }
   // The first time that an object is found to lack an attribute.
-  bool lacks(uint32_t place, PyObject* name) { return absent_.emplace(place, name).second; }
+  bool lacks(uint32_t place, PyObject* name) { return absent_.insert({name, place}).second; }
 
   // An attribute of a class, looked up along its bases; `guarded`: and it must be found again.
   PyObject* lookUp(PyTypeObject* type, PyObject* name, bool guarded);
@@ -68,18 +70,37 @@ class Provenance {
   void forgetBehind(uint32_t root);
 
  private:
+  struct Step {
+    PyObject* key;
+    int64_t number;
+    uint32_t parent;
+    Op op;
+    bool operator==(const Step&) const = default;
+  };
+  // An attribute that an object lacks, or one of a class.
+  struct Named {
+    void* name;
+    uint64_t of;
+    bool operator==(const Named&) const = default;
+  };
+  struct Hash {
+    size_t operator()(const Step& step) const;
+    size_t operator()(const Named& named) const;
+  };
+
   tracing::Tape& tape_;
   Guards guards_;
   std::vector<PyObject*> objects_;  // by place, borrowed
   std::vector<Ref> kept_;           // outside objects keep their addresses while the table stands
-  std::unordered_map<PyObject*, uint32_t> places_;
+  // Asked at each instruction of the program: flat, and not by nodes as the standard library's.
+  ska::flat_hash_map<PyObject*, uint32_t> places_;
   std::unordered_map<const c10::TensorImpl*, uint32_t> tensors_;
-  std::unordered_map<uint64_t, uint32_t> reads_;  // by parent, step and key
+  ska::flat_hash_map<Step, uint32_t, Hash> reads_;
   std::unordered_map<PyTypeObject*, size_t> types_;
-  std::unordered_set<uint64_t> lookups_;
-  std::set<std::pair<uint32_t, PyObject*>> absent_;  // attributes that an object lacks
+  ska::flat_hash_set<Named, Hash> lookups_;
+  ska::flat_hash_set<Named, Hash> absent_;
   std::vector<uint32_t> distinct_;
-  std::vector<bool> byArguments_;  // by place
+  std::vector<char> byArguments_;  // by place: is it reached by way of the arguments?
   std::unordered_set<PyObject*> fresh_;
   std::vector<PyObject*> functionsFound_;  // those that were fresh once, in order
 };

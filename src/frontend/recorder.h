@@ -257,6 +257,7 @@ class Recorder final : public watch::Observer {
   size_t refusals_ = 0;
   size_t frames_ = 0;
   int contextSets_ = 0;
+  bool begun_ = false;  // a subject waits for the end of something
   bool raising_;
   bool speculative_;
   const Doubles* doubles_;

@@ -109,7 +109,9 @@ void Recorder::unseen(watch::Unseen why) {
 
 // Something on the tape may have made it useless: go on without watching.
 void Recorder::check() {
-  for (Subject* each : subjects_->asked(Question::GoesOn)) each->goesOn();
+  if (std::exchange(begun_, false)) {
+    for (Subject* each : subjects_->asked(Question::GoesOn)) each->goesOn();
+  }
   if (speculative_ && !abandoned_) {
     const SymbolWatch* watch = SymbolWatch::current();
     if (watch && !watch->failure().empty()) stop({Why::SymbolFailed, watch->failure()}, /*quiet=*/true);

@@ -81,7 +81,7 @@ class Subject {
   virtual void readAttribute(PyObject* owner, PyObject* name, PyObject* value) { (void)owner, (void)name, (void)value; }
   // A tensor or an array from outside is met for the first time.
   virtual void found(uint32_t place, PyObject* object) { (void)place, (void)object; }
-  // The program goes on: something that has begun and not ended has failed.
+  // The program goes on: something that has begun (`expectEnd`) and not ended has failed.
   virtual void goesOn() {}
   // The call is over: nothing, or why it cannot be done again.
   virtual std::optional<Stop> seal() { return std::nullopt; }
@@ -98,6 +98,8 @@ class Subject {
   bool stopped() const { return recorder_.stopped_.has_value(); }
   bool stop(Stop why, bool quiet = false) { return recorder_.stop(std::move(why), quiet); }
   void check() { recorder_.check(); }
+  // Something has begun, and `goesOn` is to be asked if it has not ended by then.
+  void expectEnd() { recorder_.begun_ = true; }
   // The inside of this call is not recorded.
   void hide(PyObject* callable) { recorder_.hiding_ = callable; }
   // The same of code of the user's, whose changes are noted.

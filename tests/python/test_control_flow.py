@@ -377,10 +377,18 @@ def test_bodies_change_nothing_outside():
 
 def test_bodies_write_to_nothing_outside():
     buffer = torch.zeros(3, 3)
-    compiled = saker.compile(lambda x: torch.cond(x.sum() > 0, lambda v: v + buffer.add_(1), lambda v: v, (x,)))
+
+    def program(x):
+        return torch.cond(x.sum() > 0, lambda v: v + buffer.add_(1), lambda v: v, (x,))
+
     with torch.no_grad(), pytest.raises(RuntimeError, match="not its own"):
-        compiled(INPUTS[0])
+        saker.capture(program, INPUTS[0])
     assert not buffer.any()
+    compiled = saker.compile(program)  # which has data, and does what eager mode does
+    with torch.no_grad():
+        for count in (1, 2, 3):
+            torch.testing.assert_close(compiled(INPUTS[0]), INPUTS[0] + count)
+            assert buffer.eq(count).all()
 
 
 def test_a_changed_closure_is_seen():

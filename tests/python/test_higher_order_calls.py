@@ -23,7 +23,7 @@ from torch.func import stack_module_state as stacked_state
 import saker
 from higher_order_cells import EVERYWHERE, X, entered
 from higher_order_programs import GRAPH, LAYER
-from torch_versions import control_flow_in_one_place
+from torch_versions import FUNCTION_UNDER_GRAD_STOPS, control_flow_in_one_place
 
 pytestmark = control_flow_in_one_place
 
@@ -199,7 +199,7 @@ WITHOUT_GRADIENTS = ("graph_modules", "foreach_without_lists", "foreach_of_a_tup
 EAGERLY: dict[str, str] = {
     "objects": "gives-as-is",
     "function_under_vmap": "computes-with",
-    "function_under_grad": "computes-with",
+    "function_under_grad": FUNCTION_UNDER_GRAD_STOPS,
     "linearize": "makes-unknown",
     "ensemble": "leaves-unknown-tensor",
 }

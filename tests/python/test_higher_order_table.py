@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import higher_order_table as table
-from torch_versions import control_flow_in_one_place
+from torch_versions import control_flow_in_one_place, pages_are_of_this_version
 
 pytestmark = control_flow_in_one_place
 
@@ -43,6 +43,7 @@ def test_a_mark_that_does_not_hold_is_an_error(monkeypatch: pytest.MonkeyPatch) 
         table.check("H7", "forward", "deferred")
 
 
+@pages_are_of_this_version
 def test_the_page_is_current() -> None:
     spec = importlib.util.spec_from_file_location("higher_order_page", ROOT / "scripts/higher_order_page.py")
     assert spec and spec.loader

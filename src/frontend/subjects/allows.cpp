@@ -94,6 +94,7 @@ bool Allows::starts(PyObject* callable, const Values& args, PyObject* names) {
   if (speculative()) return stop({Why::AttemptCalls, name});
   std::vector<at::Tensor> tensors;
   for (PyObject* arg : args) collect(arg, tensors);
+  expectEnd();
   pending_.emplace();
   pending_->name = name;
   if (!(tensors.empty() ? asks(callable, args, names) : hosts(callable, args, names))) {

@@ -142,6 +142,7 @@ bool Arrays::hosts(PyObject* callable, const Values& args, PyObject* names, bool
   call->callable = Ref::borrow(callable);
   call->names = Ref::borrow(names);
   call->repeatable = numpy::isRepeatable(callable, names);
+  expectEnd();
   hosted_.emplace();
   bool random = numpy::draws(callable);
   if (PyObject* generator = numpy::boundGenerator(callable)) pin(generator);
@@ -297,6 +298,7 @@ bool Arrays::expects(const Array& data) {
   at::Scalar value = data.tensor.item();
   if (value.isFloatingPoint()) value = at::Scalar(value.toDouble());
   tape().expect(value, data.tensor);
+  expectEnd();
   return expects_ = true;
 }
 

@@ -109,6 +109,7 @@ Answer Caches::calls(PyObject* callable, const Values& args, PyObject* names) {
     found &= lasting(lasting, arg);
   }
   if (!found) return stop(Why::CachedMade);
+  expectEnd();
   caching_.emplace();
   caching_->callable = Ref::borrow(callable);
   caching_->names = Ref::borrow(names);

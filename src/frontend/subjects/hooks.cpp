@@ -59,6 +59,7 @@ bool Hooks::registersHook(PyObject* function, const watch::Arguments& arguments)
   hooking.call->arguments.push_back({Kind::Constant, Ref::borrow(function), 0, {}});
   hooking.call->arguments.push_back(
       {Kind::Constant, constant ? Ref::borrow(hook) : Ref::steal(helper("awaited")), 0, {}});
+  expectEnd();
   hooking_ = std::move(hooking);
   hide(function);
   return true;
@@ -73,6 +74,7 @@ bool Hooks::removesHook(PyObject* function, const watch::Arguments& arguments) {
   hooking.call->callable = Ref::borrow(function);
   hooking.call->wraps = hooking.call->hooks = true;
   hooking.call->arguments.push_back({Kind::Handle, {}, *handle, {}});
+  expectEnd();
   hooking_ = std::move(hooking);
   hide(function);
   return true;
@@ -162,6 +164,7 @@ bool Hooks::setsHooks(PyObject* function, const watch::Arguments& arguments) {
     call.arguments.push_back({Kind::Tensor, {}, 0, {}});
   }
   call.arguments.push_back(tensorsOf(arguments.values[1], hooking.tensors));
+  expectEnd();
   hooking_ = std::move(hooking);
   hide(function);
   return true;

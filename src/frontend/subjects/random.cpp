@@ -73,6 +73,7 @@ Answer Random::calls(PyObject* callable, const Values& args, PyObject*) {
   for (const Ref& each : given) {
     if (!isConstant(each.get()) || !realize(each.get(), true)) return stop(Why::GeneratorArgument);
   }
+  expectEnd();
   drawing_ = Draw{method, generatorPlace(self), std::move(given), {}, kInside};
   return true;
 }

@@ -70,6 +70,10 @@ statistics_have_gradients = pytest.mark.skipif(
 # Scans are told their length, which may be zero; functions of map and scan may write.
 SCANS_TAKE_LENGTHS = at_least(2, 14)
 scans_take_lengths = pytest.mark.skipif(not SCANS_TAKE_LENGTHS, reason="scan() knows no length before torch 2.14")
+# What torch.autograd.Function.apply does inside of torch.func.grad is C code.
+FUNCTION_UNDER_GRAD_STOPS = "calls-unknown" if at_least(2, 14) else "computes-with"
+# The pages that are made of tests are made with 2.13: later versions reject other calls.
+pages_are_of_this_version = pytest.mark.skipif(at_least(2, 14), reason="the page is made with torch 2.13")
 # Samples of OpInfo on which eager mode reads memory that it should not, when their dimensions are permuted: the numbers
 # of a head must lie beside each other, and the kernel does not ask.
 READ_ELSEWHERE_WHEN_PERMUTED = {"torch.ops.aten._scaled_dot_product_flash_attention_for_cpu"}
