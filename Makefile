@@ -20,7 +20,7 @@ endef
 python_path = $(if $(findstring /,$(PYTHON)),$(abspath $(PYTHON)),$(shell command -v $(PYTHON)))
 python_flag = -DPython_EXECUTABLE=$(python_path)
 
-.PHONY: setup build extension demo test test-cpp test-example test-python test-sanitize test-sanitize-extension test-clang test-torch test-types test-wheel test-all test-upstream reasons higher-order-page api-page docs bench lint tidy format clean
+.PHONY: setup build extension demo test test-again test-cpp test-example test-python test-sanitize test-sanitize-extension test-clang test-torch test-types test-wheel test-all test-upstream reasons higher-order-page api-page docs bench lint tidy format clean
 
 build: setup
 	$(call configure,build,$(python_flag))
@@ -36,6 +36,10 @@ demo: extension
 	@PYTHONPATH=python $(PYTHON) examples/demo.py
 
 test: build test-cpp test-example test-python
+
+# What failed in the last run, once more: all of C++, and of Python what failed, or everything if nothing did.
+test-again: build test-cpp test-example
+	@PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) --last-failed tests/python
 
 test-cpp: build
 	@build/tests/saker-tests --gtest_brief=1

@@ -37,6 +37,14 @@ std::optional<c10::OperatorHandle> computesInto(const c10::FunctionSchema& schem
   return std::nullopt;
 }
 
+// Does the operator have a form that computes into its first argument, element by element?
+bool worksInPlace(const ops::Operator& op) {
+  if (op.cost != ops::Cost::Pointwise) return false;
+  std::string name = op.qualified;
+  name.insert(std::min(name.find('.'), name.size()), "_");
+  return ops::find(name) != nullptr;
+}
+
 class Planner {
  public:
   explicit Planner(const ir::Graph& graph) : graph_(graph), memory_(graph) {}
@@ -51,7 +59,10 @@ class Planner {
     for (const ir::Node* node = graph_.top()->first(); node && !node->isReturn(); node = node->next(), ++index) {
       auto place = [&](const ir::Value* value) {
         const ir::TensorType& type = *value->tensor();
-        size_t buffer = take(bytesOf(type));
+        std::optional<size_t> operand = endsHere(*node, value, index);
+        size_t buffer = operand ? *operand : take(bytesOf(type));
+        if (operand) std::erase(endsAt[index], buffer);
+        bufferOf_[value] = buffer;
         endsAt[std::max<size_t>(lastUse_[memory_.classOf(value)], index)].push_back(buffer);
         out_.workspace.places.push_back({&type, buffer});
         return out_.workspace.places.size() - 1;
@@ -94,6 +105,25 @@ class Planner {
         ir::eachValue(node->arg(i), [&](const ir::Value* value) { reshaped_[memory_.classOf(value)] = true; });
       }
     }
+  }
+
+  // The buffer of an operand that nothing reads afterwards and that the result can take the place of: what is written
+  // is in the cache already, and there is less memory to go through.
+  std::optional<size_t> endsHere(const ir::Node& node, const ir::Value* result, size_t index) const {
+    const ops::Operator* op = ops::of(&node);
+    if (ops::isGroup(node) || !op || !worksInPlace(*op)) return std::nullopt;
+    for (const ir::Use& use : node.operands()) {
+      auto found = bufferOf_.find(use.value);
+      if (found == bufferOf_.end() || use.value->type() != result->type()) continue;
+      uint32_t memory = memory_.classOf(use.value);
+      if (lastUse_[memory] != index) continue;
+      // Another operand on the same memory is read at other places than are written.
+      bool alone = std::all_of(node.operands().begin(), node.operands().end(), [&](const ir::Use& other) {
+        return other.value == use.value || memory_.classOf(other.value) != memory;
+      });
+      if (alone) return found->second;
+    }
+    return std::nullopt;
   }
 
   std::optional<c10::OperatorHandle> planned(const ir::Node& node) {
@@ -171,6 +201,7 @@ class Planner {
   std::vector<size_t> lastUse_;  // by class: the last node in order that touches it
   std::vector<bool> reshaped_;   // by class: a node may give it another layout
   std::vector<size_t> free_;
+  std::unordered_map<const ir::Value*, size_t> bufferOf_;
   std::unordered_map<const ir::OpDef*, std::optional<c10::OperatorHandle>> variants_;
 };
 

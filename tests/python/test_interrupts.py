@@ -54,8 +54,8 @@ budget = 1.5 * longest()
 for attempt in range({attempts}):
     if attempt % {every} == 0:
         saker.reset()
-    signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, budget if attempt % {every} == 0 else budget / 20))
     try:
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, budget if attempt % {every} == 0 else budget / 20))
         got = step(compiled, x)
         signal.setitimer(signal.ITIMER_REAL, 0)
         finished += 1

@@ -111,3 +111,59 @@ def test_inference_mode_and_without(first: bool) -> None:
         with torch.inference_mode(mode), torch.no_grad():
             got = compiled(x, y)
         assert torch.equal(got, chain(x, y)) and got.is_inference() == mode
+
+
+# --- operands that end where a result begins ---
+
+
+def rotated(q: Tensor, cos: Tensor) -> Tensor:
+    left, right = (q * 2).chunk(2, -1)
+    return (torch.cat((-right, left), -1) * cos + q * cos).sin() - 1
+
+
+def transposed(x: Tensor, y: Tensor) -> Tensor:
+    a = x * y
+    b = a + a.t()  # reads what it would write
+    return (b * b - 1).relu() * y
+
+
+def kept(x: Tensor, y: Tensor) -> Tensor:
+    a = x + y
+    view = a[1:]
+    b = a.exp()  # `a` is read once more, by its view
+    return b[1:] * view + 1
+
+
+def reversed_operands(x: Tensor, y: Tensor) -> Tensor:
+    a = x * 3
+    return 2 - (y - a) / (a.sum() - (x - a.abs()))
+
+
+def converted(x: Tensor, y: Tensor) -> Tensor:
+    a = (x * 2).double()
+    b = (a + y).float() > 0
+    return torch.where(b, x + 1, a.float() * 2).clamp(min=0.1).pow(3.0)
+
+
+def broadcast(x: Tensor, y: Tensor) -> Tensor:
+    row = x[0] * 2
+    return ((row + 1) * (y + row)).neg().t() * 2 + row
+
+
+IN_PLACE = [rotated, transposed, kept, reversed_operands, converted, broadcast]
+
+
+@pytest.mark.parametrize("fn", IN_PLACE, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("side", [1, 4, 33])
+@pytest.mark.parametrize("grad", [False, True])
+def test_operands_may_be_written(fn, side: int, grad: bool) -> None:
+    if fn is rotated and side % 2:
+        side += 1
+    compiled = saker.compile(fn)
+    for _ in range(4):
+        x, y = torch.randn(side, side, requires_grad=grad), torch.randn(side, side)
+        found, expected = compiled(x, y), fn(x, y)
+        assert torch.equal(found, expected) or found.isnan().equal(expected.isnan())
+        if grad:
+            ours, theirs = (torch.autograd.grad(each.sum(), x)[0] for each in (found, expected))
+            torch.testing.assert_close(ours, theirs, equal_nan=True)
