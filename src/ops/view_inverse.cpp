@@ -312,6 +312,16 @@ const std::unordered_map<std::string_view, Entry>& entries() {
 }
 
 const Entry* entryOf(const ir::OpDef* op) {
+  // Asked for each view of each graph, again and again: by address where it is one of the table's.
+  static const auto byOperator = [] {
+    std::unordered_map<const ir::OpDef*, const Entry*> made;
+    for (const auto& [name, entry] : entries()) made.emplace(find(name), &entry);
+    return made;
+  }();
+  if (op->registered) {
+    auto found = byOperator.find(op);
+    return found == byOperator.end() ? nullptr : found->second;
+  }
   auto found = entries().find(op->qualified);
   return found == entries().end() ? nullptr : &found->second;
 }

@@ -109,9 +109,8 @@ class Planner {
 
   // The buffer of an operand that nothing reads afterwards and that the result can take the place of: what is written
   // is in the cache already, and there is less memory to go through.
-  std::optional<size_t> endsHere(const ir::Node& node, const ir::Value* result, size_t index) const {
-    const ops::Operator* op = ops::of(&node);
-    if (ops::isGroup(node) || !op || !worksInPlace(*op)) return std::nullopt;
+  std::optional<size_t> endsHere(const ir::Node& node, const ir::Value* result, size_t index) {
+    if (ops::isGroup(node) || !variantOf(node).inPlace) return std::nullopt;
     for (const ir::Use& use : node.operands()) {
       auto found = bufferOf_.find(use.value);
       if (found == bufferOf_.end() || use.value->type() != result->type()) continue;
@@ -132,7 +131,7 @@ class Planner {
     if (!op || op->writes || op->isRandom() || (op->traits & decides) || node.resultCount() != 1) return std::nullopt;
     if (node.attributes().shown || node.attributes().inferenceToggled) return std::nullopt;
     if (!mayLieInWorkspace(node.result())) return std::nullopt;
-    return variantOf(node);
+    return variantOf(node).into;
   }
 
   // Nobody sees it outside of the run, and it is plain memory of a known size.
@@ -147,13 +146,20 @@ class Planner {
     return !memory_.escapes(result) && !memory_.isFromOutside(result) && bytesOf(*type) != 0;
   }
 
-  const std::optional<c10::OperatorHandle>& variantOf(const ir::Node& node) {
+  struct Forms {
+    std::optional<c10::OperatorHandle> into;
+    bool inPlace = false;
+  };
+  const Forms& variantOf(const ir::Node& node) {
     auto known = variants_.find(node.op());
     if (known == variants_.end()) {
       std::optional<c10::OperatorHandle> handle = aten::findOperator(node.op()->qualified);
       bool one = handle && handle->schema().returns().size() == 1 && !handle->schema().returns()[0].alias_info() &&
                  handle->schema().returns()[0].type()->kind() == c10::TypeKind::TensorType;
-      known = variants_.emplace(node.op(), one ? computesInto(handle->schema()) : std::nullopt).first;
+      Forms forms;
+      if (one) forms.into = computesInto(handle->schema());
+      if (const ops::Operator* op = ops::of(&node); op && forms.into) forms.inPlace = worksInPlace(*op);
+      known = variants_.emplace(node.op(), std::move(forms)).first;
     }
     return known->second;
   }
@@ -202,7 +208,7 @@ class Planner {
   std::vector<bool> reshaped_;   // by class: a node may give it another layout
   std::vector<size_t> free_;
   std::unordered_map<const ir::Value*, size_t> bufferOf_;
-  std::unordered_map<const ir::OpDef*, std::optional<c10::OperatorHandle>> variants_;
+  std::unordered_map<const ir::OpDef*, Forms> variants_;
 };
 
 }  // namespace
