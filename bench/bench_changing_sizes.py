@@ -57,13 +57,9 @@ def epoch(call, model: nn.Module, batches: list[torch.Tensor]) -> float:
     return (time.perf_counter() - start) / len(batches)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=9)
-    options = parser.parse_args()
+def measure(width: int, rounds: int) -> None:
     torch.manual_seed(0)
-    torch.set_num_threads(1)
-    eager = Model()
+    eager = Model(width)
     model = copy.deepcopy(eager)
     compiled = saker.compile(model)
     batches = [torch.randint(0, 256, (2 + i % 3, 5 + 7 * i % 24)) for i in range(24)]
@@ -77,12 +73,25 @@ def main() -> None:
         torch.testing.assert_close(q.grad, p.grad, rtol=1e-4, atol=1e-5)
     counts = saker.stats()
     ours, theirs = [], []
-    for _ in range(options.rounds):
+    for _ in range(rounds):
         ours.append(epoch(compiled, model, batches))
         theirs.append(epoch(eager, eager, batches))
     a, b = statistics.median(ours) * 1e3, statistics.median(theirs) * 1e3
-    print("\ntraining steps of changing sizes (4 layers, width 64, batches of 2 to 4 by 5 to 28 tokens, one thread)")
-    print(f"  eager {b:.2f} ms a step, Saker {a:.2f} ms: {b / a:.2f} times as fast; {counts['graphs']} recordings")
+    print(
+        f"  width {width:3}: eager {b:.2f} ms a step, Saker {a:.2f} ms: {b / a:.2f} times as fast; "
+        f"{counts['graphs']} recordings"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--widths", type=int, nargs="*", default=[16, 32, 64])
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    print("\ntraining steps of changing sizes (4 layers, batches of 2 to 4 by 5 to 28 tokens, one thread)")
+    for width in options.widths:
+        measure(width, options.rounds)
 
 
 if __name__ == "__main__":
