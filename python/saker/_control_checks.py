@@ -65,7 +65,7 @@ def _lengths(operator: str, leaves: Sequence[torch.Tensor], dim: int, error: typ
             raise error(operator, f"dimension {dim} of xs must not have the length 0, and number {i} of them has it")
 
 
-def check_scan(combine_fn: Any, init: Any, xs: Any, dim: Any, reverse: Any, length: Any = None) -> None:
+def check_scan(combine_fn: Any, init: Any, xs: Any, dim: Any, reverse: Any, *, length: Any = None) -> None:
     starts, leaves = pytree.tree_leaves(init), pytree.tree_leaves(xs)
     if SCANS_TAKE_LENGTHS:
         if length is not None and (isinstance(length, bool) or not isinstance(length, int) or length < 0):
@@ -122,7 +122,11 @@ def check_associative_scan(combine_fn: Any, xs: Any, dim: Any, reverse: Any, com
     if combine_mode not in ("pointwise", "generic"):
         raise BodyValueError(name, f"combine_mode must be 'pointwise' or 'generic', and is {combine_mode!r}")
     _tensors(name, "xs", leaves, BodyValueError)
-    if combine_mode == "pointwise" and not SCANS_TAKE_LENGTHS and any(leaf.device.type not in ("cuda", "xpu") for leaf in leaves):
+    if (
+        combine_mode == "pointwise"
+        and not SCANS_TAKE_LENGTHS
+        and any(leaf.device.type not in ("cuda", "xpu") for leaf in leaves)
+    ):
         found = leaves[0].device
         raise BodyValueError(
             name, f"combine_mode 'pointwise' is for tensors of GPUs, and xs are on {found}; use 'generic'"
@@ -146,10 +150,10 @@ def records() -> bool:
     return not torch.compiler.is_dynamo_compiling() and _C.is_engaged()
 
 
-def _call(*args: Any) -> Any:
+def _call(*args: Any, **kwargs: Any) -> Any:
     from saker import _control_flow
 
-    return _control_flow.call(*args)
+    return _control_flow.call(*args, **kwargs)
 
 
 def _cond(plain: Callable) -> Callable:
@@ -174,7 +178,7 @@ def _scan(plain: Callable) -> Callable:
     def call(combine_fn: Any, init: Any, xs: Any, dim: int, reverse: bool, **length: int | None) -> Any:
         if not records():
             return plain(combine_fn, init, xs, dim=dim, reverse=reverse, **length)
-        _call("check scan", combine_fn, init, xs, dim, reverse, *length.values())
+        _call("check scan", combine_fn, init, xs, dim, reverse, **length)
 
         def step(carry: Any, x: Any) -> Any:
             made = combine_fn(carry, x)

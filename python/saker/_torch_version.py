@@ -57,8 +57,8 @@ def checkpoint_context(result: Any) -> checkpoint.SelectiveCheckpointContext:
     return checkpoint.SelectiveCheckpointContext(is_recompute=False, **told)
 
 
-# 2.14: scan is told its length, and may be given nothing to go along; lengths may be zero, of associative_scan too, whose
-# pointwise mode is not for GPUs alone; functions of map and scan may write to tensors that are not their own.
+# 2.14: scan is told its length, and may be given nothing to go along; lengths may be zero, of associative_scan too,
+# whose pointwise mode is not for GPUs alone; functions of map and scan may write to tensors that are not their own.
 SCANS_TAKE_LENGTHS = "length" in inspect.signature(scan).parameters
 
 

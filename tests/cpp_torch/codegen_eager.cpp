@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include "aten/torch_version/version.h"
 #include "codegen/compile.h"
 #include "kernel/parse.h"
 
@@ -45,8 +46,8 @@ TEST(CodegenNextToTorch, GivesTheBitsOfEagerMode) {
     Function eager;
     bool fromOthers = false;
   };
-  const Row rows[] = {{"log1p", at::log1p},       {"expm1", at::expm1},     {"sinh", at::sinh},
-                      {"cosh", at::cosh},         {"exp2", at::exp2},       {"asinh", at::asinh, true},
+  const Row rows[] = {{"log1p", at::log1p},       {"expm1", at::expm1},     {"sinh", at::sinh, !aten::kSinhIsSleefs},
+                      {"cosh", at::cosh, !aten::kSinhIsSleefs},         {"exp2", at::exp2},       {"asinh", at::asinh, true},
                       {"acosh", at::acosh, true}, {"atanh", at::atanh},     {"exp", at::exp, true},
                       {"log", at::log, true},     {"log2", at::log2, true}, {"log10", at::log10, true},
                       {"tan", at::tan, true},     {"asin", at::asin, true}, {"acos", at::acos, true},

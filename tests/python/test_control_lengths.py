@@ -60,7 +60,10 @@ def test_a_scan_along_nothing(entry: str, length: int) -> None:
     compare(
         entry,
         lambda x: o.scan(lambda c, none: (c + 1, c * 2), x[0] * 1, None, length=length),
-        lambda x: (x[0] + length, torch.stack([(x[0] + i) * 2 for i in range(length)]) if length else torch.empty(0, 3)),
+        lambda x: (
+            x[0] + length,
+            torch.stack([(x[0] + i) * 2 for i in range(length)]) if length else torch.empty(0, 3),
+        ),
     )
     assert loaded or "torch._dynamo" not in sys.modules
 

@@ -25,6 +25,9 @@ inline constexpr bool kPythonIsRecorded = SAKER_TORCH_AT_LEAST(2, 13);
 // keeps that key from what it calls by other means.
 inline constexpr bool kInferenceModeExcludes = SAKER_TORCH_AT_LEAST(2, 13);
 
+// 2.14: sinh and cosh of f32 differ in last bits from SLEEF's.
+inline constexpr bool kSinhIsSleefs = !SAKER_TORCH_AT_LEAST(2, 14);
+
 // What the rules of the operator table have to know.
 inline constexpr ir::TorchFacts kTorchFacts = {
     .complexOfBFloat16 = SAKER_TORCH_AT_LEAST(2, 14),
