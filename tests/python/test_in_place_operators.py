@@ -57,7 +57,7 @@ def given(kind: str, dtype: torch.dtype, shape: tuple[int, ...], whole: bool) ->
 
 
 def test_there_are_many() -> None:
-    assert len(NAMES) > 100
+    assert len(NAMES) > 80
 
 
 @pytest.mark.parametrize("name", NAMES)
