@@ -272,6 +272,8 @@ def aot_function(  # noqa: PLR0917 (the order of PyTorch's)
     ``inference_compiler`` are ``copy_`` at its end, where each argument can be written as it is. The remaining
     arguments of PyTorch's function change nothing here.
     """
+    if not callable(fn):
+        raise TypeError(f"saker.aot_function takes a function, not a {type(fn).__name__}")
     compilers = (fw_compiler, bw_compiler, inference_compiler)
     keep = keep_inference_input_mutations
     return _callable(
@@ -283,6 +285,8 @@ class Functional:
     """A module as a function of its parameters and buffers; buffers that it replaces are results."""
 
     def __init__(self, module: torch.nn.Module) -> None:
+        if not isinstance(module, torch.nn.Module):
+            raise TypeError(f"a torch.nn.Module is needed here, not a {type(module).__name__}; see saker.aot_function")
         self.module = module
         for name, tensor in self.state().items():
             if is_fake(tensor):
@@ -376,6 +380,7 @@ def aot_module_simplified(  # noqa: PLR0917 (the order of PyTorch's)
 
     A module that PyTorch has flattened the arguments of is called with a list, which is emptied.
     """
+    check_arguments(args)
     if pre_grad_passes is not None:
         mod = pre_grad_passes(mod, args)
         if not isinstance(mod, torch.nn.Module):
@@ -400,6 +405,12 @@ def aot_module_simplified(  # noqa: PLR0917 (the order of PyTorch's)
     made.named_parameters = mod.named_parameters
     made.named_buffers = mod.named_buffers
     return made
+
+
+def check_arguments(args: Any) -> None:
+    """A tensor can be iterated over too, and would be taken for its rows."""
+    if isinstance(args, torch.Tensor):
+        raise TypeError("args is a tuple or list of arguments, not a Tensor: write (x,)")
 
 
 def _takes_a_list(mod: torch.nn.Module) -> bool:

@@ -134,6 +134,19 @@ def _seen_as(cls: type, also: type | None) -> type:
         return cls
 
 
+# Of the tables that nn.Module makes: those that a call reads. A hook on the compiled module is one on its module.
+_CALL_TABLES = (
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_is_full_backward_hook",
+)
+
+
 class CompiledModule(torch.nn.Module):
     """A module whose call is compiled. Everything else is the module's own."""
 
@@ -148,6 +161,8 @@ class CompiledModule(torch.nn.Module):
         self._modules["_orig_mod"] = module
         self.__dict__["_compiled"] = compiled
         self.training = module.training
+        for name in _CALL_TABLES:
+            self.__dict__.pop(name, None)  # found on the module
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._compiled(*args, **kwargs)
@@ -174,6 +189,19 @@ class CompiledModule(torch.nn.Module):
     def train(self, mode: bool = True) -> CompiledModule:
         self._orig_mod.train(mode)
         self.__dict__["training"] = mode
+        return self
+
+    def register_buffer(self, *args: Any, **kwargs: Any) -> None:
+        self._orig_mod.register_buffer(*args, **kwargs)
+
+    def register_parameter(self, *args: Any, **kwargs: Any) -> None:
+        self._orig_mod.register_parameter(*args, **kwargs)
+
+    def add_module(self, *args: Any, **kwargs: Any) -> None:
+        self._orig_mod.add_module(*args, **kwargs)
+
+    def apply(self, fn: Callable[[torch.nn.Module], None]) -> CompiledModule:
+        self._orig_mod.apply(fn)  # once for each module: an initialisation draws as often as without compiling
         return self
 
     def __len__(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from saker._aot import Functional
+from saker._aot import Functional, check_arguments
 from saker._export_trace import Request, Traced, refuse, trace
 from saker._fakes import is_fake
 from saker._signature import BackwardSignature, GraphSignature, name_of
@@ -45,6 +45,7 @@ def aot_export_module(
             if trace_joint
             else "pre_dispatch is unknown here: Saker records what reaches a back end, below autograd"
         )
+    check_arguments(args)
     args, kwargs = tuple(args), dict(kwargs or {})
     functional = Functional(mod)
     names = list(functional.state())
@@ -85,6 +86,7 @@ def aot_export_joint_simple(
     None where there is none; PyTorch's partitioners can cut it. The function may not write to its arguments or give
     what shares memory with them.
     """
+    check_arguments(args)
     leaves, in_spec = pytree.tree_flatten(list(args))
 
     def fn(leaves: list[Any]) -> tuple[Any, dict[int, torch.Tensor]]:

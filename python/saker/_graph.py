@@ -21,6 +21,20 @@ class Output(NamedTuple):
     constant: Any
 
 
+class _Leaf:
+    def __repr__(self) -> str:
+        return "_"
+
+
+def _shape_of_call(spec: pytree.TreeSpec) -> str:
+    """A call as one would write it, with ``_`` for each tensor or constant."""
+    try:
+        args, kwargs = pytree.tree_unflatten([_Leaf() for _ in range(spec.num_leaves)], spec)
+    except Exception:  # a class of the user's that is made of tensors only
+        return str(spec)
+    return f"({', '.join([*map(repr, args), *(f'{name}={value!r}' for name, value in kwargs.items())])})"
+
+
 def _in_dual_level() -> bool:
     return torch.autograd.forward_ad._current_level >= 0
 
@@ -93,7 +107,7 @@ class Graph:
         leaves, given = pytree.tree_flatten((args, kwargs))
         spec, places, constants = self._inputs
         if given != spec:
-            raise RunError(f"the graph takes arguments of the structure {spec}, not {given}")
+            raise RunError(f"the graph takes arguments {_shape_of_call(spec)}, and was given {_shape_of_call(given)}")
         of_tensors = set(places)
         for i, (leaf, constant) in enumerate(zip(leaves, constants, strict=True)):
             if i in of_tensors:

@@ -47,6 +47,8 @@ def set_logs(topics: str | None = None) -> None:
     or "all". Notices, one line for each place at which a function runs eagerly, are what is told without a choice
     (None), and are told besides all others. An empty list switches everything off.
     """
+    if topics is not None and not isinstance(topics, str):
+        raise TypeError(f'topics are one string with commas, such as "breaks,recompiles", not a {type(topics).__name__}')
     unknown = _C.set_logs("notices" if topics is None else topics)
     if unknown:
         raise ValueError(f"no such topics of logs: {unknown}; there are {_C.log_topics()}")
@@ -56,13 +58,19 @@ def set_stages(words: str = "") -> None:
     """Settings of the stages of compiling, to find a fault; the variable ``SAKER_STAGES`` makes them at the start.
 
     ``words`` is a list with commas: ``verify`` checks each graph behind each stage, ``-simplify`` and
-    ``-differentiate`` leave a stage out, ``dump=folder`` writes the graph behind each stage to a file of an existing
-    folder, which ``saker-opt`` reads. An empty one takes all settings back.
+    ``-differentiate`` leave a stage out, ``fuse`` does one that is off without it, ``dump=folder`` writes the graph
+    behind each stage to a file of an existing folder, which ``saker-opt`` reads. An empty one takes all settings back.
     """
+    if not isinstance(words, str):
+        raise TypeError(f'settings are one string with commas, such as "verify,fuse", not a {type(words).__name__}')
+    for word in words.split(","):
+        name, _, folder = word.strip().partition("=")
+        if name == "dump" and not os.path.isdir(folder):
+            raise ValueError(f"dump={folder}: there is no such folder; make it first")
     unknown = _C.set_stages(words)
     if unknown:
         raise ValueError(
-            f"no such settings of stages: {unknown}; there are verify, -simplify, -differentiate, dump=folder"
+            f"no such settings of stages: {unknown}; there are verify, -simplify, -differentiate, fuse, dump=folder"
         )
 
 

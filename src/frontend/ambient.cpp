@@ -63,7 +63,7 @@ std::string Ambient::difference(const Ambient& other) const {
   if (gradMode != other.gradMode) return "grad mode";
   if (inferenceMode != other.inferenceMode) return "inference mode";
   if (autocast != other.autocast || autocastType != other.autocastType) return "autocast";
-  if (defaultType != other.defaultType) return "the default dtype";
+  if (defaultType != other.defaultType) return "default dtype";
   if (functionModes != other.functionModes || dispatchModes != other.dispatchModes) return "modes of PyTorch";
   if (functionState != other.functionState) return "use of __torch_function__";
   if (savedTensorHooks != other.savedTensorHooks) return "hooks on saved tensors";

@@ -81,6 +81,7 @@ void Compiled::note(const Report& report, const Segment& segment) {
 }
 
 void Compiled::keep(Known known) {
+  if (known_.empty()) recorded_ = 0;  // after saker.reset()
   known.number = ++recorded_;
   known_.insert(known_.begin(), std::move(known));
 }

@@ -432,3 +432,24 @@ def test_the_log_of_recompiles(capfd: pytest.CaptureFixture[str]) -> None:
     [line] = capfd.readouterr().err.splitlines()
     assert line.endswith("was recorded again: k: expected 'a', found 'bb'")
     assert line.startswith("[saker recompiles] test_told.test_the_log_of_recompiles.<locals>.<lambda> ")
+
+
+def test_recordings_are_numbered_from_one_after_a_reset(capfd: pytest.CaptureFixture[str]) -> None:
+    fast = saker.compile(lambda x, name: x * len(name))
+    x = torch.ones(2)
+    for _ in range(2):
+        for name in ("a", "bb", "ccc"):
+            fast(x, name)
+        saker.reset()
+    saker.set_logs("recompiles")
+    try:
+        for name in ("a", "bb", "ccc"):
+            fast(x, name)
+        torch.set_default_dtype(torch.float64)
+        fast(x, "a")
+    finally:
+        torch.set_default_dtype(torch.float32)
+        saker.set_logs()
+    told = capfd.readouterr().err
+    assert "(recording 2, the nearest of 2)" in told
+    assert "another default dtype around the call" in told
