@@ -314,7 +314,8 @@ std::vector<StandIn> changedSizes(const Segment& segment, const CallArguments& c
   std::vector<StandIn> out;
   for (Guards::Argument& argument : segment.guards.tensorArguments()) {
     PyObject* object = argument.index < valuesOf(call) ? follow(call.values[argument.index], argument.path) : nullptr;
-    if (!object || !isTensor(object)) return {};
+    if (!object) continue;  // held by what cannot be copied (a dict of a class of its own): it stays what it is
+    if (!isTensor(object)) return {};
     const at::Tensor& tensor = tensorOf(object);
     const TensorShape& shape = *argument.shape;
     if (!isOrdinary(tensor) || tensor.dim() != static_cast<int64_t>(shape.sizes.size()) ||

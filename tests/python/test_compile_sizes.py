@@ -407,3 +407,25 @@ def test_sizes_that_leave_the_call() -> None:
         return x * 2, x.shape[0] * 3 - 20, x.shape, [x.numel()]
 
     replayed(function, lambda n: (torch.randn(n, 3), Box(torch.randn(2))))
+
+
+def test_a_cache_grows_beside_what_cannot_be_copied() -> None:
+    class Outputs(collections.OrderedDict):
+        """As those of transformers: a dict of a class of its own."""
+
+    class Cache:
+        keys: torch.Tensor
+
+    def decode(x: torch.Tensor, cache: Cache, encoded: Outputs) -> torch.Tensor:
+        cache.keys = torch.cat([cache.keys, x], 1)
+        return (cache.keys * encoded["state"].sum()).sum(1)
+
+    def run(step: Any) -> list[torch.Tensor]:
+        cache, encoded = Cache(), Outputs(state=torch.ones(2, 3))
+        cache.keys = torch.zeros(2, 2)
+        return [step(torch.full((2, 1), float(i)), cache, encoded) for i in range(20)]
+
+    saker.reset(counts=True)
+    torch.testing.assert_close(run(saker.compile(decode)), run(decode), rtol=0, atol=0)
+    assert saker.stats()["graphs"] <= 3
+    assert saker.stats()["replays"] >= 17

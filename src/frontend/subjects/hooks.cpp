@@ -105,7 +105,8 @@ namespace {
 
 // Are there hooks on the gradient of a tensor? Where Python has removed all of its own, their dict stays.
 PyObject* hasHooks(PyObject*, PyObject* tensor) {
-  if (!isTensor(tensor)) Py_RETURN_FALSE;
+  // A tensor that autograd does not know yet has none, and cannot be asked: the call lets it require grad.
+  if (!isTensor(tensor) || !torch::autograd::impl::get_autograd_meta(tensorOf(tensor))) Py_RETURN_FALSE;
   size_t count = torch::autograd::impl::hooks(tensorOf(tensor)).size();
   Ref own = Ref::steal(PyObject_GetAttrString(tensor, "_backward_hooks"));
   if (!own) return nullptr;
