@@ -151,6 +151,7 @@ bench: build
 	@PYTHONPATH=python $(PYTHON) bench/bench_compile.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_memory.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_memory_bound.py
+	@PYTHONPATH=python $(PYTHON) bench/bench_native.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_changing_sizes.py
 	@PYTHONPATH=python $(PYTHON) bench/bench_control_flow.py
 

@@ -14,7 +14,15 @@ import torch
 
 from saker import _C
 from saker._carry import compiled_again, settings_of
-from saker._options import backend_of, check_flags, check_mode, check_options, checked_limit, limit_of
+from saker._options import (
+    backend_of,
+    check_flags,
+    check_mode,
+    check_options,
+    checked_limit,
+    limit_of,
+    wants_eager_functions,
+)
 from saker._stats import count
 from saker.errors import BackendError
 
@@ -270,7 +278,7 @@ def compile(
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: str | Callable = "native",
+    backend: str | Callable = "aten",
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     disable: bool = False,
@@ -282,9 +290,11 @@ def compile(
     >>> @saker.compile(fullgraph=True)
     ... def step(x: torch.Tensor) -> torch.Tensor: ...
 
-    The arguments mean what those of ``torch.compile`` mean. ``backend`` is "native" (Saker's own executor, through
-    ahead-of-time autograd), "eager" (the recorded operators, one by one), "aot_eager", a callable
-    ``(graph_module, example_inputs) -> callable``, or the name of one that is registered with PyTorch. With
+    The arguments mean what those of ``torch.compile`` mean. ``backend`` is "aten" (Saker's own executor, through
+    ahead-of-time autograd, with PyTorch's operators), "native" (the same, and operators that belong together become
+    kernels of machine code for the CPU), "eager" (the recorded operators, one by one), "aot_eager", a callable
+    ``(graph_module, example_inputs) -> callable``, or the name of one that is registered with PyTorch. With "native",
+    ``options={"precision": "eager"}`` calls the vector functions that eager mode calls for exp and its like. With
     ``fullgraph=True`` a function that cannot be recorded whole, or more often than ``recompile_limit`` says, raises
     ``saker.CaptureError`` with the reason and the line; otherwise it runs as without compiling.
 
@@ -318,7 +328,8 @@ def compile(
     if isinstance(model, (_C.Compiled, CompiledModule)):
         return model
     verify = os.environ.get("SAKER_VERIFY", "0") not in ("", "0")
-    compiled = _C.compile(model, fullgraph, runs.ahead, foreign, limit, dynamic, verify)
+    eager_functions = wants_eager_functions(options) and runs.native
+    compiled = _C.compile(model, fullgraph, runs.ahead, foreign, limit, dynamic, verify, runs.native, eager_functions)
     settings = {
         "fullgraph": fullgraph,
         "dynamic": dynamic,

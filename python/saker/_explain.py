@@ -17,6 +17,8 @@ from saker import _C
 from saker._compile import CompiledModule, compile
 from saker._describe import Described
 from saker._explain_time import Timing, measure, why_not
+from saker._kernels import Kernels, kernels_of
+from saker._options import backend_of, wants_eager_functions
 
 # Of each group of guards, as text.
 _MOST_GUARDS = 8
@@ -85,6 +87,8 @@ class Explanation:
     backward: list[Any] = dataclasses.field(default_factory=list)  # graphs of the backward, where they are compiled
     backward_operators: dict[str, int] = dataclasses.field(default_factory=dict)
     saved: list[Saved] = dataclasses.field(default_factory=list)  # for each of these
+    kernels: list[Kernels] = dataclasses.field(default_factory=list)  # of each graph, where code is generated
+    backward_kernels: list[Kernels] = dataclasses.field(default_factory=list)
     timing: Timing | None = None
     not_timed: str = ""  # why there is no timing
 
@@ -110,7 +114,26 @@ class Explanation:
             ("time of a later call", self._timed()),
             *self._slowest(),
             *self._gradients(),
+            *self._generated(),
         ]
+        return facts
+
+    def _generated(self) -> list[tuple[str, str]]:
+        """Generated code, in numbers; the kernels themselves are listed below."""
+        facts = []
+        for name, all_ in (("kernels", self.kernels), ("kernels of the backward", self.backward_kernels)):
+            if not all_:
+                continue
+            fused = sum(len(group.operators) for each in all_ for group in each.groups)
+            called = sum(len(each.outside) for each in all_)
+            count = sum(len(group.texts) for each in all_ for group in each.groups)
+            facts.append((name, f"{count} of {fused} operators; {called} operators are called"))
+        seconds: collections.Counter[str] = collections.Counter()
+        for each in (*self.kernels, *self.backward_kernels):
+            seconds.update(each.seconds)
+        if facts:
+            times = ", ".join(f"{name} {duration(took)}" for name, took in seconds.items())
+            facts.append(("time of generating code", times))
         return facts
 
     def _guard_counts(self) -> str:
@@ -157,6 +180,9 @@ class Explanation:
             if each.source:
                 lines.append(f"      {each.source}")
             lines.append(f"    what to do: {each.hint}")
+        for name, all_ in (("kernels", self.kernels), ("kernels of the backward", self.backward_kernels)):
+            for each in all_:
+                lines += [f"  {name}:", *(f"    {line}" for line in str(each).splitlines())]
         for name, texts in self.guard_groups.items():
             if not texts or name == "internals":
                 continue
@@ -299,12 +325,29 @@ def explain(fn: Callable, *, repeat: int | None = None, **options: Any) -> Calla
         result = compiled(*args, **kwargs)
         reports = _C.compiled_reports(inner)
         told = _told(fn, result, reports, _C.compiled_versions(inner))
+        runs = backend_of(options.get("backend", "aten"))
+        if runs.native or (_C.fuses() and runs.compiler is None):
+            _tell_kernels(told, _C.compiled_versions(inner), wants_eager_functions(options.get("options")))
         told.not_timed = why_not(repeat, _C.compiled_versions(inner), sum(told.seconds.values()))
         if not told.not_timed:
             told.timing = measure(fn, compiled, inner, (args, kwargs), repeat)
         return told
 
     return run
+
+
+def _tell_kernels(told: Explanation, versions: list[dict[str, Any]], eager_functions: bool) -> None:
+    for version in versions:
+        if version["eager"] or not version["program"]:
+            continue
+        halves = version["compiled"]
+        graph = version["program"].graph if halves is None else halves.forward
+        simplified = halves is not None
+        told.kernels.append(kernels_of(graph, simplified=simplified, compiled=True, eager_functions=eager_functions))
+        if simplified and halves.training:
+            told.backward_kernels.append(
+                kernels_of(halves.backward, simplified=True, compiled=True, eager_functions=eager_functions)
+            )
 
 
 def _told(fn: Callable, result: Any, reports: list[dict[str, Any]], versions: list[dict[str, Any]]) -> Explanation:

@@ -183,6 +183,16 @@ def _gradients(told: Explanation) -> str:
     return f'<h2>Gradients</h2>{saved}<p class="soft">Operators of the backward</p>{_bars(rows)}'
 
 
+def _kernels(told: Explanation) -> str:
+    parts = []
+    for title, all_ in (("Of the graph", told.kernels), ("Of the backward", told.backward_kernels)):
+        for each in all_:
+            body = "\n\n".join(f"{group}\n{''.join(group.texts)}" for group in each.groups)
+            body = _shortened(f"{each}\n\n{body}", _GRAPH_CHARACTERS // 4, ".kernels")
+            parts.append(_details(title, _plural(len(each.groups), "group"), body))
+    return f"<h2>Kernels</h2>{''.join(parts)}" if parts else ""
+
+
 def _guards(told: Explanation) -> str:
     from saker._explain import GROUPS
 
@@ -230,7 +240,7 @@ def _body(told: Explanation) -> str:
     ]
     if told.breaks:
         parts.append("<h2>Not captured</h2>" + "".join(map(_stop, told.breaks)))
-    parts += [_time(told), _operators(told), _gradients(told), _guards(told), _graphs(told)]
+    parts += [_time(told), _operators(told), _gradients(told), _kernels(told), _guards(told), _graphs(told)]
     return "".join(parts)
 
 

@@ -10,6 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from saker import _C
+from saker._kernels import Kernels, kernels_of
 from saker._stats import count
 from saker.errors import RunError
 
@@ -91,6 +92,15 @@ class Graph:
     def functional(self) -> Graph:
         """The same program without writes: what was written is a value, copied into arguments at the end."""
         return Graph(self._program.functional(), self._inputs, self._outputs, self.stats, self._function)
+
+    def kernels(self, *, compiled: bool = True) -> Kernels:
+        """The kernels that ``backend="native"`` makes of it: which operators each has, what it reads and writes.
+
+        >>> print(saker.capture(model, x).kernels())
+
+        With ``compiled=False`` no machine code is made of them.
+        """
+        return kernels_of(self.functional().ir, simplified=False, compiled=compiled)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph: results, and everything else that the function would do to its arguments."""

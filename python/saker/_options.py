@@ -34,15 +34,26 @@ _OF_TORCH = (
     "use_aoti",
 )
 
-# By name: whether the recorded program goes through ahead-of-time autograd.
-_OWN = {"native": True, "inductor": True, "aot_eager": True, "eager": False}
-
 
 class Backend(NamedTuple):
     """What runs recorded programs: Saker's own executor, or a callable of the user's."""
 
-    ahead: bool
+    ahead: bool  # through ahead-of-time autograd
     compiler: Callable | None
+    native: bool = False  # operators that belong together become kernels of machine code
+
+
+_ATEN = Backend(True, None)
+_OWN = {
+    "aten": _ATEN,
+    "native": Backend(True, None, native=True),
+    "inductor": _ATEN,
+    "aot_eager": _ATEN,
+    "eager": Backend(False, None),
+}
+
+# Of generated code: which functions it calls for exp and its like.
+PRECISIONS = ("default", "eager")
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -67,7 +78,7 @@ def backend_of(backend: Any) -> Backend:
     if not isinstance(backend, str):
         raise TypeError(f"backend must be a name or a callable, not a {type(backend).__name__}")
     if backend in _OWN:
-        return Backend(_OWN[backend], None)
+        return _OWN[backend]
     found = _registered().get(backend)
     if found is None and backend in _entry_points():
         found = _entry_points()[backend].load()
@@ -127,13 +138,21 @@ def check_options(options: Any, backend: Backend) -> None:
         raise TypeError(f"options must be a dict, not a {type(options).__name__}")
     if backend.compiler is not None:
         return
-    for name in options:
+    for name, value in options.items():
+        if name == "precision" and backend.native:
+            if value not in PRECISIONS:
+                raise OptionError(f"unknown precision {value!r}: one of {_listed(PRECISIONS)}")
+            continue
         if name in _OF_TORCH or (isinstance(name, str) and name.replace("-", "_") in _inductor_options()):
             continue
         raise OptionError(
-            f"unknown option {name!r}: Saker's own executor has none; those of torch.compile's code generator are "
-            f"accepted and change nothing ({_listed(_OF_TORCH)}, ...)"
+            f'unknown option {name!r}: Saker has "precision", with backend="native"; those of torch.compile\'s code '
+            f"generator are accepted and change nothing ({_listed(_OF_TORCH)}, ...)"
         )
+
+
+def wants_eager_functions(options: dict[str, Any] | None) -> bool:
+    return (options or {}).get("precision") == "eager"
 
 
 def limit_of(limit: Any) -> int:

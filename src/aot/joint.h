@@ -205,6 +205,7 @@ struct JointOptions {
   std::shared_ptr<ir::Context> context = nullptr;  // that has symbols of these names already
   Leniently leniently = nullptr;
   bool inStages = true;     // the backward may be cut into stages
+  runtime::NativeCode native = {};
   bool writesNone = false;  // the function writes to no argument: none sees what is written through another
 };
 

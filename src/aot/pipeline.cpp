@@ -91,6 +91,7 @@ std::shared_ptr<CompiledFunction> compile(const tracing::Host& host, std::span<c
     differentiate(joint, function, stages);
     stages.run(Stage::Functional, "joint", [&] { return &joint.makeFunctional(); });
     plan = std::make_shared<Plan>(joint.take());
+    plan->native = options.native;
   }
   bool training = plan->joint.training;
   bool mayDropCopies = !training || partition.strategy == autograd::Strategy::MinCut;
@@ -114,6 +115,7 @@ std::shared_ptr<CompiledFunction> compileAs(const tracing::Host& host, const run
   JointOptions options;
   options.dynamic = changingSizes(recording);
   options.names = runtime::argumentNames(recording);
+  options.native = recording.native;
   bool symbolic = !options.dynamic.empty();
   // Nodes with bodies are called as one operator each, which the executable does not.
   bool interpreted = symbolic || hasBodies(graph);

@@ -133,7 +133,7 @@ void Plan::findStages() {
 }
 
 Executable Plan::interpreted(const ir::Graph& graph, Executable* freely) const {
-  auto prepared = std::make_shared<runtime::Prepared>(graph, joint.program->objects, /*simplified=*/true);
+  auto prepared = std::make_shared<runtime::Prepared>(graph, joint.program->objects, /*simplified=*/true, native);
   if (freely && runtime::mayRunFreely(graph)) {
     *freely = [prepared](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
       return prepared->get(runtime::Executable::Views::Called).run(std::move(inputs), numbers, /*freely=*/true);

@@ -53,6 +53,7 @@ class Plan {
   bool autocastMatters = false;                // to the backward
   bool deterministic = false;                  // did the function ask for deterministic algorithms?
   bool foreign = false;                        // does a back end run it that is not ours?
+  runtime::NativeCode native;
   bool cutByUser = false;    // a partitioner of the user's has made the halves, which are run as they are
   bool graphWrites = false;  // the graph itself writes to the caller's tensors
 

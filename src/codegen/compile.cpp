@@ -71,16 +71,20 @@ struct Missing {
 // Compiles some kernels as one module; the error, if there is one.
 std::string compileModule(SakerEmitFunction emitter, std::span<Missing> kernels, Target target,
                           const Options& options) {
+  auto start = std::chrono::steady_clock::now();
   std::vector<const char*> texts;
   for (const Missing& each : kernels) texts.push_back(each.text.c_str());
   Emitted emitted = emit(emitter, texts, target, options, 0);
   if (!emitted.error.empty()) return emitted.error;
   Object object = loadObject(emitted.bytes, resolve);
   if (!object.error.empty()) return object.error;
+  std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
+  double share = spent.count() / static_cast<double>(kernels.size());
   for (size_t i = 0; i < kernels.size(); ++i) {
     auto found = object.functions.find("kernel" + std::to_string(i));
     if (found == object.functions.end()) return "object file: a kernel is missing";
-    kernels[i].compiled = {reinterpret_cast<kernel::Function>(found->second.address), object.memory};
+    kernels[i].compiled = {reinterpret_cast<kernel::Function>(found->second.address), share, found->second.size,
+                           object.memory};
     size_t number = compiledKernels.fetch_add(1);
     addToPerfMap(found->second.address, found->second.size, "saker_kernel" + std::to_string(number));
   }

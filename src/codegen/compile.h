@@ -20,6 +20,8 @@ struct Options {
 // The code lives as long as this does.
 struct Compiled {
   kernel::Function function = nullptr;
+  double milliseconds = 0;  // its share of the time of the module in which it was compiled
+  size_t bytes = 0;         // of code
   std::shared_ptr<const void> memory;
 };
 

@@ -31,6 +31,7 @@ struct Options {
   Ref backend;        // (program, example inputs) -> callable; or nothing
   enum class Dynamic : uint8_t { Never, WhenChanged, Always } dynamic = Dynamic::WhenChanged;
   size_t limit = 8;     // segments of one function; 0: the limit of the process
+  runtime::NativeCode native = {};
   bool verify = false;  // compare the first replay of each segment with eager mode
 };
 

@@ -72,6 +72,7 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   HostCalls hosts;
   hosts.any = segment->writes && !segment->alone;
   nameInputs(*segment->program, segment->guards, segment->inputs);
+  segment->program->native = options_.native;
   // Its guards are complete when there is a backward, which may ask for more of the sizes.
   Made made = makeExecutor(segment->program, examples,
                            {options_.ahead, whyInstead(*segment, hosts, nullptr, examples), options_.backend});
@@ -200,6 +201,7 @@ std::optional<Stop> Compiled::finish(Segment& segment, Recorder& recorder, traci
     const at::Tensor& tensor = tensorOf(objects[at.place]);
     changed |= !recorder.guards().tensors[static_cast<size_t>(at.number)].fits(tensor);
   }
+  segment.program->native = options_.native;
   ExecutorOptions options{options_.ahead, whyInstead(segment, hosts, &tape, inputs), options_.backend, hosts.wraps,
                           segment.hazards.mustUndo};
   segment.hazards.foreign = bool(options_.backend);

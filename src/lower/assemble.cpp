@@ -36,6 +36,11 @@ class Assembler {
     bool reduced;
   };
 
+  struct Kept {
+    uint32_t load;   // of it
+    uint32_t until;  // the level whose loop puts the result in its place
+  };
+
   bool isMemory(const Node& node) const { return node.op == Op::Load || node.op == Op::Store; }
 
   Int strideOf(const Node& node, uint32_t axis) const {
@@ -107,7 +112,8 @@ class Assembler {
   // ---- what is kept between loops ----
 
   // A number that is dear (exp) and that a later loop needs again waits in the place of the result which that loop
-  // stores: written there by the loop that reduces it, read back before the result takes its place.
+  // stores: written there by the loop that reduces it, read back before the result takes its place. Loops behind that
+  // one compute it again.
   void keepExpensive() {
     std::vector<std::vector<bool>> reduced;  // by level: what is computed for the reductions of that loop
     for (uint32_t i = 0; i < expressions_.size(); ++i) {
@@ -135,7 +141,7 @@ class Assembler {
       get.at = put.at;
       get.index = put.index;
       extraStores_.push_back(expressions_.add(put, builder_.axes().reduced()));
-      kept_.emplace(best, expressions_.add(get, builder_.axes().reduced()));
+      kept_.emplace(best, Kept{expressions_.add(get, builder_.axes().reduced()), result.level});
     }
   }
 
@@ -195,8 +201,9 @@ class Assembler {
   uint32_t write(uint32_t id) {
     if (id == kNone) return kNone;
     if (place_[id] != kNone) return place_[id];
-    if (auto kept = kept_.find(id); kept != kept_.end() && level_ > expressions_[id].level) {
-      return place_[id] = write(kept->second);
+    auto kept = kept_.find(id);
+    if (kept != kept_.end() && level_ > expressions_[id].level && level_ <= kept->second.until) {
+      return place_[id] = write(kept->second.load);
     }
     Node node = expressions_[id].node;
     for (uint32_t& operand : node.operands) operand = write(operand);
@@ -279,7 +286,7 @@ class Assembler {
   std::vector<Loop> loops_;
   std::vector<uint32_t> place_;  // by expression: its line
   std::vector<bool> needed_;     // by expression
-  std::unordered_map<uint32_t, uint32_t> kept_;  // what waits in memory for a later loop: the load of it
+  std::unordered_map<uint32_t, Kept> kept_;  // what waits in memory for a later loop
   std::vector<uint32_t> extraStores_;
   uint32_t level_ = 0;
   kernel::Kernel kernel_;

@@ -38,6 +38,11 @@ std::atomic<uint32_t>& bits() {  // by stage: is it off? And kVerify
   return all;
 }
 
+std::atomic<uint32_t>& forbidden() {  // by stage: is it switched off by name?
+  static std::atomic<uint32_t> all = 0;
+  return all;
+}
+
 struct Folder {
   std::mutex lock;
   std::string path;
@@ -80,7 +85,7 @@ void readEnvironment() {
 std::string_view nameOf(Stage stage) { return kRows[static_cast<size_t>(stage)].name; }
 
 std::string setStages(std::string_view words) {
-  uint32_t chosen = offByDefault();
+  uint32_t chosen = offByDefault(), named = 0;
   std::string unknown, path;
   while (!words.empty()) {
     size_t end = words.find(',');
@@ -98,6 +103,7 @@ std::string setStages(std::string_view words) {
       bool off = word[0] == '-';
       if (kRows[i].done == Done::Always || word.substr(off) != kRows[i].name) continue;
       chosen = off ? chosen | 1u << i : chosen & ~(1u << i);
+      named = off ? named | 1u << i : named & ~(1u << i);
       known = true;
     }
     if (!known) unknown += (unknown.empty() ? "" : ", ") + std::string(word);
@@ -108,12 +114,18 @@ std::string setStages(std::string_view words) {
   }
   dumps = !path.empty();
   bits() = chosen;
+  forbidden() = named;
   return unknown;
 }
 
 bool isOff(Stage stage) {
   readEnvironment();
   return bits() & bitOf(stage);
+}
+
+bool isForbidden(Stage stage) {
+  readEnvironment();
+  return forbidden() & bitOf(stage);
 }
 
 void setStageListener(void (*given)(const StageRun& run)) { listener = given; }

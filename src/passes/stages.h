@@ -47,6 +47,8 @@ struct StageError : std::runtime_error {
 // start.
 std::string setStages(std::string_view words);
 bool isOff(Stage stage);
+// Is it switched off by name? One that is off by default is not.
+bool isForbidden(Stage stage);
 // Gets every run of a stage while it is set, for logs.
 void setStageListener(void (*listener)(const StageRun& run));
 
@@ -64,7 +66,11 @@ class Stages {
   // `body` does the work, and gives the graph as it is then, or nullptr.
   template <typename Body>
   void run(Stage stage, std::string_view of, Body&& body) {
-    if (isOff(stage)) return;
+    if (!isOff(stage)) runAnyhow(stage, of, body);
+  }
+  // The same, also if it is off by default.
+  template <typename Body>
+  void runAnyhow(Stage stage, std::string_view of, Body&& body) {
     auto start = std::chrono::steady_clock::now();
     const ir::Graph* graph = body();
     std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;

@@ -9,7 +9,6 @@
 #include "frontend/log.h"
 #include "frontend/user_names.h"
 #include "python/wrapped.h"
-#include "runtime/compile_queue.h"
 #include "runtime/timed_run.h"
 
 namespace saker::python {
@@ -33,12 +32,12 @@ Compiled& unwrap(const py::object& object) {
 }
 
 py::object make(const py::object& function, bool fullgraph, bool ahead, const py::object& backend, size_t limit,
-                const py::object& dynamic, bool verify) {
+                const py::object& dynamic, bool verify, bool native, bool eagerFunctions) {
   using Dynamic = Options::Dynamic;
   Dynamic sizes = dynamic.is_none() ? Dynamic::WhenChanged : py::cast<bool>(dynamic) ? Dynamic::Always : Dynamic::Never;
   Ref given = backend.is_none() ? Ref() : Ref::borrow(backend.ptr());
   return py::reinterpret_steal<py::object>(
-      makeCompiled(function.ptr(), {fullgraph, ahead, given, sizes, limit, verify}));
+      makeCompiled(function.ptr(), {fullgraph, ahead, given, sizes, limit, {native, eagerFunctions}, verify}));
 }
 
 // By guard, in the order of their texts.
@@ -193,7 +192,7 @@ py::list timeOperators(const py::object& object, const py::tuple& args, const py
 void bindCompile(py::module_& module) {
   module.attr("Compiled") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(compiledType()));
   module.def("compile", &make, py::arg("function"), py::arg("fullgraph"), py::arg("ahead"), py::arg("backend"),
-             py::arg("limit"), py::arg("dynamic"), py::arg("verify"));
+             py::arg("limit"), py::arg("dynamic"), py::arg("verify"), py::arg("native"), py::arg("eager_functions"));
   module.def("set_recompile_limit", [](size_t limit) { return std::exchange(recompileLimit(), limit); });
   module.def("compiled_function",
              [](const py::object& object) { return py::reinterpret_borrow<py::object>(unwrap(object).function()); });
@@ -239,9 +238,6 @@ void bindCompile(py::module_& module) {
   });
   module.def("usage_of_functions", &usageOfAll);
   module.def("allow", [](const py::object& callable) { allow(callable.ptr()); });
-  module.def("kernels_launched", &runtime::FusedCode::launched);
-  module.def("wait_for_code", &runtime::waitForCode, py::call_guard<py::gil_scoped_release>());
-  module.def("code_error", &runtime::compileError);
   module.def("compiled_versions", &versionsOf);
   module.def("compiled_reports", &reportsOf);
   module.def("time_guards", &timeGuards);

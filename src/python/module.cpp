@@ -8,6 +8,7 @@
 #include "python/frame_guards.h"
 #include "python/graph.h"
 #include "python/infer.h"
+#include "python/native.h"
 #include "python/symbols.h"
 #include "python/trace.h"
 #include "python/watch.h"
@@ -24,4 +25,5 @@ PYBIND11_MODULE(_C, module) {
   saker::python::bindWatch(module);
   saker::python::bindFrameGuards(module);
   saker::python::bindCompile(module);
+  saker::python::bindNative(module);
 }

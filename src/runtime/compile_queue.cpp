@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -87,11 +88,20 @@ class Queue {
   }
 
   void compile(const Batch& batch) {
+    Batch polynomials, eager;
+    for (const auto& group : batch) (group->options.eagerFunctions ? eager : polynomials).push_back(group);
+    for (const Batch& part : {polynomials, eager}) {
+      if (!part.empty()) compileAlike(part);
+    }
+  }
+
+  // Groups with the same options.
+  void compileAlike(const Batch& batch) {
     std::vector<const kernel::Kernel*> kernels;
     for (const auto& group : batch) {
       for (const kernel::Kernel& each : group->kernels) kernels.push_back(&each);
     }
-    codegen::Result made = codegen::compile(kernels, codegen::hostTarget());
+    codegen::Result made = codegen::compile(kernels, codegen::hostTarget(), batch[0]->options);
     {
       std::lock_guard held(lock_);
       error_ = made.error;
@@ -127,6 +137,26 @@ class Queue {
 
 void compileSoon(std::vector<std::shared_ptr<GroupCode>> groups) { Queue::ofProcess().add(std::move(groups)); }
 void waitForCode() { Queue::ofProcess().wait(); }
+
+codegen::Result compileNow(const std::vector<const kernel::Kernel*>& kernels, const codegen::Options& options) {
+  Queue::ofProcess();  // which tells LLVM's part where functions are
+  return codegen::compile(kernels, codegen::hostTarget(), options);
+}
+
+CodeStatus codeStatus() {
+  CodeStatus status;
+  status.target = codegen::info(codegen::hostTarget()).name;
+  for (codegen::Target target : codegen::kTargets) {
+    if (codegen::isSupported(target)) status.supported.emplace_back(codegen::info(target).name);
+  }
+  Dl_info found{};
+  SakerEmitFunction emitter = codegen::loadEmitter(status.error);
+  if (emitter && dladdr(reinterpret_cast<void*>(emitter), &found) && found.dli_fname) status.library = found.dli_fname;
+  status.threads = std::max(1u, std::thread::hardware_concurrency());
+  status.vectorFunctions = inTorch("Sleef_expf8_u10") != nullptr;
+  return status;
+}
+
 std::string compileError() { return Queue::ofProcess().error(); }
 
 }  // namespace saker::runtime

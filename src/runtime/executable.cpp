@@ -14,8 +14,8 @@
 
 namespace saker::runtime {
 
-Executable::Executable(const ir::Graph& graph, const std::vector<c10::IValue>& objects, Views views)
-    : graph_(graph), objects_(objects), sizes_(graph), views_(views) {
+Executable::Executable(const ir::Graph& graph, const std::vector<c10::IValue>& objects, Views views, NativeCode native)
+    : graph_(graph), objects_(objects), sizes_(graph), views_(views), native_(native) {
   keepMemory();
   Preparation(*this).prepare();
 }

@@ -14,6 +14,7 @@
 #include "aten/call_node.h"
 #include "ir/graph.h"
 #include "runtime/instruction.h"
+#include "runtime/native_code.h"
 #include "runtime/sizes.h"
 #include "runtime/workspace.h"
 
@@ -37,7 +38,8 @@ class Executable {
   // than told; or directly, as the graph tells their layouts.
   enum class Views : uint8_t { Called, Direct };
   // Both live as long as this does. Throws std::runtime_error where something in it cannot be run.
-  Executable(const ir::Graph& graph, const std::vector<c10::IValue>& objects, Views views = Views::Called);
+  Executable(const ir::Graph& graph, const std::vector<c10::IValue>& objects, Views views = Views::Called,
+             NativeCode native = {});
   ~Executable();
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
@@ -71,6 +73,7 @@ class Executable {
   bool modes_ = false;
   std::vector<uint32_t> viewed_;  // parameters that operators give views of
   Views views_;
+  NativeCode native_;
   WorkspacePlan workspace_;
   mutable IdleWorkspaces idle_;
 };

@@ -5,6 +5,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "aten/enums.h"
 
@@ -24,7 +25,9 @@ Known knownOf(const sym::Int& value, SizePlan& sizes) {
 
 }  // namespace
 
-FusedCode::FusedCode(const ir::Node& group, SizePlan& sizes) : code_(std::make_shared<GroupCode>()) {
+FusedCode::FusedCode(const ir::Node& group, SizePlan& sizes, const codegen::Options& options)
+    : code_(std::make_shared<GroupCode>()) {
+  code_->options = options;
   lower::Lowered lowered = lower::lower(group);
   reason_ = lowered.reason;
   if (!lowered.ok()) return;
@@ -43,6 +46,11 @@ FusedCode::FusedCode(const ir::Node& group, SizePlan& sizes) : code_(std::make_s
   for (const ir::Use& use : group.operands()) operands_.push_back(sizes.tell(*use.value->tensor()));
 }
 
+void* FusedCode::pointer(const at::Tensor& tensor, bool written, GuardedBuffers* guarded) {
+  if (guarded) return guarded->add(tensor, written);
+  return written ? tensor.mutable_data_ptr() : const_cast<void*>(tensor.const_data_ptr());
+}
+
 uint64_t FusedCode::launched() { return launches.load(std::memory_order_relaxed); }
 
 void FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at::Tensor> results, Sizes& sizes) const {
@@ -53,20 +61,24 @@ void FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at:
   launches.fetch_add(launches_.size(), std::memory_order_relaxed);
   c10::SmallVector<void*, 16> pointers;
   c10::SmallVector<int64_t, 16> arguments;
+  GuardPages guards = guardPages();
   for (size_t i = 0; i < launches_.size(); ++i) {
     const Launch& each = launches_[i];
     pointers.clear();
     arguments.clear();
+    std::optional<GuardedBuffers> guarded;
+    if (guards != GuardPages::Off) guarded.emplace(guards);
+    GuardedBuffers* beside = guarded ? &*guarded : nullptr;
     for (const lower::Operand& buffer : each.buffers) {
       switch (buffer.kind) {
         case lower::Operand::Kind::Parameter:
-          pointers.push_back(const_cast<void*>(operands[buffer.number].const_data_ptr()));
+          pointers.push_back(pointer(operands[buffer.number], false, beside));
           break;
         case lower::Operand::Kind::Result:
-          pointers.push_back(results[buffer.number].mutable_data_ptr());
+          pointers.push_back(pointer(results[buffer.number], true, beside));
           break;
         case lower::Operand::Kind::Temporary:
-          pointers.push_back(temporaries[buffer.number].mutable_data_ptr());
+          pointers.push_back(pointer(temporaries[buffer.number], true, beside));
           break;
       }
     }
@@ -75,6 +87,7 @@ void FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at:
     kernel::Function function = code_->compiled[i].function;
     if (work < 2 * kWorkOfTask || steps < 2) {
       if (steps > 0) function(pointers.data(), arguments.data(), 0, steps);
+      if (guarded) guarded->copyBack();
       continue;
     }
     int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(steps) / static_cast<double>(work) *
@@ -82,6 +95,7 @@ void FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at:
     at::parallel_for(0, steps, grain, [&](int64_t begin, int64_t end) {
       function(pointers.data(), arguments.data(), begin, end);
     });
+    if (guarded) guarded->copyBack();
   }
 }
 

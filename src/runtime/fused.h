@@ -14,6 +14,7 @@
 #include "ir/graph.h"
 #include "kernel/kernel.h"
 #include "lower/lower.h"
+#include "runtime/guard_pages.h"
 #include "runtime/sizes.h"
 
 namespace saker::runtime {
@@ -29,13 +30,14 @@ struct Known {
 // Machine code of the kernels of one group. Whoever compiles holds it too, and may outlive the group.
 struct GroupCode {
   std::vector<kernel::Kernel> kernels;
+  codegen::Options options;
   std::vector<codegen::Compiled> compiled;  // once it is ready
   std::atomic<bool> ready = false;
 };
 
 class FusedCode {
  public:
-  FusedCode(const ir::Node& group, SizePlan& sizes);
+  FusedCode(const ir::Node& group, SizePlan& sizes, const codegen::Options& options);
 
   // Why there are no kernels; empty: there are.
   const std::string& reason() const { return reason_; }
@@ -59,6 +61,8 @@ class FusedCode {
     c10::ScalarType dtype;
     Known elements;
   };
+
+  static void* pointer(const at::Tensor& tensor, bool written, GuardedBuffers* guarded);
 
   std::string reason_;
   std::vector<Launch> launches_;

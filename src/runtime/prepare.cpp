@@ -355,7 +355,7 @@ void Preparation::translateControl(Instruction& made) {
 
 void Preparation::translateFused(Instruction& made) {
   made.kind = Instruction::Kind::Fused;
-  made.fused = std::make_shared<FusedCode>(*made.node, made_.sizes_);
+  made.fused = std::make_shared<FusedCode>(*made.node, made_.sizes_, codegen::Options{made_.native_.eagerFunctions});
   made.places.assign(made.node->resultCount(), kNone);
   uint32_t number = 0;
   for (const ir::Use& use : made.node->operands()) {

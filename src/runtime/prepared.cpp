@@ -10,16 +10,14 @@ namespace saker::runtime {
 
 namespace {
 
-// A recording that writes runs its writes as they are: as values they would be copies. Nor is it simplified where more
-// than values may be seen of an operator.
-bool isFunctional(const ir::Region& region) {
+bool isFunctionalRegion(const ir::Region& region) {
   for (const ir::Node* node = region.first(); node && !node->isReturn(); node = node->next()) {
     const ops::Operator* op = ops::of(node);
     ir::Attributes recorded = node->attributes();
     if (!op || op->has(ops::kSetsStorage) || ops::writes(*node)) return false;
     if (recorded.inferenceToggled || recorded.ownVersion) return false;
     for (const ir::Region* body : node->regions()) {
-      if (!isFunctional(*body)) return false;
+      if (!isFunctionalRegion(*body)) return false;
     }
   }
   return true;
@@ -27,25 +25,29 @@ bool isFunctional(const ir::Region& region) {
 
 }  // namespace
 
+bool isFunctional(const ir::Graph& graph) { return isFunctionalRegion(*graph.top()); }
+
 void Prepared::prepare(One& one, Executable::Views views) const {
   passes::Stages stages;
-  bool fuse = !passes::isOff(passes::Stage::Fuse);
+  using passes::Stage;
+  bool fuse = native_.wanted ? !passes::isForbidden(Stage::Fuse) : !passes::isOff(Stage::Fuse);
   if (views == Executable::Views::Direct && (!simplified_ || fuse) && graph_.top()->terminator() &&
-      isFunctional(*graph_.top())) {
+      isFunctional(graph_)) {
     one.graph = ir::clone(graph_);
     one.numbers.resize(one.graph->nodeLimit());
     const ir::Node* from = graph_.top()->first();
     for (const ir::Node* to = one.graph->top()->first(); to; to = to->next(), from = from->next()) {
       one.numbers[to->id()] = from->id();
     }
-    if (!simplified_ && !stages.run(passes::Stage::Simplify, "recording", *one.graph, passes::kSimplify).empty()) {
+    if (!simplified_ && !stages.run(Stage::Simplify, "recording", *one.graph, passes::kSimplify).empty()) {
       one.graph.reset();
     }
-    if (one.graph) stages.run(passes::Stage::Fuse, "recording", [&] { return lower::fuse(*one.graph), one.graph.get(); });
+    auto group = [&] { return lower::fuse(*one.graph), one.graph.get(); };
+    if (one.graph && fuse) stages.runAnyhow(Stage::Fuse, "recording", group);
   }
   const ir::Graph& graph = one.graph ? *one.graph : graph_;
-  stages.run(passes::Stage::Prepare, "recording", [&] {
-    one.executable = std::make_unique<Executable>(graph, objects_, views);
+  stages.run(Stage::Prepare, "recording", [&] {
+    one.executable = std::make_unique<Executable>(graph, objects_, views, native_);
     return &graph;
   });
 }

@@ -10,11 +10,15 @@
 
 namespace saker::runtime {
 
+// Can its operators be left out, moved and fused? Not where a recording writes: its writes run as they are, as values they
+// would be copies. Nor where more than values may be seen of an operator.
+bool isFunctional(const ir::Graph& graph);
+
 class Prepared {
  public:
   // Both live as long as this does. `simplified`: the graph has passed that stage.
-  Prepared(const ir::Graph& graph, const std::vector<c10::IValue>& objects, bool simplified)
-      : graph_(graph), objects_(objects), simplified_(simplified) {}
+  Prepared(const ir::Graph& graph, const std::vector<c10::IValue>& objects, bool simplified, NativeCode native)
+      : graph_(graph), objects_(objects), simplified_(simplified), native_(native) {}
 
   const Executable& get(Executable::Views views) const {
     One& one = views == Executable::Views::Direct ? direct_ : called_;
@@ -39,6 +43,7 @@ class Prepared {
   const ir::Graph& graph_;
   const std::vector<c10::IValue>& objects_;
   const bool simplified_;
+  const NativeCode native_;
   mutable One called_, direct_;
 };
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "runtime/native_code.h"
 
 namespace saker::runtime {
 
@@ -56,6 +57,7 @@ struct Program {
   size_t results = 0;                    // arguments of `return` that the caller gets
   std::vector<bool> resultRequiresGrad;  // as in the run that was captured
   bool differentiable = false;           // some result does
+  NativeCode native;                     // set before it is first run
   bool gradAround = true;                // was autograd on around the call? Modes of nodes are their attributes
   bool showsGradients = false;  // the caller sees a view or a write (runtime/shown.h), and autograd was on somewhere
   // Leaves whose .grad the program sets: `return` has the new gradients after the results, None where it is cleared.

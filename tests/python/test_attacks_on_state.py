@@ -42,7 +42,7 @@ def indexed(x: Tensor) -> Tensor:
         return x - 1
 
 
-@pytest.mark.parametrize("backend", ["native", "eager"])
+@pytest.mark.parametrize("backend", ["aten", "eager"])
 @pytest.mark.parametrize("order", [(0, 1, 1, 0, 1), (1, 0, 1, 1, 0), (0, 0, 0, 0, 0, 1, 1)])
 @pytest.mark.parametrize("program", [inverted, with_jitter, indexed])
 def test_what_fails_when_it_is_recorded(program: Callable, order: tuple[int, ...], backend: str) -> None:
@@ -156,7 +156,7 @@ def taught(x: Tensor) -> Tensor:
     return doubled(x) * y
 
 
-@pytest.mark.parametrize("backend", ["native", "eager"])
+@pytest.mark.parametrize("backend", ["aten", "eager"])
 @pytest.mark.parametrize("program", [lambda x: reversing(x) * 2, under_no_grad, taught])
 def test_gradients_of_operators_of_the_user(program: Callable, backend: str) -> None:
     def observe(call: Callable) -> list:

@@ -142,7 +142,7 @@ def outcome(call: Callable, step: int, grad: bool) -> list[Any]:
 
 
 @pytest.mark.parametrize("grad", [False, True])
-@pytest.mark.parametrize("backend", ["native", "eager"])
+@pytest.mark.parametrize("backend", ["aten", "eager"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_checks_of_data(program: Callable, backend: str, grad: bool) -> None:
     compiled = saker.compile(program, backend=backend)

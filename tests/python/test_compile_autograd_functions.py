@@ -15,8 +15,8 @@ import saker
 from differential import same
 
 Tensor = torch.Tensor
-BACKENDS = ["native", "eager", "aot_eager", lambda gm, examples: gm.forward]
-backends = pytest.mark.parametrize("backend", BACKENDS, ids=["native", "eager", "aot_eager", "user"])
+BACKENDS = ["aten", "eager", "aot_eager", lambda gm, examples: gm.forward]
+backends = pytest.mark.parametrize("backend", BACKENDS, ids=["aten", "eager", "aot_eager", "user"])
 
 
 @dataclasses.dataclass
@@ -296,7 +296,7 @@ class TakesOut(torch.autograd.Function):
         return gradient
 
 
-@pytest.mark.parametrize("backend", ["native", "eager"])
+@pytest.mark.parametrize("backend", ["aten", "eager"])
 def test_a_leaf_that_answers_no_operator(backend: str) -> None:
     def call(x: Tensor) -> Tensor:
         return TakesOut.apply(Wrapper(x, x.requires_grad))

@@ -13,7 +13,7 @@ import saker
 from differential import same
 
 LOG: list[Any] = []
-BACKENDS = ["native", "eager", "aot_eager", lambda gm, examples: gm.forward]
+BACKENDS = ["aten", "eager", "aot_eager", lambda gm, examples: gm.forward]
 
 
 def note(name: str, *tensors: torch.Tensor | None) -> None:
@@ -87,7 +87,7 @@ def steps(model: nn.Module, call: Callable, count: int = 4) -> list[Any]:
 MODELS = [looks_at_gradients, changes_gradients_before, around_the_whole_model, two_hooks_in_turn, Pair]
 
 
-@pytest.mark.parametrize("backend", BACKENDS, ids=["native", "eager", "aot_eager", "user"])
+@pytest.mark.parametrize("backend", BACKENDS, ids=["aten", "eager", "aot_eager", "user"])
 @pytest.mark.parametrize("make", MODELS)
 @pytest.mark.filterwarnings("ignore:Full backward hook is firing")
 def test_hooks_of_modules(make: Callable[[], nn.Module], backend: Any) -> None:
@@ -178,7 +178,7 @@ def outcome(call: Callable, step: int) -> Any:
     return loss.detach(), w.grad, list(LOG)
 
 
-@pytest.mark.parametrize("backend", BACKENDS, ids=["native", "eager", "aot_eager", "user"])
+@pytest.mark.parametrize("backend", BACKENDS, ids=["aten", "eager", "aot_eager", "user"])
 @pytest.mark.parametrize("function", REPLAYED + EAGER)
 def test_hooks_of_tensors(function: Callable, backend: Any) -> None:
     compiled = saker.compile(function, backend=backend)

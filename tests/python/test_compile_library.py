@@ -130,7 +130,7 @@ def outcome(fn: Callable, *args: Any) -> Any:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-@pytest.mark.parametrize("backend", ["native", "eager"])
+@pytest.mark.parametrize("backend", ["aten", "eager"])
 def test_is_captured(program: Callable, backend: str) -> None:
     compiled = saker.compile(program, backend=backend)
     for x in (X, X, X + 1, X.flip(1)):

@@ -44,7 +44,7 @@ def test_known_modes(mode: str | None) -> None:
         assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 2.0))
 
 
-@pytest.mark.parametrize("backend", ["native", "eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aten", "native", "eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize("name", ["max_autotun", "recompile_limit", 3, "triton.cudagraph"])
 def test_unknown_options(name: Any, backend: str) -> None:
     with pytest.raises(saker.OptionError, match=r"unknown option .* \('epilogue_fusion', .*'triton.cudagraphs'"):
@@ -87,7 +87,7 @@ def test_a_backend_gets_its_mode_and_options() -> None:
 
 
 def test_unknown_backends() -> None:
-    with pytest.raises(saker.OptionError, match="unknown backend 'tensorrt': one of 'native', 'inductor', 'aot_eager'"):
+    with pytest.raises(saker.OptionError, match="unknown backend 'tensorrt': one of 'aten', 'native', 'inductor', 'aot_eager'"):
         saker.compile(double, backend="tensorrt")
 
 

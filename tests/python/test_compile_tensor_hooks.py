@@ -16,8 +16,8 @@ from differential import same
 
 Tensor = torch.Tensor
 LOG: list[Any] = []
-BACKENDS = ["native", "eager", "aot_eager", lambda gm, examples: gm.forward]
-backends = pytest.mark.parametrize("backend", BACKENDS, ids=["native", "eager", "aot_eager", "user"])
+BACKENDS = ["aten", "eager", "aot_eager", lambda gm, examples: gm.forward]
+backends = pytest.mark.parametrize("backend", BACKENDS, ids=["aten", "eager", "aot_eager", "user"])
 
 
 def note(name: str, gradient: Tensor) -> None:

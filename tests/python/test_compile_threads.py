@@ -81,7 +81,7 @@ assert saker.stats()["replays"] > 0
 """
 
 
-@pytest.mark.parametrize("kind", ["native", "eager"])
+@pytest.mark.parametrize("kind", ["aten", "eager"])
 def test_threads_wait_for_nobody(kind: str) -> None:
     program = PROGRAM.replace("KIND", repr(kind))
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=120)

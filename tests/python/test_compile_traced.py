@@ -67,7 +67,7 @@ WAYS = [traced, profiled] + ([monitored] if hasattr(sys, "monitoring") else [])
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("backend", ["native", "eager"])
+@pytest.mark.parametrize("backend", ["aten", "eager"])
 def test_calls_are_seen(way: Callable, backend: str) -> None:
     compiled = saker.compile(program, backend=backend)
     for _ in range(2):

@@ -15,7 +15,7 @@ from differential import Halved as Same
 from test_aot_subclass import compare
 from torch_versions import captures_see_python
 
-BACKENDS = ["native", "eager"]
+BACKENDS = ["aten", "eager"]
 
 
 def numbers(seed: int) -> torch.Tensor:

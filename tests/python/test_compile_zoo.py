@@ -47,7 +47,7 @@ if EXPERTS_READ_DATA:
 SETTLE = {"bert", "vit"}
 
 # Trained by the recording itself, under eager autograd, for a reason.
-NOT_AHEAD = {("lstm", True, "native"): "oneDNN's LSTM saves a workspace whose size only the kernel knows"}
+NOT_AHEAD = {("lstm", True, "aten"): "oneDNN's LSTM saves a workspace whose size only the kernel knows"}
 
 
 def case_of(name: str, training: bool) -> Case:
@@ -78,7 +78,7 @@ def steps(case: Case, module: torch.nn.Module, call: Any, training: bool) -> lis
     return out
 
 
-@pytest.mark.parametrize("backend", ["native", "eager"])
+@pytest.mark.parametrize("backend", ["aten", "eager"])
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("name", CASES)
 def test_model_equals_eager(name: str, training: bool, backend: str) -> None:

@@ -50,7 +50,7 @@ def outcome(call: Callable, singular: bool, grad: bool, seed: int) -> tuple:
 
 
 @pytest.mark.parametrize("grad", [False, True])
-@pytest.mark.parametrize("backend", ["native", "eager"])
+@pytest.mark.parametrize("backend", ["aten", "eager"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_checks_of_data(name: str, backend: str, grad: bool) -> None:
     program, grad = PROGRAMS[name], grad and name != "written"

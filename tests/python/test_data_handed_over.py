@@ -62,7 +62,7 @@ def in_a_list(x: Tensor, k: float) -> Tensor:
 PROGRAMS = [plainly, by_keyword, spread, computed, by_name, by_overload, in_a_list]
 
 
-@pytest.mark.parametrize("backend", ["native", "eager"])
+@pytest.mark.parametrize("backend", ["aten", "eager"])
 @pytest.mark.parametrize("fn", PROGRAMS, ids=[fn.__name__ for fn in PROGRAMS])
 def test_floats_that_change(fn, backend):
     """A float that changes from call to call becomes data; here it is compared, in the end."""

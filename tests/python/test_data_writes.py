@@ -99,7 +99,7 @@ def seen(call: Callable, state: State, requires_grad: bool, no_grad: bool = Fals
 
 @pytest.mark.parametrize("no_grad", [False, True])
 @pytest.mark.parametrize("requires_grad", [False, True])
-@pytest.mark.parametrize("backend", ["native", "eager"])
+@pytest.mark.parametrize("backend", ["aten", "eager"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_replays(program: Callable, backend: str, requires_grad: bool, no_grad: bool) -> None:
     mine, theirs = State(), State()

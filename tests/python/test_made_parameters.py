@@ -160,7 +160,7 @@ def outcome(fn: Callable, seed: int, requires_grad: bool) -> Any:
     return result, x, x.grad, grads, state
 
 
-@pytest.mark.parametrize("backend", ["native", "eager"])
+@pytest.mark.parametrize("backend", ["aten", "eager"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_as_eager_mode(program: Callable[[torch.Tensor], Any], backend: Any) -> None:
     compiled = saker.compile(program, backend=backend, fullgraph=True)

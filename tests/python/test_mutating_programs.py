@@ -35,7 +35,7 @@ def copied_and_written(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return z
 
 
-@pytest.mark.parametrize("backend", ["native", "eager"])
+@pytest.mark.parametrize("backend", ["aten", "eager"])
 @pytest.mark.parametrize("program", [written, written_and_view, nothing_returned, by_a_view, copied_and_written])
 def test_history_of_a_written_argument(program: Callable, backend: str) -> None:
     """A replay gives it one even where no result requires grad."""

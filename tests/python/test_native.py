@@ -133,6 +133,22 @@ def test_inputs_with_other_strides() -> None:
             torch.testing.assert_close(compiled(one, other), gated(one, other))
 
 
+def test_what_waits_in_the_place_of_a_result_is_not_read_behind_it() -> None:
+    """The exponentials of a softmax wait where a result goes; later loops need them again when the result is there."""
+
+    def program(x: Tensor) -> tuple[Tensor, ...]:
+        share = torch.softmax(x * 0.5, 1)
+        rest = x - share * x
+        return share, rest, functional.layer_norm(rest, rest.shape[-1:])
+
+    compiled = saker.compile(program)
+    for _ in range(3):
+        x = torch.randn(4, 130)
+        found, count = launches(lambda x=x: compiled(x))
+        torch.testing.assert_close(found, program(x))
+    assert count > 0, _C.code_error()
+
+
 def test_writes_stay_in_order() -> None:
     def program(x: Tensor, kept: Tensor) -> Tensor:
         y = x.sin() * 2 + kept

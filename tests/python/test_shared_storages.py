@@ -97,7 +97,7 @@ def seen(call: Callable, pair: Pair, requires_grad: bool) -> list:
 
 @pytest.mark.parametrize("requires_grad", [False, True])
 @pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize("backend", ["native", "eager"])
+@pytest.mark.parametrize("backend", ["aten", "eager"])
 def test_replays_see_writes_through_another_storage(backend: str, function: Callable, requires_grad: bool) -> None:
     """In every order of sharing and not sharing, so that what was recorded for one meets the other."""
     for first in PAIRS:

@@ -203,7 +203,7 @@ class Saker:
         given = {name: value for name, value in options.items() if name in known}
         if model is None:
             return lambda fn: self.compile(fn, backend=backend, **given)
-        made = self.saker.compile(model, backend="native" if backend == "inductor" else backend, **given)
+        made = self.saker.compile(model, backend="aten" if backend == "inductor" else backend, **given)
         return TWICE.wrap(made, lambda: self.saker.stats()["replays"])
 
     def optimize(self, backend: Any = "inductor", *, nopython: bool = False, **options: Any) -> Callable:

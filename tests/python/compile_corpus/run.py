@@ -114,7 +114,7 @@ def steps(world: World) -> list[Callable[[], Any] | None]:
     return out
 
 
-def run(make: Callable[[], World], backend: str = "native") -> tuple[bool, str]:
+def run(make: Callable[[], World], backend: str = "aten") -> tuple[bool, str]:
     """Raises Different where the worlds part. Was one of the first three calls a replay; if not, why?"""
     eager, compiled = make(), make()
     fn = saker.compile(compiled.fn, backend=backend)

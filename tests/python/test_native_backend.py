@@ -1,0 +1,146 @@
+"""``backend="native"``: generated code for one function, and what is shown of it."""
+
+from __future__ import annotations
+
+import copy
+import pathlib
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.nn import functional
+
+import saker
+from saker import _C
+
+Tensor = torch.Tensor
+library = pathlib.Path(_C.__file__).parent / "libsaker_codegen.so"
+pytestmark = pytest.mark.skipif(not library.exists(), reason="built without code generation: LLVM 22 is missing")
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAKER_COMPILE", "sync")
+
+
+def program(x: Tensor, y: Tensor) -> Tensor:
+    return functional.silu(x) * y + (x - y).tanh()
+
+
+def launched(call: Callable[[], object]) -> int:
+    before = _C.kernels_launched()
+    call()
+    return _C.kernels_launched() - before
+
+
+def test_one_function_has_generated_code_and_another_has_not() -> None:
+    x, y = torch.randn(33, 65), torch.randn(33, 65)
+    native, plain = saker.compile(program, backend="native"), saker.compile(program)
+    for _ in range(2):
+        native(x, y), plain(x, y)
+    assert launched(lambda: native(x, y)) > 0, _C.code_error()
+    assert launched(lambda: plain(x, y)) == 0
+    torch.testing.assert_close(native(x, y), program(x, y))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_gradients(dynamic: bool) -> None:
+    native = saker.compile(program, backend="native", dynamic=dynamic)
+    for rows in (33, 40, 33):
+        inputs = [torch.randn(rows, 65, requires_grad=True) for _ in range(2)]
+
+        def step(function: Callable, inputs: list[Tensor] = inputs) -> tuple[Tensor, ...]:
+            return torch.autograd.grad(function(*inputs).sin().sum(), inputs)
+
+        assert launched(lambda: step(native)) > 0 or not dynamic
+        torch.testing.assert_close(step(native), step(program), rtol=1e-4, atol=1e-5)
+    assert launched(lambda: step(native)) > 1, _C.code_error()
+
+
+def test_modules_and_copies_keep_it() -> None:
+    model = torch.nn.Sequential(torch.nn.LayerNorm(16), torch.nn.GELU())
+    x = torch.randn(4, 16)
+    for compiled in (native := saker.compile(model, backend="native"), copy.deepcopy(native)):
+        with torch.no_grad():
+            for _ in range(2):
+                compiled(x)
+            assert launched(lambda: compiled(x)) > 0
+            torch.testing.assert_close(compiled(x), model(x))
+
+
+def test_a_stage_that_is_switched_off_stays_off() -> None:
+    saker.set_stages("-fuse")
+    try:
+        native, x = saker.compile(program, backend="native"), torch.randn(5)
+        for _ in range(2):
+            native(x, x)
+        assert launched(lambda: native(x, x)) == 0
+    finally:
+        saker.set_stages("")
+
+
+@pytest.mark.parametrize("precision", ["default", "eager"])
+def test_precisions(precision: str) -> None:
+    native = saker.compile(lambda x: x.exp() * 2 + 1, backend="native", options={"precision": precision})
+    x = torch.linspace(-3, 3, 10_001)
+    for _ in range(2):
+        found = native(x)
+    torch.testing.assert_close(found, x.exp() * 2 + 1, rtol=3e-7, atol=0)
+
+
+def test_the_two_precisions_are_two() -> None:
+    """Otherwise the option would do nothing."""
+    x = torch.linspace(-30, 30, 100_001)
+    both = []
+    for precision in ("default", "eager"):
+        native = saker.compile(lambda x: x.sin() * 1 + x.exp() * 0, backend="native", options={"precision": precision})
+        for _ in range(2):
+            found = native(x)
+        both.append(found)
+    assert not torch.equal(*both)
+
+
+def test_wrong_options() -> None:
+    with pytest.raises(saker.OptionError, match="unknown precision 'double'"):
+        saker.compile(program, backend="native", options={"precision": "double"})
+    with pytest.raises(saker.OptionError, match="unknown option 'precision'"):
+        saker.compile(program, options={"precision": "eager"})
+
+
+def test_kernels_of_a_graph() -> None:
+    x, y = torch.randn(64, 128), torch.randn(64, 128)
+    found = saker.capture(lambda x, y: (program(x, y) @ y.t(), functional.layer_norm(x, (128,)) + 1), x, y).kernels()
+    assert not found.reason
+    operators = [name for group in found.groups for name in group.operators]
+    assert {"aten::silu", "aten::tanh", "aten::native_layer_norm"} <= set(operators)
+    assert any("mm" in name for name in found.outside)
+    first = next(group for group in found.groups if "aten::silu" in group.operators)
+    assert first.bytes_read == 2 * 64 * 128 * 4
+    assert first.bytes_written >= 64 * 128 * 4
+    assert first.seconds > 0
+    assert first.code_bytes > 0
+    assert first.texts[0].startswith("kernel(")
+    assert "silu" in str(found)
+
+
+def test_kernels_that_are_not_compiled() -> None:
+    found = saker.capture(lambda x: (x * 2 + 1).cos(), torch.randn(7)).kernels(compiled=False)
+    assert [group.code_bytes for group in found.groups] == [0]
+    assert found.groups[0].bytes_written == 28
+
+
+def test_explain_shows_kernels() -> None:
+    x, y = torch.randn(8, 16, requires_grad=True), torch.randn(8, 16)
+    told = saker.explain(program, backend="native")(x, y)
+    assert told.kernels[0].groups
+    assert told.backward_kernels[0].groups
+    text = str(told)
+    for part in ("kernels:", "kernels of the backward:", "silu", "compiled in", "reads ", "time of generating code"):
+        assert part in text, text
+    assert "Kernels" in told.html()
+
+
+def test_explain_without_generated_code_shows_none() -> None:
+    told = saker.explain(program)(torch.randn(8), torch.randn(8))
+    assert not told.kernels
+    assert "kernels" not in str(told)
