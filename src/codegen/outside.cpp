@@ -12,7 +12,7 @@ using kernel::Op;
 struct Row {
   Op op;
   const char* name;      // the C library's for f64; f32 adds an f
-  const char* accuracy;  // of SLEEF's function; null: there is none
+  const char* accuracy;  // of SLEEF's function; empty: its name has none, null: there is none
   const char* eager32;   // of the one that eager mode calls for f32
 };
 constexpr Row kRows[] = {
@@ -39,7 +39,7 @@ constexpr Row kRows[] = {
     {Op::Erf, "erf", "u10", "u10"},
     {Op::Erfc, "erfc", "u15", "u15"},
     {Op::Pow, "pow", "u10", "u10"},
-    {Op::Rem, "fmod", nullptr, nullptr},
+    {Op::Rem, "fmod", "", ""},
     {Op::Fma, "fma", nullptr, nullptr},
     {Op::Floor, "floor", nullptr, nullptr},
     {Op::Ceil, "ceil", nullptr, nullptr},
@@ -93,7 +93,8 @@ std::string vectorFunction(Op op, DType dtype, int lanes, bool eager) {
   if (!row || !row->accuracy) return "";
   bool wide = dtype == DType::Float64;
   const char* accuracy = !wide && eager ? row->eager32 : row->accuracy;
-  return std::string("Sleef_") + row->name + (wide ? "d" : "f") + std::to_string(lanes) + "_" + accuracy;
+  std::string name = std::string("Sleef_") + row->name + (wide ? "d" : "f") + std::to_string(lanes);
+  return *accuracy ? name + "_" + accuracy : name;
 }
 
 void* libraryFunction(const char* name) {

@@ -21,7 +21,7 @@ class Assembler {
     keepExpensive();
     writePhases();
     for (const Memory& memory : builder_.memory()) {
-      kernel_.buffers.push_back({memory.value->tensor()->dtype, memory.written});
+      kernel_.buffers.push_back({memory.dtype(), memory.written});
     }
     writeAxes();
     chooseVector();
@@ -239,18 +239,20 @@ class Assembler {
     for (const Loop& loop : loops_) add(builder_.arguments().extent(loop.extent), loop.reduced);
   }
 
-  // The axis along which most of memory is read and written in one piece.
+  // The axis along which most of memory is read and written in one piece; what is done once a row counts little.
   void chooseVector() {
     uint32_t last = static_cast<uint32_t>(kernel_.axes.size()) - 1, lastParallel = last;
     while (kernel_.axes[lastParallel].reduced) --lastParallel;
     auto pieces = [&](uint32_t axis) {
-      int sum = 0;
-      for (const Node& node : kernel_.nodes) {
-        for (const Index::AxisTerm& term : node.index.axes) {
-          if (term.axis == axis && term.stride.is(1)) ++sum;
+      std::pair<int, int> sums;  // in loops, and once
+      for (const kernel::Phase& phase : kernel_.phases) {
+        for (uint32_t i = phase.begin; i < phase.end; ++i) {
+          for (const Index::AxisTerm& term : kernel_.nodes[i].index.axes) {
+            if (term.axis == axis && term.stride.is(1)) ++(phase.loop ? sums.first : sums.second);
+          }
         }
       }
-      return sum;
+      return sums;
     };
     kernel_.vector = kernel_.axes[last].reduced && pieces(last) >= pieces(lastParallel) ? last : lastParallel;
   }

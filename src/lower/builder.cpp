@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "lower/constants.h"
+#include "ops/effects.h"
 #include "ops/operator.h"
 #include "support/intern_table.h"
 
@@ -28,6 +30,14 @@ class Call final : public ops::Element {
   Num at(size_t i, size_t element, const Places& places) override {
     return bound(builder_.valueAt(in.arg(i).toList()[element].toValue(), places));
   }
+
+  Num stored(size_t i, const Places& places) override {
+    bool before = std::exchange(builder_.mustLoad_, true);
+    Num number = bound(builder_.valueAt(in.arg(i).toValue(), places));
+    builder_.mustLoad_ = before;
+    return number;
+  }
+  void check(Num holds) override { builder_.check(make(Op::Not, DType::Bool, {holds}).id); }
 
   Num make(Op op, DType dtype, std::initializer_list<Num> operands) override {
     kernel::Node node = line(op, dtype);
@@ -197,6 +207,21 @@ uint32_t KernelBuilder::bufferOf(const ir::Value* value, bool written) {
   return static_cast<uint32_t>(memory_.size() - 1);
 }
 
+void KernelBuilder::check(uint32_t fails) {
+  if (mask_ != kernel::kNone) {
+    kernel::Node both = line(Op::And, DType::Bool);
+    both.operands[0] = mask_;
+    both.operands[1] = fails;
+    fails = add(both);
+  }
+  kernel::Node node = line(Op::Store, DType::Bool);
+  node.operands[0] = constant(DType::Bool, 1);
+  node.operands[1] = fails;
+  node.at = bufferOf(nullptr, true);
+  uint32_t store = add(node);
+  if (std::find(stores_.begin(), stores_.end(), store) == stores_.end()) stores_.push_back(store);
+}
+
 uint32_t KernelBuilder::load(const ir::Value* value, const ir::Dims& strides, const Places& places) {
   kernel::Node node = line(Op::Load, value->tensor()->dtype);
   node.operands[0] = mask_;
@@ -237,6 +262,7 @@ Num KernelBuilder::compute(const ir::Value* value, const Places& places) {
   if (!op || !op->element) ops::notLowered("no rule for " + (node ? node->op()->qualified : "a parameter"));
   constexpr int kDeepest = 400;
   if (depth_ >= kDeepest) throw NeedsMemory{value};
+  if (mustLoad_ && ops::sharing(*node, value->index()) == ops::Sharing::None) throw NeedsMemory{value};
   ops::Inferred unused;
   ops::Infer arguments(*op, context_, node->args(), unused);
   if (op->along) {

@@ -15,10 +15,12 @@ struct NeedsMemory {
   const ir::Value* value;
 };
 
-// A tensor that a kernel reads or writes.
+// A tensor that a kernel reads or writes; or no tensor but a bool, which it sets where eager mode would raise.
 struct Memory {
   const ir::Value* value;
   bool written = false;
+
+  ir::DType dtype() const { return value ? value->tensor()->dtype : ir::DType::Bool; }
 };
 
 class KernelBuilder {
@@ -57,6 +59,7 @@ class KernelBuilder {
   uint32_t add(const kernel::Node& node) { return expressions_.add(node, axes_.reduced()); }
   ops::Num valueAt(const ir::Value* value, const ops::Places& places);
   ops::Num compute(const ir::Value* value, const ops::Places& places);
+  void check(uint32_t fails);
   uint32_t load(const ir::Value* value, const ir::Dims& strides, const ops::Places& places);
   kernel::Index index(const ops::Places& places, const ir::Dims& strides);
   uint32_t bufferOf(const ir::Value* value, bool written);
@@ -78,6 +81,7 @@ class KernelBuilder {
   std::vector<uint32_t> stores_;
   std::unordered_map<Key, ops::Num, HashKey> known_;
   uint32_t mask_ = kernel::kNone;
+  bool mustLoad_ = false;  // what is asked for is read several times
   int depth_ = 0;
   const ir::Dims* watched_ = nullptr;  // sizes of what is looked for
 };

@@ -70,7 +70,7 @@ Answer partOf(const ir::Node& node) {
   const ops::Operator* op = ops::of(&node);
   if (!op) return {Part::Library, node.op()->qualified + " is not in the table"};
   if (!op->element) return {Part::Library, node.op()->qualified + " is a library call"};
-  if (op->writes || !node.regions().empty()) return {Part::Library, node.op()->qualified + " writes"};
+  if (ops::writes(node) || !node.regions().empty()) return {Part::Library, node.op()->qualified + " writes"};
   for (const ir::Use& use : node.operands()) {
     if (std::string bad = badTensor(use.value); !bad.empty()) return {Part::Library, bad};
   }

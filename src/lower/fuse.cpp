@@ -48,7 +48,7 @@ class Segment {
     std::vector<const Node*> before(nodes_.size());
     for (Node* node : nodes_) {
       ops::Effects effects = ops::effectsOf(*node);
-      if (groups_.part(node) != Part::Library || !(effects.ordered() || effects.has(ops::kFailsOnData))) continue;
+      if (groups_.part(node) == Part::Free || !(effects.ordered() || effects.has(ops::kFailsOnData))) continue;
       before[position.at(node)] = ordered;
       ordered = node;
     }

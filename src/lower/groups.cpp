@@ -158,15 +158,16 @@ void Groups::place(ir::Node* node) {
   std::vector<const ir::Node*> made;
   producers(node, made);
   ops::Effects effects = ops::effectsOf(*node);
-  bool ordered = facts.part == Part::Library && (effects.ordered() || effects.has(ops::kFailsOnData));
+  // What may raise stays in order, so that the first error is the one that is seen.
+  bool ordered = facts.part != Part::Free && (effects.ordered() || effects.has(ops::kFailsOnData));
   if (ordered && lastOrdered_) made.push_back(lastOrdered_);
   uint32_t depth = 0;
   for (const ir::Node* producer : made) depth = std::max(depth, depthOf(producer));
   facts.depth = depth;
   if (facts.part == Part::Free) return;
+  if (ordered) lastOrdered_ = node;
   if (facts.part == Part::Library) {
     facts.depth = depth + 1;
-    if (ordered) lastOrdered_ = node;
     for (const ir::Node* producer : made) {
       uint32_t group = facts_[producer->id()].group;
       if (group != kNoGroup && groups_[group].ended.empty()) groups_[group].ended = facts.reason;
@@ -208,6 +209,7 @@ void Groups::sink() {
     uint32_t reader = kNoGroup;
     bool one = true;
     for (const ir::Node* node : groups_[g].nodes) {
+      one &= !ops::effectsOf(*node).has(ops::kFailsOnData);
       for (size_t i = 0; one && i < node->resultCount(); ++i) {
         found.clear();
         readers(node->result(i), found);

@@ -23,6 +23,9 @@ struct Root {
   const Value* value;
   Operand place;
   size_t kernel = 0;
+  bool apart = false;  // a result that others read as memory, in a kernel behind its own
+
+  bool isMemory() const { return apart || place.kind == Operand::Kind::Temporary; }
 };
 
 class GroupLowering {
@@ -122,7 +125,7 @@ class GroupLowering {
       if (!value->def()) continue;
       for (const ir::Use& use : value->def()->operands()) {
         const Root* known = rootOf(use.value);
-        bool inMemory = known && known->place.kind == Operand::Kind::Temporary;
+        bool inMemory = known && known->isMemory();
         if (seen[use.value->id()] || inMemory || !use.value->tensor()) continue;
         seen[use.value->id()] = true;
         queue.push_back(use.value);
@@ -170,7 +173,7 @@ class GroupLowering {
         const Root* known = rootOf(use.value);
         if (known && known->kernel > kernel) return false;
         if (known && known->kernel < kernel) continue;
-        if (known && known->place.kind == Operand::Kind::Temporary) return false;
+        if (known && known->isMemory()) return false;
         queue.push_back(use.value);
       }
     }
@@ -218,7 +221,12 @@ class GroupLowering {
       }
       lowered.temporaries = std::move(partial);
     } catch (const NeedsMemory& need) {
-      if (rootOf(need.value)) ops::notLowered("a result of the group that its own kernel reads at another place");
+      for (Root& root : roots_) {
+        if (root.value != need.value) continue;
+        if (root.isMemory()) ops::notLowered("a value that its own kernel reads at another place");
+        root.apart = true;
+        return false;
+      }
       require(need.value);
       auto number = static_cast<uint32_t>(temporaries_.size());
       temporaries_.push_back({need.value->tensor()->dtype, ir::numel(need.value->tensor()->sizes())});
@@ -246,6 +254,10 @@ class GroupLowering {
   Launch finish(KernelBuilder& builder) {
     Launch launch;
     for (const Memory& memory : builder.memory()) {
+      if (!memory.value) {
+        launch.buffers.push_back({Operand::Kind::Flag, 0});
+        continue;
+      }
       const Root* root = rootOf(memory.value);
       const TensorType& type = *memory.value->tensor();
       sym::Int bytes = ir::numel(type.sizes()) * sym::Int(ir::byteSize(type.dtype));
@@ -267,6 +279,7 @@ class GroupLowering {
 };
 
 std::string nameOf(const Operand& operand) {
+  if (operand.kind == Operand::Kind::Flag) return "flag";
   const char* kinds[] = {"operand ", "result ", "temporary "};
   return kinds[static_cast<size_t>(operand.kind)] + std::to_string(operand.number);
 }

@@ -13,8 +13,10 @@ namespace saker::lower {
 
 // What a buffer of a kernel is. Pointers are to the first element: strides are in the kernel.
 struct Operand {
-  enum class Kind : uint8_t { Parameter, Result, Temporary } kind;
-  uint32_t number;  // among the operands of the node, its results, or the temporaries of the group
+  // A flag is a bool that is false before, and that the kernel sets where eager mode would raise: what it computes
+  // counts for nothing then, and the operators are to be called.
+  enum class Kind : uint8_t { Parameter, Result, Temporary, Flag } kind;
+  uint32_t number;  // among the operands of the node, its results, or the temporaries of the group; of flags 0
   bool operator==(const Operand&) const = default;
 };
 

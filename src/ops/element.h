@@ -76,6 +76,10 @@ class Element {
   virtual Num at(size_t i, const Places& places) = 0;
   // The same of an element of a list.
   virtual Num at(size_t i, size_t element, const Places& places) = 0;
+  // The same of an argument that is read several times: it is to lie in memory, if it is no view of what does.
+  virtual Num stored(size_t i, const Places& places) = 0;
+  // Where this does not hold, eager mode raises: the kernel says so, and the operators are called instead.
+  virtual void check(Num holds) = 0;
   // What `body` gives where the condition holds, else `otherwise`; nothing is read where it does not hold.
   template <typename F>
   Num where(Num condition, F&& body, Num otherwise) {
@@ -196,6 +200,8 @@ inline Num select(Num condition, Num a, double b) { return select(condition, a, 
 inline Num select(Num condition, double a, Num b) { return select(condition, b.in->constant(b.dtype, a), b); }
 inline Num fma(Num a, Num b, Num c) { return a.in->make(kernel::Op::Fma, a.dtype, {a, b, c}); }
 inline Num isNan(Num a) { return a != a; }
+// The error function as eager mode computes it for results of this dtype.
+Num erfAs(DType dtype, Num x);
 
 // ---- the table ----
 
@@ -208,11 +214,15 @@ using ElementRows = std::vector<ElementRow>;
 
 #define SAKER_ELEMENT_FAMILIES(X) \
   X(addActivationElements)        \
+  X(addBatchNormElements)         \
   X(addBinaryElements)            \
+  X(addIndexElements)             \
+  X(addLossElements)              \
   X(addNormalizationElements)     \
   X(addReductionElements)         \
   X(addUnaryElements)             \
-  X(addViewElements)
+  X(addViewElements)              \
+  X(addWindowElements)
 
 #define X(function) void function(ElementRows& rows);
 SAKER_ELEMENT_FAMILIES(X)

@@ -1,5 +1,5 @@
 // What one element is: activations and their derivatives, as the CPU computes them.
-#include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "ops/element.h"
@@ -33,11 +33,24 @@ bool isTanh(const Element& e, size_t i) { return e.in.given(i) && e.in.string(i)
 constexpr double kBeta = std::numbers::sqrt2 * std::numbers::inv_sqrtpi * 2 * 0.5;
 constexpr double kKappa = 0.044715;
 
-// (self, approximate)
+bool surelyContiguous(const TensorType& type) {
+  ir::Dims dense = ir::contiguousStrides(type.sizes());
+  for (size_t d = 0; d < type.rank; ++d) {
+    if (!type.size(d).isConst(1) && !dense[d].same(type.stride(d))) return false;
+  }
+  return true;
+}
+
+// (self, approximate). Of dense f32 and bf16 the library that eager mode calls doubles before it halves, and gives nan
+// for infinity.
 Num gelu(Element& e) {
   Num x = own(e);
   if (isTanh(e, 1)) return 0.5 * x * (1 + tanh(kBeta * (x + kKappa * (x * x * x))));
-  return x * 0.5 * (1 + erf(x * (1 / std::numbers::sqrt2)));
+  Num both = 1 + erfAs(e.type().dtype == DType::Float16 ? DType::Float16 : x.dtype, x * (1 / std::numbers::sqrt2));
+  bool library = e.type().dtype == DType::Float32 || e.type().dtype == DType::BFloat16;
+  if (!library || !surelyContiguous(e.in.tensor(0)) || ir::numel(e.type().sizes()).isConst(1)) return x * 0.5 * both;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return select(abs(x) == kInfinity, std::numeric_limits<double>::quiet_NaN(), x * both * 0.5);
 }
 
 // (grad, self, approximate)
@@ -105,9 +118,10 @@ Num hardtanhBackward(Element& e) {
 
 Num hardsigmoid(Element& e) { return min(max(own(e) + 3, 0), 6) / 6; }
 
+// The sixth is one of f32, whatever the dtype.
 Num hardsigmoidBackward(Element& e) {
   Num grad = own(e), x = own(e, 1);
-  return select((x > -3) & (x < 3), grad * (1.0 / 6.0), 0);
+  return select((x > -3) & (x < 3), grad * double{1.0f / 6.0f}, 0);
 }
 
 Num hardswish(Element& e) {

@@ -81,12 +81,14 @@ Num requireFloat(Num x) {
   return x;
 }
 
-Num floorDivision(Num a, Num b) {
+// In f16 every step is rounded.
+Num floorDivision(Element& e, Num a, Num b) {
+  auto step = [&](Num x) { return e.type().dtype == DType::Float16 ? e.rounded(x, DType::Float16) : x; };
   Num mod = a % b;
-  Num quotient = (a - mod) / b;
-  quotient = select((mod != 0) & ((b < 0) != (mod < 0)), quotient - 1, quotient);
+  Num quotient = step(step(a - mod) / b);
+  quotient = select((mod != 0) & ((b < 0) != (mod < 0)), step(quotient - 1), quotient);
   Num floored = floor(quotient);
-  floored = select(quotient - floored > 0.5, floored + 1, floored);
+  floored = select(step(quotient - floored) > 0.5, step(floored + 1), floored);
   Num zero = copysign(a.in->constant(a.dtype, 0), a / b);
   return select(b == 0, a / b, select(quotient != 0, floored, zero));
 }
@@ -94,17 +96,16 @@ Num floorDivision(Num a, Num b) {
 Num floorDivide(Element& e) {
   auto [a, b] = ownUnrounded(e);
   requireFloat(a);
-  return floorDivision(a, b);
+  return floorDivision(e, a, b);
 }
 
 Num divideByMode(Element& e) {
   if (!e.in.given(2)) return div(e);
   auto [a, b] = ownUnrounded(e);
   requireFloat(a);
-  if (e.in.string(2) != "trunc") return floorDivision(a, b);
-  // By a tensor, quotients of bf16 are rounded first.
-  bool rounds = e.type().dtype == DType::BFloat16 && typeOf(e.in, 1).rank > 0;
-  return trunc(rounds ? e.rounded(a / b, DType::BFloat16) : a / b);
+  if (e.in.string(2) != "trunc") return floorDivision(e, a, b);
+  // By a tensor, quotients are rounded first.
+  return trunc(typeOf(e.in, 1).rank > 0 ? e.rounded(a / b, e.type().dtype) : a / b);
 }
 
 Num fmod(Element& e) {
@@ -240,7 +241,7 @@ Num lerp(Element& e) {
 
 Num xlogy(Element& e) {
   auto [a, b] = own(e);
-  return select(isNan(b), b, select(a == 0, e.constant(a.dtype, 0), a * log(b)));
+  return select(isNan(b), b, select(a == 0, e.constant(a.dtype, 0), a * e.rounded(log(b), e.type().dtype)));
 }
 
 }  // namespace

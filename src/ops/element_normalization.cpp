@@ -40,10 +40,15 @@ Num softmax(Element& e) {
   return exp(row.here(0) - most) / row.sum(exp(row.there(0) - most));
 }
 
+// Along rows, eager mode keeps sums and their logarithms in the dtype of the result.
 Num logSoftmax(Element& e) {
   Row row{e};
+  const TensorType& self = *row.along.tensor;
+  bool alongRows = true;
+  for (size_t d = self.rank; d-- > 0 && !(row.along.dims >> d & 1);) alongRows &= self.size(d).isConst(1);
+  auto kept = [&](Num x) { return alongRows ? e.rounded(x, e.type().dtype) : x; };
   Num most = row.most(row.there(0));
-  return row.here(0) - most - log(row.sum(exp(row.there(0) - most)));
+  return row.here(0) - most - kept(log(kept(row.sum(exp(row.there(0) - most)))));
 }
 
 // (grad_output, output, dim, input_dtype)
@@ -96,8 +101,8 @@ Num layerNorm(Element& e) {
   size_t shape = e.in.ints(1).size();
   Num y = (row.here(0) - mean) * scale;
   if (e.in.given(2)) y = y * row.at(2, last(e.places(), shape));
-  if (e.in.given(3)) y = y + row.at(3, last(e.places(), shape));
-  return y;
+  if (e.in.given(3)) return y + row.at(3, last(e.places(), shape));
+  return e.in.given(2) ? y + 0 : y;  // as with a bias of zeros: of a zero the sign is lost
 }
 
 // (grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask): the input's gradient is reduced along

@@ -53,12 +53,13 @@ void* FusedCode::pointer(const at::Tensor& tensor, bool written, GuardedBuffers*
 
 uint64_t FusedCode::launched() { return launches.load(std::memory_order_relaxed); }
 
-void FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at::Tensor> results, Sizes& sizes) const {
+bool FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at::Tensor> results, Sizes& sizes) const {
   c10::SmallVector<at::Tensor, 4> temporaries;
   for (const Temporary& each : temporaries_) {
     temporaries.push_back(at::empty({each.elements.in(sizes)}, at::TensorOptions(each.dtype)));
   }
   launches.fetch_add(launches_.size(), std::memory_order_relaxed);
+  bool raises = false;
   c10::SmallVector<void*, 16> pointers;
   c10::SmallVector<int64_t, 16> arguments;
   GuardPages guards = guardPages();
@@ -80,6 +81,9 @@ void FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at:
         case lower::Operand::Kind::Temporary:
           pointers.push_back(pointer(temporaries[buffer.number], true, beside));
           break;
+        case lower::Operand::Kind::Flag:
+          pointers.push_back(&raises);
+          break;
       }
     }
     for (const Known& argument : each.arguments) arguments.push_back(argument.in(sizes));
@@ -88,6 +92,7 @@ void FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at:
     if (work < 2 * kWorkOfTask || steps < 2) {
       if (steps > 0) function(pointers.data(), arguments.data(), 0, steps);
       if (guarded) guarded->copyBack();
+      if (raises) return false;
       continue;
     }
     int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(steps) / static_cast<double>(work) *
@@ -96,7 +101,9 @@ void FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at:
       function(pointers.data(), arguments.data(), begin, end);
     });
     if (guarded) guarded->copyBack();
+    if (raises) return false;
   }
+  return true;
 }
 
 }  // namespace saker::runtime

@@ -48,8 +48,8 @@ class FusedCode {
 
   // How many kernels were launched in this process.
   static uint64_t launched();
-  // Computes all results from all operands. Only where code is ready.
-  void launch(std::span<const at::Tensor> operands, std::span<const at::Tensor> results, Sizes& sizes) const;
+  // Computes all results from all operands. Only where code is ready. False: an operator would raise, call them.
+  bool launch(std::span<const at::Tensor> operands, std::span<const at::Tensor> results, Sizes& sizes) const;
 
  private:
   struct Launch {

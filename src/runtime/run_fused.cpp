@@ -8,7 +8,7 @@
 namespace saker::runtime {
 
 // Launches the kernels of a group. False: there is no code yet, or somebody wants to see the operators, or a tensor lies
-// otherwise than told.
+// otherwise than told, or one of the operators would raise.
 bool Run::launch(const Instruction& at) {
   const FusedCode& code = *at.fused;
   if (!code.isReady() || conduct_ || freely_) return false;
@@ -32,7 +32,7 @@ bool Run::launch(const Instruction& at) {
       results.push_back(at::empty_strided(told.sizes, told.strides, options));
     }
   }
-  code.launch(operands, results, sizes_);
+  if (!code.launch(operands, results, sizes_)) return false;
   operands.clear();
   for (uint32_t slot : at.freed) slots_[slot].reset();
   for (size_t i = 0; i < at.results.size(); ++i) {

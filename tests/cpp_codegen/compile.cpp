@@ -117,7 +117,8 @@ TEST(OutsideFunctions, HaveNames) {
   EXPECT_EQ(vectorFunction(kernel::Op::Exp, kernel::DType::Float32, 16, true), "Sleef_expf16_u10");
   EXPECT_EQ(vectorFunction(kernel::Op::Sin, kernel::DType::Float32, 8, true), "Sleef_sinf8_u35");
   EXPECT_EQ(vectorFunction(kernel::Op::Sin, kernel::DType::Float32, 8, false), "Sleef_sinf8_u10");
-  EXPECT_EQ(vectorFunction(kernel::Op::Rem, kernel::DType::Float32, 8, true), "");
+  EXPECT_EQ(vectorFunction(kernel::Op::Rem, kernel::DType::Float32, 8, true), "Sleef_fmodf8");
+  EXPECT_EQ(vectorFunction(kernel::Op::Floor, kernel::DType::Float32, 8, true), "");
   EXPECT_NE(libraryFunction("atan2f"), nullptr);
   EXPECT_EQ(libraryFunction("system"), nullptr);
   // Every operation that may be called has an address.

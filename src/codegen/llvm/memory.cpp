@@ -172,8 +172,14 @@ void Emitter::store(uint32_t i) {
     }
     return;
   }
-  value = inMemory(wide(node.operands[0]), node.dtype);
   Value* lanes = mask(given);
+  if (!place.varies && Code::lanes(value) == 1) {
+    // One place for all lanes, and one value: where a lane wants it, it is written.
+    Value* one = b.CreateVectorSplat(1, inMemory(value, node.dtype));
+    b.CreateMaskedStore(one, place.pointer, align, b.CreateVectorSplat(1, code_.any(lanes)));
+    return;
+  }
+  value = inMemory(wide(node.operands[0]), node.dtype);
   if (place.contiguous) {
     if (lanes) {
       b.CreateMaskedStore(value, place.pointer, align, lanes);

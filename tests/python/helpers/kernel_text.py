@@ -265,9 +265,13 @@ class Fused:
             signature = re.findall(r"b\d+: (?:out )?(\w+)", body[0])
             buffers: list[torch.Tensor] = []
             arguments: list[int] = []
+            flag = torch.zeros(1, dtype=torch.bool)  # set where eager mode would raise
             for each in header:
                 if match := re.fullmatch(r"s\d+: (.*)", each):
                     arguments.append(eval(match[1], {}, sizes))  # noqa: S307
+                    continue
+                if each.endswith(": flag"):
+                    buffers.append(flag)
                     continue
                 kind, number = each.split(": ")[1].split(" ")[:2]
                 if kind == "temporary":
@@ -277,3 +281,4 @@ class Fused:
                 else:
                     buffers.append(memory_of((operands if kind == "operand" else results)[int(number)]))
             Kernel(body, arguments).run(buffers)
+            assert not flag.item()

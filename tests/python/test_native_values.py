@@ -1,0 +1,137 @@
+"""Generated code at the numbers where formulas part: nan, infinity, signs of zero, half precision's roundings. Where
+eager mode's vector code and its ends of rows do not agree, kernels do what its vector code does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from test_native import library
+from torch.nn import functional
+
+import saker
+from saker import _C
+
+Tensor = torch.Tensor
+pytestmark = pytest.mark.skipif(not library.exists(), reason="built without code generation: LLVM 22 is missing")
+
+HALVES = [torch.bfloat16, torch.float16]
+FLOATS = [torch.float32, torch.float64, *HALVES]
+VECTORS = 256  # elements: whole vectors of every dtype, so that eager mode has no ends of rows
+
+
+@pytest.fixture(autouse=True)
+def fused(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("SAKER_COMPILE", "sync")
+    saker.set_stages("fuse,verify")
+    torch.manual_seed(0)
+    yield
+    saker.set_stages("")
+
+
+def in_a_kernel(program: Callable, *inputs: Tensor) -> Tensor:
+    """What a kernel gives: a single operator would be called, so it is turned around behind it."""
+    compiled = saker.compile(lambda *given: program(*given).flip(0), dynamic=False)
+    compiled(*inputs)
+    before = _C.kernels_launched()
+    result = compiled(*inputs).flip(0)
+    assert _C.kernels_launched() > before, _C.code_error()
+    return result
+
+
+def bits(tensor: Tensor) -> Tensor:
+    if not tensor.is_floating_point():
+        return tensor
+    tensor = torch.where(tensor.isnan(), float("nan"), tensor)
+    return tensor.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()])
+
+
+def same_bits(program: Callable, *inputs: Tensor) -> None:
+    found, expected = in_a_kernel(program, *inputs), program(*inputs)
+    wrong = (bits(found) != bits(expected)).nonzero().flatten().tolist()
+    assert not wrong, [(*(each[i].item() for each in inputs), expected[i].item(), found[i].item()) for i in wrong[:5]]
+
+
+def odd_numbers(dtype: torch.dtype) -> Tensor:
+    numbers = torch.randn(VECTORS, dtype=torch.float64) * 3
+    odd = torch.tensor(
+        [0.0, -0.0, float("inf"), -float("inf"), float("nan"), 3.0, -3.0, 1.0, -1.0, 6.0, 1e-7, 2.5, 1e4]
+    )
+    numbers[torch.randperm(VECTORS)[:104]] = odd.double().repeat(8)
+    return numbers.to(dtype)
+
+
+OPERATORS = {
+    "hardtanh_backward": lambda x, y: torch.ops.aten.hardtanh_backward(y, x, -1.0, 1.0),
+    "hardswish_backward": lambda x, y: torch.ops.aten.hardswish_backward(y, x),
+    "hardsigmoid_backward": lambda x, y: torch.ops.aten.hardsigmoid_backward(y, x),
+    "add": lambda x, y: torch.add(x, y, alpha=0.3),
+    "sub": lambda x, y: torch.sub(x, y, alpha=0.3),
+    "rsub": lambda x, y: torch.rsub(x, y, alpha=0.3),
+    "div trunc": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
+    "div floor": lambda x, y: torch.div(x, y, rounding_mode="floor"),
+    "fmod": torch.fmod,
+    "remainder": torch.remainder,
+    "maximum": torch.maximum,
+    "clamp": lambda x, y: torch.clamp(x, y, y + 1),
+    "lerp": lambda x, y: torch.lerp(x, y, 0.7),
+    "to ints": lambda x, y: x.nan_to_num(0, 7, -7).clamp(-1e4, 1e4).to(torch.int32) * 3,
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_odd_numbers(name: str, dtype: torch.dtype) -> None:
+    if name == "to ints" and dtype in HALVES:
+        pytest.skip("nan_to_num of half precision is a call")
+    same_bits(OPERATORS[name], odd_numbers(dtype), odd_numbers(dtype))
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_erf_of_every_half(dtype: torch.dtype) -> None:
+    same_bits(torch.erf, torch.arange(-(2**15), 2**15).to(torch.int16).view(dtype))
+
+
+def test_gelu_of_every_half() -> None:
+    same_bits(functional.gelu, torch.arange(-(2**15), 2**15).to(torch.int16).view(torch.float16))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_gelu_of_infinity(dtype: torch.dtype) -> None:
+    x = odd_numbers(dtype)
+    found, expected = in_a_kernel(functional.gelu, x), functional.gelu(x)
+    assert torch.equal(found.isnan(), expected.isnan())
+    apart = torch.stack([x, x], 1)[:, 0]  # not dense: another library computes it
+    found, expected = in_a_kernel(functional.gelu, apart), functional.gelu(apart)
+    assert torch.equal(found.isnan(), expected.isnan())
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_xlogy_rounds_logarithms(dtype: torch.dtype) -> None:
+    same_bits(torch.xlogy, odd_numbers(dtype), odd_numbers(dtype))
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_log_softmax_rounds_sums_of_rows(dtype: torch.dtype, dim: int) -> None:
+    x = (torch.randn(32, 128) * 3).to(dtype)
+    found, expected = in_a_kernel(lambda x: x.log_softmax(dim), x), x.log_softmax(dim)
+    # Sums in another order: seldom another number.
+    assert (found != expected).float().mean() < 0.01
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_layer_norm_without_bias_has_no_negative_zeros(dtype: torch.dtype) -> None:
+    x, weight = torch.randn(8, 64).to(dtype), torch.zeros(64).to(dtype)
+    found = in_a_kernel(lambda x, weight: functional.layer_norm(x, (64,), weight), x, weight)
+    assert torch.equal(found.signbit(), functional.layer_norm(x, (64,), weight).signbit())
+
+
+def test_products_of_floats_are_calls() -> None:
+    """Of one large number, then one small one: neither half of the product is finite, or not zero."""
+    x = torch.cat([torch.full((64,), 8.0), torch.full((64,), 0.125)]).reshape(2, 64).t().reshape(128)
+    compiled = saker.compile(lambda x: (x * 1.0).prod())
+    for _ in range(2):
+        assert compiled(x).item() == 1.0
+    same_bits(lambda x: (x + 1).prod(1), torch.randint(-5, 5, (8, 40)))
