@@ -179,7 +179,10 @@ ir::Value* Trace::inputFor(const at::Tensor& tensor) {
   known.push_back({value, met});
   inputs_.push_back({value, tensor.storage(), met, false});
   inputMemory_.add(*tensor.storage().unsafeGetStorageImpl());
-  if (mode_ == Mode::Capture) undo_->noteLeaf(tensor);
+  if (mode_ == Mode::Capture) {
+    undo_->noteView(tensor);
+    undo_->noteLeaf(tensor);
+  }
   return value;
 }
 

@@ -11,20 +11,38 @@
 
 namespace saker::tracing {
 
+namespace {
+
+torch::autograd::DifferentiableViewMeta* viewMetaOf(const at::Tensor& tensor) {
+  return tensor.is_view() ? torch::autograd::impl::get_view_autograd_meta(tensor) : nullptr;
+}
+
+}  // namespace
+
+Undo::Written Undo::asItWas(const at::Tensor& tensor, uint32_t moved) const {
+  Written entry{tensor, 0, 0, nullptr, 0, tensor.requires_grad(), 0};
+  if (!tensor.is_inference()) entry.version = static_cast<int64_t>(tensor._version()) - moved;
+  if (torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(tensor)) {
+    entry.gradFn = meta->grad_fn_;
+    entry.outputNumber = meta->output_nr_;
+  }
+  if (torch::autograd::DifferentiableViewMeta* view = viewMetaOf(tensor)) entry.viewVersion = view->get_attr_version();
+  return entry;
+}
+
 void Undo::noteWrite(const at::Tensor& tensor, VersionMoves moves) {
   if (atOnce_ && isReal(tensor)) aten::takeBackWrites(tensor, moves.before + moves.after);
+  // A write to a view is one in the history of what it is a view of.
+  if (tensor.is_view() && seenWritten_.emplace(tensor._base().unsafeGetTensorImpl(), written_.size()).second) {
+    written_.push_back(asItWas(at::Tensor(tensor._base()), moves.before));
+  }
   auto [known, isNew] = seenWritten_.emplace(tensor.unsafeGetTensorImpl(), written_.size());
   if (!isNew) {
     written_[known->second].writes += moves.before + moves.after;
     return;
   }
-  Written entry{tensor, 0, moves.before + moves.after, nullptr, 0, tensor.requires_grad()};
-  if (!tensor.is_inference()) entry.version = static_cast<int64_t>(tensor._version()) - moves.before;
-  if (torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(tensor)) {
-    entry.gradFn = meta->grad_fn_;
-    entry.outputNumber = meta->output_nr_;
-  }
-  written_.push_back(std::move(entry));
+  written_.push_back(asItWas(tensor, moves.before));
+  written_.back().writes = moves.before + moves.after;
 }
 
 void Undo::neverCounted(const at::Tensor& tensor) {
@@ -44,6 +62,10 @@ uint32_t Undo::movesOf(const void* counter, const at::Tensor& tensor) const {
     writes += entry.writes;
   }
   return static_cast<uint32_t>(byOperators_ && isReal(tensor) ? writes : moved);
+}
+
+void Undo::noteView(const at::Tensor& tensor) {
+  if (tensor.is_view()) views_.push_back(tensor);
 }
 
 void Undo::noteLeaf(const at::Tensor& tensor) {
@@ -85,6 +107,7 @@ void Undo::absorb(Undo& inner, const std::function<bool(const at::Tensor& writte
     }
     written_.push_back(std::move(entry));
   }
+  views_.insert(views_.end(), inner.views_.begin(), inner.views_.end());
   for (const Leaf& leaf : inner.leaves_) {
     auto [known, isNew] = seenLeaf_.emplace(leaf.tensor.unsafeGetTensorImpl(), leaves_.size());
     if (isNew) leaves_.push_back(leaf);
@@ -115,10 +138,18 @@ void Undo::restore() {
   for (auto each = written_.rbegin(); each != written_.rend(); ++each) {
     const Written& entry = *each;
     torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(entry.tensor);
+    if (torch::autograd::DifferentiableViewMeta* view = viewMetaOf(entry.tensor)) {
+      view->set_attr_version(entry.viewVersion);
+    }
     if (!meta || meta->grad_fn_ == entry.gradFn) continue;
     meta->grad_fn_ = entry.gradFn;
     meta->output_nr_ = entry.outputNumber;
     meta->requires_grad_ = entry.gradFn ? false : entry.requiresGrad;
+  }
+  // Views whose history autograd has made anew behind a write: that version comes again, with another history.
+  for (const at::Tensor& each : views_) {
+    torch::autograd::DifferentiableViewMeta* view = viewMetaOf(each);
+    if (view && view->get_attr_version() > each._version()) view->set_attr_version(UINT32_MAX);
   }
   reset();
 }
@@ -126,6 +157,7 @@ void Undo::restore() {
 void Undo::reset() {
   written_.clear();
   leaves_.clear();
+  views_.clear();
   seenWritten_.clear();
   seenLeaf_.clear();
 }

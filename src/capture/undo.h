@@ -27,6 +27,8 @@ class Undo {
   void noteWrite(const at::Tensor& tensor, VersionMoves moves);
   // The operator failed: one write that was noted does not move the counter.
   void neverCounted(const at::Tensor& tensor);
+  // When a tensor of the program's is met.
+  void noteView(const at::Tensor& tensor);
   // When a leaf is met that a backward may give a gradient, or whose .grad the program asks for.
   void noteLeaf(const at::Tensor& tensor);
   // Before the program sets .grad of a tensor itself.
@@ -59,11 +61,15 @@ class Undo {
     decltype(torch::autograd::AutogradMeta::grad_fn_) gradFn;  // its kind of pointer differs between versions
     uint32_t outputNumber;
     bool requiresGrad;
+    uint32_t viewVersion;  // of a view: the version that its history is for
   };
   bool byOperators_ = false, atOnce_ = false;
   std::vector<Written> written_;
   std::vector<Leaf> leaves_;
+  std::vector<at::Tensor> views_;
   Leaf& leafOf(const at::Tensor& tensor);
+  // Its history and version before a write that has moved its counter so far already.
+  Written asItWas(const at::Tensor& tensor, uint32_t moved) const;
   void reset();
 
   static bool isReal(const at::Tensor& tensor);
