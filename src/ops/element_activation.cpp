@@ -156,15 +156,51 @@ Num elu(Element& e) {
   return select(x <= 0, negative, x * e.scalar(2, x));
 }
 
+// (grad_output, alpha, scale, input_scale, is_result, self_or_result)
+Num eluBackward(Element& e) {
+  Num grad = own(e), x = own(e, 5);
+  if (e.type().dtype != DType::Float32 && e.type().dtype != DType::Float64) notLowered("elu of this dtype");
+  Num below = e.scalar(1, x) * e.scalar(2, x), inner = e.scalar(3, x);
+  Num negative = e.in.boolean(4) ? grad * inner * (x + below) : grad * inner * below * exp(x * inner);
+  return select(x <= 0, negative, grad * e.scalar(2, x));
+}
+
 Num mish(Element& e) {
   Num x = own(e);
   return x * tanh(log1p(exp(x)));
 }
 
+// (grad_output, self)
+Num mishBackward(Element& e) {
+  Num grad = own(e), x = own(e, 1);
+  Num t = tanh(log1p(exp(x)));
+  return grad * (t + x * sigmoidOf(x) * (1 - t * t));
+}
+
+// The second result is kept for the backward.
 Num logSigmoid(Element& e) {
-  Num x = e.operand(0, e.in.tensor(0).dtype);
-  if (e.result != 0) notLowered("the buffer of log_sigmoid");
-  return min(x, 0) - log1p(exp(-abs(x)));
+  Num x = e.operand(0, e.in.tensor(0).dtype), z = exp(-abs(x));
+  return e.result == 0 ? min(x, 0) - log1p(z) : z;
+}
+
+// (grad_output, self, buffer)
+Num logSigmoidBackward(Element& e) {
+  Num grad = own(e), x = own(e, 1), z = own(e, 2);
+  Num part = z / (1 + z);
+  return grad * select(x < 0, 1 - part, part);
+}
+
+// (self, weight)
+Num prelu(Element& e) {
+  Num x = own(e);
+  return select(x > 0, x, own(e, 1) * x);
+}
+
+// (grad_output, self, weight): of self, and of the weight before it is summed
+Num preluBackward(Element& e) {
+  Num grad = own(e), x = own(e, 1);
+  if (e.result == 0) return select(x > 0, grad, own(e, 2) * grad);
+  return select(x > 0, 0, x * grad);
 }
 
 }  // namespace
@@ -191,8 +227,13 @@ void addActivationElements(ElementRows& rows) {
   add("softplus", softplus);
   add("softplus_backward", softplusBackward);
   add("elu", elu);
+  add("elu_backward", eluBackward);
   add("mish", mish);
+  add("mish_backward", mishBackward);
   add("log_sigmoid_forward", logSigmoid);
+  add("log_sigmoid_backward", logSigmoidBackward);
+  add("_prelu_kernel", prelu);
+  add("_prelu_kernel_backward", preluBackward);
 }
 
 }  // namespace saker::ops

@@ -76,17 +76,28 @@ Num div(Element& e) {
   return a / b;
 }
 
-Num requireFloat(Num x) {
-  if (!ir::isFloat(x.dtype)) notLowered("integers divided by zero raise");
-  return x;
+// What is divided by: eager mode raises where it is the integer zero.
+Num divisor(Element& e, Num b) {
+  if (ir::isFloat(b.dtype)) return b;
+  if (b.dtype == DType::Bool) notLowered("quotients of bools");
+  if (!e.in.arg(1).isValue()) {
+    Scalar number = e.in.scalar(1);
+    if (number.known && number.integer != 0) return b;
+  }
+  e.check(b != 0);
+  return select(b == 0, 1, b);
 }
+
+// A remainder has the sign of what is divided; is that another one than the divisor's?
+Num signsDiffer(Num mod, Num b) { return (mod != 0) & ((b < 0) != (mod < 0)); }
 
 // In f16 every step is rounded.
 Num floorDivision(Element& e, Num a, Num b) {
   auto step = [&](Num x) { return e.type().dtype == DType::Float16 ? e.rounded(x, DType::Float16) : x; };
   Num mod = a % b;
+  if (!ir::isFloat(a.dtype)) return select(signsDiffer(mod, b), a / b - 1, a / b);
   Num quotient = step(step(a - mod) / b);
-  quotient = select((mod != 0) & ((b < 0) != (mod < 0)), step(quotient - 1), quotient);
+  quotient = select(signsDiffer(mod, b), step(quotient - 1), quotient);
   Num floored = floor(quotient);
   floored = select(step(quotient - floored) > 0.5, step(floored + 1), floored);
   Num zero = copysign(a.in->constant(a.dtype, 0), a / b);
@@ -95,28 +106,29 @@ Num floorDivision(Element& e, Num a, Num b) {
 
 Num floorDivide(Element& e) {
   auto [a, b] = ownUnrounded(e);
-  requireFloat(a);
-  return floorDivision(e, a, b);
+  return floorDivision(e, a, divisor(e, b));
 }
 
 Num divideByMode(Element& e) {
   if (!e.in.given(2)) return div(e);
   auto [a, b] = ownUnrounded(e);
-  requireFloat(a);
+  b = divisor(e, b);
   if (e.in.string(2) != "trunc") return floorDivision(e, a, b);
+  if (!ir::isFloat(a.dtype)) return a / b;
   // By a tensor, quotients are rounded first.
   return trunc(typeOf(e.in, 1).rank > 0 ? e.rounded(a / b, e.type().dtype) : a / b);
 }
 
 Num fmod(Element& e) {
   auto [a, b] = own(e);
-  return requireFloat(a) % b;
+  return a % divisor(e, b);
 }
 
 Num remainder(Element& e) {
   auto [a, b] = own(e);
-  Num mod = requireFloat(a) % b;
-  return select((mod != 0) & ((b < 0) != (mod < 0)), mod + b, mod);
+  b = divisor(e, b);
+  Num mod = a % b;
+  return select(signsDiffer(mod, b), mod + b, mod);
 }
 
 // ---- powers ----

@@ -118,7 +118,7 @@ Num crossEntropyOfLogits(Element& e) {
 struct Backward {
   Element& e;
   Num grad, x, t;
-  double each;  // how much an element counts
+  std::optional<Int> count = std::nullopt;  // of elements, of a mean
 
   Backward(Element& element, size_t argument) : e(element) {
     requireSame(e.in, 1, 2);
@@ -127,10 +127,13 @@ struct Backward {
     grad = e.rounded(grad, e.type().dtype);
     x = e.x(1);
     t = e.x(2);
-    Int count = countOf(e.in.tensor(1));
-    bool isMean = taken(e.in, argument) == Taken::Mean;
-    if (isMean && !count.isConst()) notLowered("a mean of a number of elements that changes");
-    each = isMean ? 1.0 / static_cast<double>(count.constant()) : 1.0;
+    if (taken(e.in, argument) == Taken::Mean) count = countOf(e.in.tensor(1));
+  }
+  // How much an element counts, so many times.
+  Num each(double times = 1) {
+    Num number = e.constant(DType::Float64, times);
+    if (count) number = number / e.convert(e.number(Place(*count)), DType::Float64);
+    return e.convert(number, x.dtype);
   }
   Num step(Num number) { return e.rounded(number, e.type().dtype); }
   Num constant(double number) { return step(e.constant(x.dtype, number)); }
@@ -138,7 +141,7 @@ struct Backward {
 
 Num squaredBackward(Element& e) {
   Backward b(e, 3);
-  return b.step(b.constant(2 * b.each) * b.step(b.x - b.t)) * b.grad;
+  return b.step(b.step(b.each(2)) * b.step(b.x - b.t)) * b.grad;
 }
 
 // (..., reduction, beta)
@@ -147,15 +150,15 @@ Num smoothBackward(Element& e) {
   double beta = e.in.number(4, 1);
   if (beta == 0) notLowered("smooth_l1_loss of beta 0");
   Num off = b.x - b.t;
-  Num inner = b.each * (off / beta) * b.grad;
-  return select(off <= -beta, -b.each * b.grad, select(off >= beta, b.each * b.grad, inner));
+  Num each = b.each(), inner = each * (off / beta) * b.grad;
+  return select(off <= -beta, -(each * b.grad), select(off >= beta, each * b.grad, inner));
 }
 
 // (..., reduction, delta)
 Num huberBackward(Element& e) {
   Backward b(e, 3);
   double delta = e.in.number(4, 1);
-  Num off = b.step(b.x - b.t), each = b.constant(b.each), bound = b.constant(delta);
+  Num off = b.step(b.x - b.t), each = b.step(b.each()), bound = b.constant(delta);
   Num outer = b.step(each * bound) * b.grad, inner = b.step(each * off) * b.grad;
   return select(off <= -bound, -outer, select(off >= bound, outer, inner));
 }
@@ -166,7 +169,7 @@ Num crossEntropyBackward(Element& e) {
   Num below = max(b.step(b.step(1 - b.x) * b.x), 1e-12);
   Num slope = b.step(b.grad * b.step(b.x - b.t)) / below;
   if (e.in.given(3)) slope = e.rounded(slope, e.type().dtype) * e.operand(3, e.type().dtype);
-  return b.each == 1 ? slope : e.rounded(slope, e.type().dtype) / (1 / b.each);
+  return b.count ? b.step(slope) / e.convert(e.number(Place(*b.count)), slope.dtype) : slope;
 }
 
 // ---- classes ----

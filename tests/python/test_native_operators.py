@@ -289,3 +289,72 @@ def test_the_places_of_the_largest() -> None:
     x[0, 0] = -float("inf")
     x[1, 1, 2:4] = float("nan")
     check(lambda x: tuple(each.flip(0) for each in functional.max_pool2d(x, 3, 2, 1, return_indices=True)), x)
+
+
+# ---- activations ----
+
+ACTIVATIONS: dict[str, Callable] = {
+    "elu": lambda x: functional.elu(x * 2, 0.7),
+    "mish": lambda x: functional.mish(x * 2),
+    "logsigmoid": lambda x: functional.logsigmoid(x * 2),
+    "prelu": lambda x: functional.prelu(x * 2, x[0, 0].exp().expand(x.shape[1])),
+}
+
+
+@pytest.mark.parametrize("dtype", FULL, ids=str)
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations(name: str, dtype: torch.dtype) -> None:
+    check_gradients(ACTIVATIONS[name], torch.randn(16, 40).to(dtype), near=NEAR[dtype])
+
+
+# ---- sizes that change, no elements, no dimensions ----
+
+EVERY: dict[str, Callable[[Tensor], Tensor]] = {
+    "mse": lambda x: functional.mse_loss(x * 2, x.flip(0)) + 1,
+    "smooth_l1": lambda x: functional.smooth_l1_loss(x * 2, x.flip(0), reduction="none") + 1,
+    "logits": lambda x: functional.binary_cross_entropy_with_logits(x * 2, x.sigmoid()) + 1,
+    "cross entropy": lambda x: functional.cross_entropy(x.flatten(1) * 2, x.flatten(1).argmax(1)) * 2,
+    "index": lambda x: x[torch.arange(x.shape[0] - 1, -1, -1)] * 2,
+    "embedding": lambda x: functional.embedding(torch.arange(x.shape[0]) % 2, x.flatten(1)) * 2,
+    "batch norm": lambda x: functional.batch_norm(x * 2, None, None, training=True) * 2,
+    "group norm": lambda x: functional.group_norm(x * 2, 2) * 2,
+    "average": lambda x: functional.avg_pool2d(x, 2).exp() * 2,
+    "nearest": lambda x: functional.interpolate(x, scale_factor=2.0).exp() * 2,
+    "triangle": lambda x: x.tril().exp() * 2,
+    "replicate": lambda x: functional.pad(x, (1, 2, 1, 2), mode="replicate").exp() * 2,
+    "roll": lambda x: x.roll(1, 0).exp() * 2,
+}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_sizes_that_change(name: str) -> None:
+    compiled = saker.compile(EVERY[name])
+    for shape in [(3, 4, 6, 5), (5, 4, 7, 8), (9, 8, 5, 33), (2, 6, 4, 4)]:
+        x = torch.randn(shape)
+        ours, other = x.clone().requires_grad_(), x.clone().requires_grad_()
+        found, expected = compiled(ours), EVERY[name](other)
+        torch.testing.assert_close(found, expected, **NEAR[torch.float32])
+        for each in (found, expected):
+            each.square().sum().backward()
+        torch.testing.assert_close(ours.grad, other.grad, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["mse", "smooth_l1", "logits", "index", "triangle"])
+def test_tensors_without_elements(name: str) -> None:
+    compiled, x = saker.compile(EVERY[name], dynamic=False), torch.randn(0, 4, 6, 5)
+    for _ in range(2):
+        torch.testing.assert_close(compiled(x), EVERY[name](x), equal_nan=True)
+
+
+def test_tensors_without_dimensions() -> None:
+    table = torch.randn(7)
+    programs: list[Callable] = [
+        lambda x: functional.mse_loss(x * 2, x - 1) * 3,
+        lambda x: functional.huber_loss(x * 2, x - 1, reduction="none") * 3,
+        lambda x: table.index_select(0, (x.abs() * 0).long() + 3) * x,
+        lambda x: table[(x.abs() * 0).long() + 3] * x,
+    ]
+    for program in programs:
+        compiled, x = saker.compile(program, dynamic=False), torch.randn(())
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), program(x))

@@ -135,3 +135,34 @@ def test_products_of_floats_are_calls() -> None:
     for _ in range(2):
         assert compiled(x).item() == 1.0
     same_bits(lambda x: (x + 1).prod(1), torch.randint(-5, 5, (8, 40)))
+
+
+QUOTIENTS: dict[str, Callable] = {
+    "floor": lambda x, y: torch.div(x, y, rounding_mode="floor"),
+    "trunc": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
+    "floor_divide": torch.floor_divide,
+    "fmod": torch.fmod,
+    "remainder": torch.remainder,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8], ids=str)
+@pytest.mark.parametrize("name", QUOTIENTS)
+def test_quotients_of_integers(name: str, dtype: torch.dtype) -> None:
+    least = 0 if dtype == torch.uint8 else -60
+    x, y = torch.randint(least, 60, (VECTORS + 5,)).to(dtype), torch.randint(1, 9, (VECTORS + 5,)).to(dtype)
+    if dtype != torch.uint8:
+        y[::2] *= -1
+    program = QUOTIENTS[name]
+    same_bits(program, x, y)
+    for number in (7, 1) if dtype == torch.uint8 else (7, -7, 1, -1):
+        same_bits(lambda x, number=number: program(x, number), x)
+    compiled = saker.compile(lambda x, y: program(x, y).flip(0), dynamic=False)
+    for _ in range(2):
+        assert torch.equal(compiled(x, y), program(x, y).flip(0))
+    y[-1] = 0
+    with pytest.raises(RuntimeError) as expected:
+        program(x, y)
+    with pytest.raises(RuntimeError) as found:
+        compiled(x, y)
+    assert str(found.value) == str(expected.value)
