@@ -201,7 +201,6 @@ EAGERLY: dict[str, str] = {
     "function_under_vmap": "computes-with",
     "function_under_grad": "computes-with",
     "linearize": "makes-unknown",
-    "ensemble": "leaves-unknown-tensor",
 }
 
 
