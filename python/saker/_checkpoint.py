@@ -9,7 +9,6 @@ compile.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,7 +21,6 @@ from saker._modes import Mode
 from saker._torch_version import CHECKPOINT_GENERATOR, checkpoint_context, checkpoint_options
 
 _state = threading.local()
-_numbers = itertools.count(1)
 
 
 class _Choices(Mode):
@@ -40,17 +38,39 @@ class _Choices(Mode):
         if func in module.SAC_IGNORED_OPS:
             return result
         context = checkpoint_context(result)
-        choice = self.policy(context, func, *args, **kwargs)
-        if isinstance(choice, bool):
-            choice = module._policy_from_bool(choice)
-        if choice in (module.CheckpointPolicy.MUST_SAVE, module.CheckpointPolicy.PREFER_SAVE):
+        if saves(self.policy(context, func, *args, **kwargs)):
             _C.checkpoint_mark(before, self.region, "save")
         return result
 
 
+def saves(choice: Any) -> bool:
+    """What a policy said of an operator: is its result kept?"""
+    return choice is True or choice in (module.CheckpointPolicy.MUST_SAVE, module.CheckpointPolicy.PREFER_SAVE)
+
+
+def are_choices(contexts: Any) -> bool:
+    """Are these the two contexts that PyTorch makes of a policy?"""
+    wanted = (module._CachingTorchDispatchMode, module._CachedTorchDispatchMode)
+    return type(contexts) is tuple and tuple(map(type, contexts)) == wanted
+
+
+def choose(policy: Callable, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+    """Calls an operator that does not run, and asks the policy about it."""
+    kwargs = kwargs or {}
+    result = func(*args, **kwargs)
+    if func not in module.SAC_IGNORED_OPS:
+        policy(checkpoint_context(result), func, *args, **kwargs)
+    return result
+
+
+def call_in(context: Any, function: Callable, args: tuple, kwargs: dict[str, Any] | None) -> Any:
+    with context:
+        return function(*args, **(kwargs or {}))
+
+
 @contextlib.contextmanager
 def _region(preserve_rng_state: bool, context_fn: Callable | None) -> Iterator[None]:
-    region, before = next(_numbers), _C.checkpoint_position()
+    region, before = _C.checkpoint_number(), _C.checkpoint_position()
     around = contextlib.nullcontext() if context_fn is None else context_fn()[0]
     if isinstance(around, module._CachingTorchDispatchMode):
         around = _Choices(around.policy_fn, region)

@@ -1,5 +1,5 @@
-// Regions of torch.utils.checkpoint in a capture: what is recorded in one is marked for the cut
-// (autograd/checkpoint.h).
+// Regions of torch.utils.checkpoint in what this thread records: their nodes are marked for the cut between forward and
+// backward (autograd/checkpoint.h).
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,15 @@
 
 namespace saker::aot {
 
-// Where this thread's capture stands.
+// Where the recording stands, and a number for one more region of it; 0 where nothing is recorded.
 uint32_t recordedSoFar();
-// Marks what was recorded since, but for what is marked already: regions and choices inside come first.
-void markRecorded(uint32_t since, uint32_t region, std::string_view what);
+uint16_t nextCheckpoint();
+
+// Marks what was recorded since, but for what is marked already: regions and choices inside come first. `what` is
+// "save", "recompute" or "redraw".
+void markRecorded(uint32_t since, uint16_t region, std::string_view what);
+
+// Has what was recorded since written to memory from before?
+bool wroteBefore(uint32_t since);
 
 }  // namespace saker::aot

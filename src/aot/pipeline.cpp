@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "aot/retrace.h"
+#include "autograd/checkpoint.h"
 #include "ir/clone.h"
 #include "passes/regions.h"
 #include "runtime/argument_names.h"
@@ -117,8 +118,9 @@ std::shared_ptr<CompiledFunction> compileAs(const tracing::Host& host, const run
   options.names = runtime::argumentNames(recording);
   options.native = recording.native;
   bool symbolic = !options.dynamic.empty();
-  // Nodes with bodies are called as one operator each, which the executable does not.
-  bool interpreted = symbolic || hasBodies(graph);
+  // Nodes with bodies are called as one operator each, and what is in a checkpoint stays so, which the executable does
+  // not do.
+  bool interpreted = symbolic || hasBodies(graph) || autograd::hasCheckpoints(graph);
   if (interpreted) options.context = recording.context;
   std::vector<bool> written = runtime::writtenParameters(*recording.graph);
   options.writesNone = std::find(written.begin(), written.end(), true) == written.end();

@@ -7,6 +7,22 @@
 
 namespace saker::aot {
 
+namespace {
+
+// What a node became, at the end of the trace, is in the checkpoint that the node was in.
+void stayInCheckpoint(const ir::Node& recorded, tracing::Trace& trace, uint32_t since) {
+  ir::Attributes asked = recorded.attributes();
+  if (!asked.isCheckpointed()) return;
+  for (ir::Node* node = trace.body()->last(); node && node->id() >= since; node = node->prev()) {
+    ir::Attributes known = node->attributes();
+    known.checkpoint = asked.checkpoint;
+    known.region = asked.region;
+    trace.graph().setAttributes(node, known);
+  }
+}
+
+}  // namespace
+
 std::vector<at::Tensor> retrace(const runtime::Program& recording, const ir::Graph& graph, tracing::Trace& trace,
                                 const std::vector<at::Tensor>& inputs) {
   if (!recording.gradients.empty()) throw NotAheadOfTime(Why::SetsGrad);
@@ -22,7 +38,9 @@ std::vector<at::Tensor> retrace(const runtime::Program& recording, const ir::Gra
   runtime::RecordedCalls calls(recording, /*withAutograd=*/true);
   control::Interpretation how{recording.objects, trace};
   how.call = [&](const ir::Node& node, const c10::OperatorHandle& handle, bool makes, torch::jit::Stack& stack) {
+    uint32_t since = trace.graph().nodeLimit();
     calls.call(node, handle, makes, stack);
+    stayInCheckpoint(node, trace, since);
   };
   how.number = [](const ir::Value*) -> c10::IValue { throw NotAheadOfTime(Why::NumberIsData); };
   std::vector<at::Tensor> results;

@@ -1,18 +1,12 @@
-// Functions of PyTorch's that call the program's own from below: hooks on what autograd saves, and checkpoints. What
-// they do themselves is not recorded, and is done again by PyTorch.
+// Functions of PyTorch's that change what surrounds operators: hooks on what autograd saves, and flags. What hooks do is
+// not recorded, and is done again by PyTorch.
 #pragma once
 
 #include <Python.h>
 
 #include <string>
 
-#include "watch/observer.h"
-
-namespace saker::frontend {
-
-class Recorder;
-
-namespace around {
+namespace saker::frontend::around {
 
 // torch._C._autograd._push_saved_tensors_default_hooks, and what takes its place: the hooks run unwatched.
 PyObject* push();
@@ -25,11 +19,4 @@ std::string flagOf(PyObject* callable);
 // torch.use_deterministic_algorithms, which tells torch.compile as well: called as it is.
 bool isFlagSetter(PyObject* function);
 
-// torch.utils.checkpoint.checkpoint, or a functools.partial of it: what takes its place, a new reference; nullptr:
-// `callable` is something else. The function that is checkpointed is watched, and nothing else.
-PyObject* insteadOfCheckpoint(PyObject* callable);
-bool isCheckpoint(PyObject* callable);
-bool checkpoints(Recorder& recorder, PyObject* callable, const watch::Arguments& arguments);
-
-}  // namespace around
-}  // namespace saker::frontend
+}  // namespace saker::frontend::around

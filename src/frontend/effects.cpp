@@ -22,11 +22,14 @@ static PyObject* writtenDict(PyObject* callable, const std::vector<PyObject*>& a
   return !descriptor || !Py_TYPE(descriptor)->tp_descr_set ? instanceDict(args[0]) : nullptr;
 }
 
+static bool deletesKey(PyObject* callable, const std::vector<PyObject*>& args) {
+  static PyObject* const deleteItem = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__delitem__");
+  return callable == deleteItem && args.size() == 2 && PyDict_CheckExact(args[0]);
+}
+
 void Effects::add(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names) {
   Effect made;
-  static PyObject* const deleteItem = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), "__delitem__");
-  bool deletes = callable == deleteItem && args.size() == 2 && PyDict_CheckExact(args[0]);
-  PyObject* dict = deletes ? args[0] : writtenDict(callable, args);
+  PyObject* dict = deletesKey(callable, args) ? args[0] : writtenDict(callable, args);
   if (dict && PyUnicode_CheckExact(args[1])) {
     made.dict = Ref::borrow(dict);
     made.key = Ref::borrow(args[1]);
@@ -134,6 +137,14 @@ std::vector<PyObject*> Effects::changedObjects() const {
 
 bool Effects::undoes(PyObject* callable, const std::vector<PyObject*>& args) {
   PyObject* dict = writtenDict(callable, args);
+  if (deletesKey(callable, args)) {
+    // One that the call has put there: where it stood among the others does not matter.
+    auto isSame = [&](const Undo& each) {
+      return each.dict.get() == args[0] && !each.before && PyUnicode_CheckExact(args[1]) &&
+             PyUnicode_CheckExact(each.key.get()) && PyUnicode_Compare(each.key.get(), args[1]) == 0;
+    };
+    if (std::any_of(undo_.begin(), undo_.end(), isSame)) dict = args[0];
+  }
   if (!dict) return false;
   undo_.push_back({Ref::borrow(dict), Ref::borrow(args[1]), Ref::borrow(PyDict_GetItemWithError(dict, args[1]))});
   return true;

@@ -214,6 +214,13 @@ PyObject* insteadOf(PyObject* callable) {
   return isKnown(callable) ? PyCFunction_New(&operatorMethod, callable) : nullptr;
 }
 
+PyObject* insteadOfApply(PyObject* callable) {
+  static constinit watch::Once<PyObject*> found;
+  if (!appliesFunction(callable) || inTransform()) return nullptr;
+  PyObject* apply = found.get([] { return watch::importedAttribute("saker._applied", "apply"); });
+  return apply ? PyMethod_New(apply, PyCFunction_GET_SELF(callable)) : nullptr;
+}
+
 bool isOperator(PyObject* callable) {
   return PyCFunction_Check(callable) && reinterpret_cast<PyCFunctionObject*>(callable)->m_ml == &operatorMethod;
 }

@@ -20,6 +20,9 @@ bool isOperator(PyObject* callable);
 bool inTransform();
 // Is this the apply of a torch.autograd.Function, as C has it?
 bool appliesFunction(PyObject* callable);
+// What takes its place where operators do not run, a new reference: a Python function that calls the forward. nullptr:
+// `callable` is something else, or a transform is around.
+PyObject* insteadOfApply(PyObject* callable);
 bool calls(Recorder& recorder);
 
 }  // namespace higher_order

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "frontend/around.h"
+#include "frontend/checkpoints.h"
 #include "frontend/compiling_question.h"
 #include "frontend/higher_order.h"
 #include "frontend/kinds.h"
@@ -62,8 +63,9 @@ PyObject* Recorder::insteadOf(PyObject* callable) {
   if (CompilingQuestion* question = CompilingQuestion::current()) {
     if (PyObject* answer = question->insteadOf(callable)) return answer;
   }
-  PyObject* other = around::insteadOfCheckpoint(callable);
+  PyObject* other = checkpoints::insteadOf(callable);
   if (!other) other = higher_order::insteadOf(callable);
+  if (!other && speculative_) other = higher_order::insteadOfApply(callable);
   if (other) keep(Ref::steal(other));
   return other;
 }

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "frontend/allowed.h"
-#include "frontend/around.h"
 #include "frontend/aside.h"
 #include "frontend/callables.h"
+#include "frontend/checkpoints.h"
 #include "frontend/compiled.h"
 #include "frontend/higher_order.h"
 #include "frontend/kinds.h"
@@ -319,7 +319,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
   }
   if (PyInstanceMethod_Check(callable)) return callsKnown(PyInstanceMethod_GET_FUNCTION(callable), arguments);
   if (isCompiled(callable)) return true;  // it calls its function here
-  if (around::isCheckpoint(callable)) return around::checkpoints(*this, callable, arguments);
+  if (checkpoints::isCheckpoint(callable)) return checkpoints::calls(*this, callable, arguments);
   if (higher_order::isOperator(callable)) {
     for (PyObject* arg : args) {
       if (!PyCallable_Check(arg) && !operand(arg, /*deep=*/true)) return false;

@@ -70,15 +70,40 @@ bool callsUserOperators(const ir::Graph& graph) {
   return false;
 }
 
+namespace {
+
+bool isOfTransform(PyObject* object) {
+  if (!isTensor(object)) return false;
+  c10::DispatchKeySet keys = tensorOf(object).unsafeGetTensorImpl()->key_set();
+  return keys.has(c10::DispatchKey::FuncTorchBatched) || keys.has(c10::DispatchKey::FuncTorchGradWrapper);
+}
+
+// What a call leaves where one of its effects writes. A tensor of a transform, which is of no use behind it, is not left
+// where the same key is given something else later (parameters that are swapped for a while).
+PyObject* leftBy(const std::vector<Effect>& effects, size_t number, size_t argument) {
+  const Effect& effect = effects[number];
+  PyObject* given = effect.arguments[argument].get();
+  if (!effect.dict || effect.arguments.size() != 3 || argument != 2 || !isOfTransform(given)) return given;
+  for (size_t i = effects.size(); --i > number;) {
+    const Effect& later = effects[i];
+    bool same = later.dict.get() == effect.dict.get() && PyUnicode_Compare(later.key.get(), effect.key.get()) == 0;
+    if (same && later.arguments.size() == 3) return later.arguments[2].get();
+  }
+  return given;
+}
+
+}  // namespace
+
 bool Segment::addEffects(const Recorder& recorder, Cookbook& book) {
-  for (const Effect& effect : recorder.effects()) {
+  for (size_t at = 0; at < recorder.effects().size(); ++at) {
+    const Effect& effect = recorder.effects()[at];
     DoneAgain again;
     again.callable = effect.callable;
     again.names = effect.names;
     again.early = effect.early;
     again.inner = effect.inner;
-    for (const Ref& argument : effect.arguments) {
-      std::optional<uint32_t> number = book.write(argument.get());
+    for (size_t i = 0; i < effect.arguments.size(); ++i) {
+      std::optional<uint32_t> number = book.write(leftBy(recorder.effects(), at, i));
       if (!number) return false;
       again.arguments.push_back(*number);
     }

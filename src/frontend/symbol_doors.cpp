@@ -420,7 +420,14 @@ PyObject* seenByCall(Behaviour behaviour, PyObject* callable, const Values& args
 }
 
 PyObject* callsUnseen(const Values& args) {
-  for (PyObject* arg : args) {
+  for (PyObject* given : args) {
+    Ref called = Ref::borrow(given);
+    while (called && std::string_view(Py_TYPE(called.get())->tp_name) == "functools.partial") {
+      called = Ref::steal(PyObject_GetAttrString(called.get(), "func"));
+    }
+    PyErr_Clear();
+    if (!called) return given;
+    PyObject* arg = called.get();
     if (PyFunction_Check(arg) || Py_IS_TYPE(arg, &PyMethod_Type) || !PyCallable_Check(arg)) continue;
     auto* type = PyType_Check(arg) ? reinterpret_cast<PyTypeObject*>(arg) : Py_TYPE(arg);
     if (isPythonClass(type)) continue;
@@ -430,7 +437,7 @@ PyObject* callsUnseen(const Values& args) {
     if (number || takesNumbers(module, name) || (module == "builtins" && known.contains(name))) continue;
     if (Operations::table().ofCall(arg) == Behaviour::Tensor) continue;
     if (std::string_view(Py_TYPE(arg)->tp_name) == "operator.itemgetter") continue;
-    return arg;
+    return given;
   }
   return nullptr;
 }

@@ -282,6 +282,7 @@ void bindAot(py::module_& module) {
     return function();
   });
   module.def("checkpoint_position", &aot::recordedSoFar);
+  module.def("checkpoint_number", &aot::nextCheckpoint);
   module.def("checkpoint_mark", &aot::markRecorded);
   bindResultTree(module);
   bindApart(module);

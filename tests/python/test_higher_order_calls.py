@@ -201,7 +201,6 @@ EAGERLY: dict[str, str] = {
     "function_under_vmap": "computes-with",
     "function_under_grad": FUNCTION_UNDER_GRAD_STOPS,
     "linearize": "makes-unknown",
-    "ensemble": "leaves-unknown-tensor",
 }
 
 

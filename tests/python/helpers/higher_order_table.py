@@ -88,10 +88,7 @@ _EACH_CALL = "it does something in each call, which a graph does not"
 _IN_BODIES = Mark("refused", "inside of a body it is refused: both branches are recorded, and one runs")
 _WRITES_IN_BODIES = Mark("refused", "an operator of the user's that writes is refused inside of bodies, also on copies")
 _META = "sizes of an operator of the user's are asked of its kernel for meta tensors, with numbers"
-_CHECKPOINT_IN_BODY = _eagerly("attempt-checkpoints", "inside of a body checkpoints are run eagerly")
-_POLICY = _eagerly("checkpoint-context", "a policy is asked in each call")
 _STATE = _eagerly("unknown-tensor", "inside of a body the generator's state is read eagerly")
-_SWAPPED = _eagerly("leaves-unknown-tensor", "a module keeps a tensor of the transform for a while")
 _CAPTURED = ("capture", "aot_function")
 
 
@@ -124,15 +121,11 @@ MARKS: dict[str, dict[str, tuple[Mark, ...]]] = {
         "vmap": (_NO_BATCH,),
     },
     "H6": dict.fromkeys(_DERIVATIVES, (_NO_DERIVATIVE,)),
-    "H9": _only(dynamic=(_AGAIN,)),
-    "H12": _only(nested=(_CHECKPOINT_IN_BODY,), dynamic=(_AGAIN,)),
-    "H12s": {
-        **dict.fromkeys(("forward", "backward", "vmap", "dynamic"), (_POLICY,)),
-        "double backward": (
+    "H12s": _only(
+        double_backward=(
             Mark("as eager", "such checkpoints have no second backward", ("compile", "capture", "deferred")),
         ),
-        "nested": (_CHECKPOINT_IN_BODY,),
-    },
+    ),
     "H13": dict.fromkeys(_DERIVATIVES, (_NO_DERIVATIVE,)),
     "H16": _only(nested=(_STATE,), dynamic=(_AGAIN,)),
     "H17": _only(dynamic=(_AGAIN, _refused("which operators it calls depends on the length", *_CAPTURED))),
@@ -146,7 +139,6 @@ MARKS: dict[str, dict[str, tuple[Mark, ...]]] = {
     },
     "H23": _WRITER,
     "H24": _WRITER,
-    "H26": _only(dynamic=(_AGAIN,)),
     "H28": {
         **dict.fromkeys(("forward", *_DERIVATIVES, "dynamic"), (_OPAQUE, _refused(_EACH_CALL, "capture"))),
         "vmap": (
@@ -156,9 +148,6 @@ MARKS: dict[str, dict[str, tuple[Mark, ...]]] = {
         "nested": (_IN_BODIES,),
     },
     "H31": _only(dynamic=(_AGAIN,)),
-    "H32": _only(vmap=(_SWAPPED,)),
-    "H33": _only(vmap=(_SWAPPED,)),
-    "H34": _only(dynamic=(_AGAIN,)),
     "H38": _only(nested=(_STATE,), dynamic=(_AGAIN,)),
 }
 
