@@ -119,27 +119,10 @@ Num triangle(Element& e) {
   return lower ? select(off <= 0, x, zero) : select(off >= 0, x, zero);
 }
 
-// (self, padding): pairs of (before, behind), the last dimension first. Places outside are reflected, or are those of
-// the border.
-template <bool reflects>
-Num bordered(Element& e) {
-  const TensorType& from = e.in.tensor(0);
-  Dims pad = e.in.ints(1);
-  Places own = e.places();
-  for (size_t i = 0; 2 * i < pad.size(); ++i) {
-    size_t dim = from.rank - 1 - i;
-    if (pad[2 * i].isConst(0) && pad[2 * i + 1].isConst(0)) continue;
-    Num at = e.number(own[dim] - Place(pad[2 * i])), last = e.number(Place(from.size(dim) - Int(1)));
-    at = reflects ? last - abs(last - abs(at)) : max(min(at, last), 0);
-    own[dim] = e.place(at);
-  }
-  return e.at(0, own);
-}
-
 }  // namespace
 
 void addIndexElements(ElementRows& rows) {
-  auto add = [&](std::string name, ElementFn rule) { rows.push_back({"aten::" + name, rule}); };
+  auto add = [&](const char* name, ElementFn rule) { rows.push_back({std::string("aten::") + name, rule}); };
   add("embedding", embedding);
   add("index_select", indexSelect);
   add("gather", gather);
@@ -148,10 +131,6 @@ void addIndexElements(ElementRows& rows) {
   add("roll", rolled);
   add("tril", triangle<true>);
   add("triu", triangle<false>);
-  for (const char* dims : {"1d", "2d", "3d"}) {
-    add(std::string("reflection_pad") + dims, bordered<true>);
-    add(std::string("replication_pad") + dims, bordered<false>);
-  }
 }
 
 }  // namespace saker::ops

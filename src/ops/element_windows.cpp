@@ -1,4 +1,5 @@
-// What one element is: pooling over windows, which are written out, and interpolation to other sizes.
+// What one element is: pooling over windows, which are written out, and the nearest element in another size. Mixing
+// neighbours (bilinear interpolation) is left to the library, which is faster than loads at computed places.
 #include <cmath>
 #include <limits>
 
@@ -146,39 +147,24 @@ Num averagePool(Element& e) {
   return sum / divisor(e, windows, e.places(), 4, dtype);
 }
 
-// Calls `f(places of the gradient, whether there is such a window)` for each window that the element is in.
-template <typename F>
-void eachWindowAround(Element& e, const std::vector<Window>& windows, F&& f) {
-  const Places& at = e.places();
-  size_t first = at.size() - 2;
-  struct Along {
-    Place place;
-    std::optional<Num> holds;
-  };
-  std::vector<Along> along[2];
+// The one window that an element is in. Where windows overlap the library adds up what comes from each, faster than
+// each element finds its windows.
+struct Around {
+  Places places;              // of the gradient
+  std::optional<Num> inside;  // not where it is between two windows
+};
+Around windowAround(Element& e, const std::vector<Window>& windows) {
+  Around found{e.places(), std::nullopt};
+  size_t first = found.places.size() - 2;
   for (size_t i = 0; i < 2; ++i) {
     const Window& w = windows[i];
-    Place shifted = at[first + i] + Place(Int(w.padding));
-    auto [quotient, rest] = e.divide(shifted, Int(w.stride));
-    for (int64_t back = (w.size - 1) / w.stride; back >= 0; --back) {
-      Place window = quotient - Place(Int(back));
-      // The last window may end before the element, and there may be none so far.
-      std::optional<Num> holds =
-          isInside(e, window, back > 0, (w.input - 1 + w.padding) / w.stride - back >= w.output, w.output);
-      if (back * w.stride + w.stride > w.size) {
-        holds = both(holds, e.number(rest) < static_cast<double>(w.size - back * w.stride));
-      }
-      along[i].push_back({window, holds});
-    }
+    bool apart = w.size <= w.stride && w.padding == 0 && w.dilation == 1 && w.input == w.output * w.stride;
+    if (!apart) notLowered("windows that overlap or do not cover the input");
+    auto [window, rest] = e.divide(found.places[first + i], Int(w.stride));
+    found.places[first + i] = window;
+    if (w.size < w.stride) found.inside = both(found.inside, e.number(rest) < static_cast<double>(w.size));
   }
-  for (const Along& y : along[0]) {
-    for (const Along& x : along[1]) {
-      Places own = at;
-      own[first] = y.place;
-      own[first + 1] = x.place;
-      f(own, both(y.holds, x.holds));
-    }
-  }
+  return found;
 }
 
 // (grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -186,48 +172,26 @@ Num averagePoolBackward(Element& e) {
   DType dtype = e.type().dtype;
   requireFull(dtype);
   std::vector<Window> windows = windowsOf(e.in, e.in.tensor(1), e.in.tensor(0), 2, false);
-  Num sum = e.constant(dtype, 0);
-  eachWindowAround(e, windows, [&](const Places& own, std::optional<Num> holds) {
-    auto load = [&] { return e.stored(0, own) / divisor(e, windows, own, 5, dtype); };
-    sum = sum + (holds ? e.where(*holds, load, e.constant(dtype, 0)) : load());
-  });
-  return sum;
-}
-
-// (grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices)
-Num maxPoolBackward(Element& e) {
-  DType dtype = e.type().dtype;
-  requireFull(dtype);
-  std::vector<Window> windows = windowsOf(e.in, e.in.tensor(1), e.in.tensor(0), 2, true);
-  if (windows[0].dilation != 1 || windows[1].dilation != 1) notLowered("windows with holes");
-  size_t first = e.places().size() - 2;
-  Num own = e.number(e.places()[first] * Int(windows[1].input) + e.places()[first + 1]);
-  Num sum = e.constant(dtype, 0);
-  eachWindowAround(e, windows, [&](const Places& at, std::optional<Num> holds) {
-    Num zero = e.constant(dtype, 0);
-    auto load = [&] { return select(e.stored(7, at) == own, e.stored(0, at), zero); };
-    sum = sum + (holds ? e.where(*holds, load, zero) : load());
-  });
-  return sum;
+  Around around = windowAround(e, windows);
+  Num grad = e.at(0, around.places) / divisor(e, windows, around.places, 5, dtype);
+  return around.inside ? select(*around.inside, grad, 0) : grad;
 }
 
 // ---- interpolation ----
 
-// (self, output_size, [align_corners,] scales...): what a step of the result is in the input
-double scaleOf(const Element& e, size_t dim, size_t scales, bool corners) {
+// (self, output_size, scales...): what a step of the result is in the input
+double scaleOf(const Element& e, size_t dim) {
   const TensorType &from = e.in.tensor(0), &to = e.type();
   if (!from.size(dim).isConst() || !to.size(dim).isConst()) notLowered("interpolation of sizes that change");
   auto size = static_cast<double>(from.size(dim).constant()), wanted = static_cast<double>(to.size(dim).constant());
-  if (corners) return wanted > 1 ? (size - 1) / (wanted - 1) : 0;
-  size_t argument = scales + dim - 2;
-  return e.in.given(argument) && e.in.number(argument) > 0 ? 1 / e.in.number(argument) : size / wanted;
+  return e.in.given(dim) && e.in.number(dim) > 0 ? 1 / e.in.number(dim) : size / wanted;
 }
 
 Num nearest(Element& e) {
   const TensorType &from = e.in.tensor(0), &to = e.type();
   Places own = e.places();
   for (size_t d = 2; d < from.rank; ++d) {
-    double scale = scaleOf(e, d, 2, false);
+    double scale = scaleOf(e, d);
     int64_t size = from.size(d).constant(), wanted = to.size(d).constant();
     if (size == wanted) continue;
     if (wanted == 2 * size) {
@@ -240,47 +204,14 @@ Num nearest(Element& e) {
   return e.at(0, own);
 }
 
-// (self, output_size, align_corners, scales_h, scales_w)
-Num bilinear(Element& e) {
-  const TensorType& from = e.in.tensor(0);
-  DType dtype = from.dtype;
-  requireFull(dtype);
-  bool corners = e.in.boolean(2);
-  struct Side {
-    Place low, high;
-    Num ofLow, ofHigh;
-  };
-  auto side = [&](size_t d) {
-    Num scale = e.constant(dtype, scaleOf(e, d, 3, corners)), at = e.convert(e.number(e.places()[d]), dtype);
-    Num real = corners ? scale * at : max(scale * (at + 0.5) - 0.5, 0);
-    auto last = static_cast<double>(from.size(d).constant() - 1);
-    Num low = min(e.convert(floor(real), DType::Int64), last);
-    Num high = min(low + 1, last);
-    Num part = min(max(real - e.convert(low, dtype), 0), 1);
-    return Side{e.place(low), e.place(high), 1 - part, part};
-  };
-  Side y = side(2), x = side(3);
-  auto row = [&](const Place& place) {
-    Places at = e.places();
-    at[2] = place;
-    at[3] = x.low;
-    Num low = e.stored(0, at);
-    at[3] = x.high;
-    return low * x.ofLow + e.stored(0, at) * x.ofHigh;
-  };
-  return row(y.low) * y.ofLow + row(y.high) * y.ofHigh;
-}
-
 }  // namespace
 
 void addWindowElements(ElementRows& rows) {
   auto add = [&](const char* name, ElementFn rule) { rows.push_back({std::string("aten::") + name, rule}); };
   add("max_pool2d_with_indices", maxPool);
-  add("max_pool2d_with_indices_backward", maxPoolBackward);
   add("avg_pool2d", averagePool);
   add("avg_pool2d_backward", averagePoolBackward);
   for (const char* name : {"upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"}) add(name, nearest);
-  add("upsample_bilinear2d", bilinear);
 }
 
 }  // namespace saker::ops

@@ -245,8 +245,6 @@ MOVED: dict[str, Callable] = {
     "roll": lambda x: x.roll(3, 2) * 2,
     "roll back": lambda x: x.roll(-2, 3) * 2,
     "triangles": lambda x: x.tril() * 2 + x.triu(1),
-    "reflect": lambda x: functional.pad(x, (2, 1, 3, 2), mode="reflect") * 2,
-    "replicate": lambda x: functional.pad(x, (2, 1, 3, 2), mode="replicate") * 2,
     "nearest": lambda x: functional.interpolate(x, (14, 16)) * 2,
     "nearest, odd": lambda x: functional.interpolate(x, (5, 30)) * 2,
     "nearest, scaled": lambda x: functional.interpolate(x, scale_factor=1.7) * 2,
@@ -270,9 +268,6 @@ WINDOWS: dict[str, Callable] = {
     "average, padded": lambda x: functional.avg_pool2d(x * 2, 3, 2, 1),
     "average, ceil": lambda x: functional.avg_pool2d(x * 2, 3, 2, 1, ceil_mode=True),
     "average, without padding": lambda x: functional.avg_pool2d(x * 2, 3, 2, 1, count_include_pad=False),
-    "bilinear": lambda x: functional.interpolate(x * 2, (14, 16), mode="bilinear"),
-    "bilinear, smaller": lambda x: functional.interpolate(x * 2, (5, 3), mode="bilinear"),
-    "bilinear, corners": lambda x: functional.interpolate(x * 2, (14, 16), mode="bilinear", align_corners=True),
 }
 
 
@@ -282,6 +277,14 @@ def test_windows(name: str, dtype: torch.dtype) -> None:
     x = torch.randn(2, 3, 7, 8).to(dtype)
     check(lambda x: WINDOWS[name](x).flip(0), x, near=NEAR[dtype])
     check_gradients(lambda x: WINDOWS[name](x).exp(), x, near=NEAR[dtype])
+
+
+@pytest.mark.parametrize("dtype", FULL, ids=str)
+@pytest.mark.parametrize("window", [([2, 2], [2, 2]), ([2, 2], [4, 4]), ([1, 2], [1, 2])], ids=str)
+def test_gradients_of_windows_that_do_not_overlap(window: tuple[list[int], list[int]], dtype: torch.dtype) -> None:
+    x = torch.randn(2, 3, 8, 8).to(dtype)
+    grad = torch.randn_like(functional.avg_pool2d(x, *window))
+    check(lambda grad: aten.avg_pool2d_backward(grad, x, *window, [0, 0], False, True, None) * 2, grad)
 
 
 def test_the_places_of_the_largest() -> None:
@@ -321,7 +324,6 @@ EVERY: dict[str, Callable[[Tensor], Tensor]] = {
     "average": lambda x: functional.avg_pool2d(x, 2).exp() * 2,
     "nearest": lambda x: functional.interpolate(x, scale_factor=2.0).exp() * 2,
     "triangle": lambda x: x.tril().exp() * 2,
-    "replicate": lambda x: functional.pad(x, (1, 2, 1, 2), mode="replicate").exp() * 2,
     "roll": lambda x: x.roll(1, 0).exp() * 2,
 }
 
