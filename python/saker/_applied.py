@@ -1,7 +1,7 @@
 """torch.autograd.Function in a recording whose sizes are symbols, where operators do not run.
 
-Where no gradient is asked for, a call consists of the operators of its forward. Whatever else it may do raises an error,
-which ends the attempt: the call is then recorded with the sizes that it has.
+Where no gradient is asked for, a call consists of the operators of its forward. Whatever else it may do raises an
+error, which ends the attempt: the call is then recorded with the sizes that it has.
 """
 
 from __future__ import annotations

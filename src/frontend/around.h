@@ -1,5 +1,5 @@
-// Functions of PyTorch's that change what surrounds operators: hooks on what autograd saves, and flags. What hooks do is
-// not recorded, and is done again by PyTorch.
+// Functions of PyTorch's that change what surrounds operators: hooks on what autograd saves, and flags. What hooks do
+// is not recorded, and is done again by PyTorch.
 #pragma once
 
 #include <Python.h>

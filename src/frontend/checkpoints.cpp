@@ -133,8 +133,8 @@ PyObject* callInPlace(const Waiting& here, PyObject* args, PyObject* kwargs) {
   Ref given = Ref::steal(PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args)));
   Ref options = Ref::steal(PyDict_Copy(kwargs));
   if (!function || !given || !options) return nullptr;
-  for (const char* name : {"use_reentrant", "context_fn", "determinism_check", "debug", "early_stop",
-                           "preserve_rng_state"}) {
+  for (const char* name :
+       {"use_reentrant", "context_fn", "determinism_check", "debug", "early_stop", "preserve_rng_state"}) {
     if (PyDict_GetItemString(options.get(), name)) PyDict_DelItemString(options.get(), name);
   }
   if (PyObject* made = contextFunction(kwargs)) {
@@ -172,8 +172,8 @@ PyObject* checkpoint(PyObject* partial, PyObject* givenArgs, PyObject* givenKwar
     tracing::Tape* tape = runs ? &recorder->tape() : nullptr;
     Choices choices(*recorder, tape, region);
     Waiting here{recorder, tape, &pause, &choices};
-    result = Ref::steal(runs ? callCheckpoint(here, args.get(), kwargs.get())
-                             : callInPlace(here, args.get(), kwargs.get()));
+    result =
+        Ref::steal(runs ? callCheckpoint(here, args.get(), kwargs.get()) : callInPlace(here, args.get(), kwargs.get()));
   }
   if (recorder->stopped()) {
     tracing::leaveTape();

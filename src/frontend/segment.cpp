@@ -78,8 +78,8 @@ bool isOfTransform(PyObject* object) {
   return keys.has(c10::DispatchKey::FuncTorchBatched) || keys.has(c10::DispatchKey::FuncTorchGradWrapper);
 }
 
-// What a call leaves where one of its effects writes. A tensor of a transform, which is of no use behind it, is not left
-// where the same key is given something else later (parameters that are swapped for a while).
+// What a call leaves where one of its effects writes. A tensor of a transform, which is of no use behind it, is not
+// left where the same key is given something else later (parameters that are swapped for a while).
 PyObject* leftBy(const std::vector<Effect>& effects, size_t number, size_t argument) {
   const Effect& effect = effects[number];
   PyObject* given = effect.arguments[argument].get();
