@@ -253,9 +253,9 @@ static bool setsGenerator(const c10::OperatorHandle& op) {
   return name == "saker::manual_seed" || name == "saker::set_rng_state";
 }
 
-// An operator of the user's that gives nothing else.
+// It gives nothing else: _foreach_add_, or an operator of the user's.
 static bool onlyWrites(const Call& call, const Entry* entry) {
-  return !entry && call.op.schema().returns().empty() && isUserWrite(call);
+  return call.op.schema().returns().empty() && (entry ? entry->op->writes != 0 : isUserWrite(call));
 }
 
 // Gives nothing, and raises because of data.
@@ -327,7 +327,7 @@ bool Tape::isRecorded(const Call& call, const Entry* entry) {
 bool Tape::call(const Call& call) {
   const Entry* entry = inference().find(call.op);
   if (isTakenApart(call, entry)) return false;
-  if (recordCheck(call)) return true;
+  if (recordItem(call) || recordCheck(call)) return true;
   if (!isRecorded(call, entry)) {
     runBelow(call);
     return true;
@@ -346,6 +346,7 @@ void Tape::perform(const Call& call, const Entry* entry, void (*run)(Tape& tape,
   Converted converted;
   try {
     converted = convert(call, entry);
+    if (expectedNumbers_) converted.args = withNumbers(call, converted.args);
   } catch (const ops::RefusalException& refused) {
     spoil({Why::OperatorRefused, refused.refusal.message}, nameOf(call.op));
   }

@@ -123,6 +123,30 @@ class Tape final : public Recording {
   void expect(const at::Scalar& number, const at::Tensor& source);
   bool took();
 
+  // --- numbers of Python that are others in each run (tape_numbers.cpp) ---
+  // The number in a tensor from outside, which has no dimensions and is never written.
+  const sym::Node* numberIn(const at::Tensor& source);
+  // The next operator may be `.item()` of a tensor of floats: it is recorded, and takeItem() has its result.
+  void permitItem() { permitsItem_ = true, item_ = nullptr; }
+  const sym::Node* takeItem();
+  // Python has computed this number here, and raises where it has no value.
+  void mayRaise(const sym::Node* number);
+  // A tensor of no dimensions that holds such a number, which is `value` now.
+  at::Tensor tensorOf(const sym::Node* number, double value);
+  // Arguments of the next operator that are such numbers, or lists of numbers among which some are.
+  struct GivenNumber {
+    std::vector<double> values;
+    std::vector<const sym::Node*> numbers;  // nullptr: a constant
+    at::Tensor source;                      // of a number that a tensor from outside holds
+    bool list = false;
+    bool taken = false;
+  };
+  // `function` is what the program calls, by the name of its operator. tookNumbers() says whether the operator has taken
+  // all of them.
+  void expectNumbers(std::string function, std::vector<GivenNumber> given);
+  bool tookNumbers();
+  bool usesNumbers() const { return items_ != 0; }
+
   // Ends the tape: a program whose arguments are the inputs, in order, and whose results are these tensors. An output
   // that no operator has touched becomes an input.
   std::unique_ptr<runtime::Program> finish(std::span<const at::Tensor> outputs);
@@ -166,6 +190,9 @@ class Tape final : public Recording {
   bool isRecorded(const Call& call, const Entry* entry);
   void recordLiteral(const Call& call);
   void note(const Converted& converted, const Call& call, ir::Origin origin);
+  const sym::Node* appendItem(ir::Value* value, double number);
+  bool recordItem(const Call& call);
+  std::span<const ir::Arg> withNumbers(const Call& call, std::span<const ir::Arg> args);
 
   std::vector<Input> inputs_;
   std::unordered_map<const c10::TensorImpl*, Known> known_;
@@ -181,6 +208,15 @@ class Tape final : public Recording {
     bool taken = false;
   };
   std::optional<Expected> expected_;
+  struct ExpectedNumbers {
+    std::string function;
+    std::vector<GivenNumber> given;
+  };
+  std::optional<ExpectedNumbers> expectedNumbers_;
+  std::unordered_map<const c10::TensorImpl*, const sym::Node*> numbers_;  // by tensor from outside
+  bool permitsItem_ = false;
+  const sym::Node* item_ = nullptr;
+  size_t items_ = 0;  // numbers that are read from tensors
   Risk risk_;
   std::function<Around(bool any)> around_;
   bool gradients_ = false;

@@ -30,6 +30,7 @@ std::optional<Stop> whyInstead(const Segment& segment, const HostCalls& hosts, c
   if (hosts.any || !hosts.repeatable) return Why::CallsUser;
   if (hosts.sets) return Why::SetsFlagsInside;
   if (!segment.draws.empty()) return Why::DrawsInputs;
+  if (tape && tape->usesNumbers()) return Why::NumberIsData;
   if (tape && !tape->unseenWrites().empty()) return Why::WritesThroughData;
   if (segment.hazards.inOrder) return Why::DependsOnOrder;
   return whyFollowed(*segment.program, inputs);

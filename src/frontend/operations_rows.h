@@ -142,7 +142,7 @@ inline const Row rows[] = {
      "_log_api_usage_once _is_tracing _get_mkldnn_enabled is_anomaly_enabled "
      "_get_nested_int _are_functorch_transforms_active "
      "_get_deterministic_algorithms "
-     "_get_deterministic_algorithms_warn_only _get_accelerator _get_grad_enabled "
+     "_get_deterministic_algorithms_warn_only _get_accelerator _accelerator_getAccelerator _get_grad_enabled "
      "_get_flash_sdp_enabled _get_math_sdp_enabled "
      "_get_mem_efficient_sdp_enabled _get_cudnn_sdp_enabled "
      "_dispatch_tls_is_dispatch_key_excluded "
@@ -155,6 +155,7 @@ inline const Row rows[] = {
      "_get_float32_matmul_precision _get_fp32_precision_getter _get_deterministic_fill_uninitialized_memory "
      "_get_nnpack_enabled _get_warnAlways is_anomaly_check_nan_enabled _is_alias_of _get_sdp_priority_order "
      "_get_privateuse1_backend_name is_autocast_enabled get_autocast_dtype"},
+    {Pure, "torch._C", "_group_tensors_by_device_and_dtype"},
     {Asks, "torch._C.TensorBase", "_is_view"},
     {Asks, "torch._C._autograd", "_profiler_enabled"},
     {Sets, "torch._C",

@@ -74,7 +74,8 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   }
   if (array) {
     auto number = static_cast<uint32_t>(outputs.size());
-    outputs.push_back(array->tensor);
+    // A float that Python has computed is a tensor from here on.
+    outputs.push_back(recorder_.subjects().arrays.tensorFor(object));
     Ref locked = array->readOnly ? Ref::borrow(Py_True) : Ref();
     Kind kind = array->isFloat ? Kind::Float : array->scalar ? Kind::Scalar : Kind::Array;
     return add(object, {kind, locked, number, {}, {}});

@@ -133,7 +133,7 @@ bool Recorder::readData(Op op, uint32_t place, PyObject* object) {
   FloatInputs* inputs = FloatInputs::current();
   if (!inputs || !PyFloat_CheckExact(object)) return false;
   if (const Array* data = subjects_->arrays.arrayOf(object)) {
-    uint32_t first = placeOfTensor(data->tensor);
+    uint32_t first = data->tensor.defined() ? placeOfTensor(data->tensor) : kInside;
     if (first == kInside) tape_.spoil(Why::FloatFoundOutside);
     if (first != kInside) checkIs(Op::Same, place, nullptr, first);
     return true;

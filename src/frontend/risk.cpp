@@ -48,11 +48,13 @@ bool putsBackOnly(PyObject* exit) {
 }
 
 // Calls of modules that have hooks catch every exception, for the hooks that are called even then, and raise it again.
+// Steps of optimizers put the grad mode back, which a replay that fails does too.
 bool raisesAgain(PyObject* globals) {
   if (!PyDict_Check(globals)) return false;
   PyObject* name = PyDict_GetItemString(globals, "__name__");
-  if (!name || !PyUnicode_Check(name) || PyUnicode_CompareWithASCIIString(name, "torch.nn.modules.module") != 0)
-    return false;
+  if (!name || !PyUnicode_Check(name)) return false;
+  if (PyUnicode_CompareWithASCIIString(name, "torch.optim.optimizer") == 0) return true;
+  if (PyUnicode_CompareWithASCIIString(name, "torch.nn.modules.module") != 0) return false;
   PyObject* always = PyDict_GetItemString(globals, "_global_forward_hooks_always_called");
   return always && PyDict_Check(always) && PyDict_GET_SIZE(always) == 0;
 }

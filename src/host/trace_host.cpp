@@ -10,7 +10,9 @@
 #include "capture/symbolic_number.h"
 #include "host/errors.h"
 #include "host/gil.h"
+#include "host/number_failure.h"
 #include "host/symbol_watch.h"
+#include "runtime/number_failure.h"
 #include "watch/once.h"
 
 namespace saker {
@@ -193,6 +195,7 @@ tracing::Host pythonHost() {
   host.error = &error;
   host.rethrow = &rethrow;
   tracing::setSymbolicNumber(&symbolicNumber);
+  runtime::setNumberFailure(&raiseNumberFailure);
   host.wait = &wait;
   host.othersRun = &othersRun;
   return host;

@@ -103,6 +103,7 @@ void addQueries(Rows& rows) {
   add("aten::_assert_async(Tensor self) -> ()", checksData, kEffect | kFailsOnData);
   add("aten::_assert_async.msg(Tensor self, str assert_msg) -> ()", checksData, kEffect | kFailsOnData);
   add("saker::expect(Tensor self, bool truth) -> ()", checksData, kEffect | kFailsOnData);
+  add("saker::expect.number(float number) -> ()", prints, kEffect | kFailsOnData);
   add("aten::_print(str s) -> ()", prints, kEffect);
   add("aten::_functional_assert_async.msg(Tensor self, str assert_msg, Tensor dep_token) -> Tensor", checksDataInOrder,
       kFailsOnData);

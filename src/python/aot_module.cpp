@@ -43,7 +43,7 @@ std::pair<Ref, ModuleTensors> found(AotModule& self) {
   return {std::move(kept), std::move(tensors)};
 }
 
-PyObject* call(PyObject* object, PyObject* const* args, size_t flags, PyObject* names) {
+PyObject* callModule(PyObject* object, PyObject* const* args, size_t flags, PyObject* names) {
   return withPythonErrors([&] {
     auto& self = *reinterpret_cast<AotModule*>(object);
     auto [callable, tensors] = found(self);
@@ -55,7 +55,7 @@ PyObject* call(PyObject* object, PyObject* const* args, size_t flags, PyObject* 
   });
 }
 
-PyObject* prepare(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+PyObject* prepareModule(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   return withPythonErrors([&] {
     auto [callable, tensors] = found(*reinterpret_cast<AotModule*>(object));
     prepareCompiled(callable.get(), CallArguments(args, static_cast<size_t>(count), names, &tensors));
@@ -63,7 +63,7 @@ PyObject* prepare(PyObject* object, PyObject* const* args, Py_ssize_t count, PyO
   });
 }
 
-PyObject* construct(PyTypeObject* type, PyObject* args, PyObject*) {
+PyObject* makeModule(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *functional, *compile;
   if (!PyArg_ParseTuple(args, "OO", &functional, &compile)) return nullptr;
   PyObject* module = PyObject_GetAttrString(functional, "module");
@@ -73,7 +73,7 @@ PyObject* construct(PyTypeObject* type, PyObject* args, PyObject*) {
     Py_DECREF(module);
     return nullptr;
   }
-  self->vectorcall = &call;
+  self->vectorcall = &callModule;
   self->functional = Py_NewRef(functional);
   self->compile = Py_NewRef(compile);
   self->module = module;
@@ -81,7 +81,7 @@ PyObject* construct(PyTypeObject* type, PyObject* args, PyObject*) {
   return reinterpret_cast<PyObject*>(self);
 }
 
-int traverse(PyObject* object, visitproc visit, void* arg) {
+int visitModule(PyObject* object, visitproc visit, void* arg) {
   auto* self = reinterpret_cast<AotModule*>(object);
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->functional);
@@ -92,7 +92,7 @@ int traverse(PyObject* object, visitproc visit, void* arg) {
   return 0;
 }
 
-int clear(PyObject* object) {
+int clearModule(PyObject* object) {
   auto* self = reinterpret_cast<AotModule*>(object);
   Py_CLEAR(self->functional);
   Py_CLEAR(self->compile);
@@ -101,22 +101,22 @@ int clear(PyObject* object) {
   return 0;
 }
 
-void destroy(PyObject* object) {
+void destroyModule(PyObject* object) {
   PyObject_GC_UnTrack(object);
   PyTypeObject* type = Py_TYPE(object);
-  clear(object);
+  clearModule(object);
   type->tp_free(object);
   Py_DECREF(type);
 }
 
-PyMemberDef members[] = {
+PyMemberDef moduleMembers[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(AotModule, vectorcall), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr},
 };
 
-PyMethodDef methods[] = {
-    {"prepare", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&prepare)), METH_FASTCALL | METH_KEYWORDS,
-     "Compile for a call with these arguments, and do not make it."},
+PyMethodDef moduleMethods[] = {
+    {"prepare", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&prepareModule)),
+     METH_FASTCALL | METH_KEYWORDS, "Compile for a call with these arguments, and do not make it."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -124,12 +124,12 @@ PyMethodDef methods[] = {
 
 void bindAotModule(py::module_& module) {
   addCallableType(module, "saker._C.AotModule", sizeof(AotModule),
-                  {{Py_tp_new, reinterpret_cast<void*>(&construct)},
-                   {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
-                   {Py_tp_traverse, reinterpret_cast<void*>(&traverse)},
-                   {Py_tp_clear, reinterpret_cast<void*>(&clear)},
-                   {Py_tp_members, members},
-                   {Py_tp_methods, methods}});
+                  {{Py_tp_new, reinterpret_cast<void*>(&makeModule)},
+                   {Py_tp_dealloc, reinterpret_cast<void*>(&destroyModule)},
+                   {Py_tp_traverse, reinterpret_cast<void*>(&visitModule)},
+                   {Py_tp_clear, reinterpret_cast<void*>(&clearModule)},
+                   {Py_tp_members, moduleMembers},
+                   {Py_tp_methods, moduleMethods}});
 }
 
 }  // namespace saker::python

@@ -9,6 +9,7 @@
 
 #include "ops/operator.h"
 #include "runtime/failure.h"
+#include "runtime/number_failure.h"
 #include "runtime/prepare.h"
 #include "symbolic/context.h"
 
@@ -123,7 +124,7 @@ c10::IValue Run::opaque(const ir::OpaqueRef& reference) { return executable_.obj
 
 c10::IValue Run::expression(const sym::Node* node) {
   std::optional<uint32_t> cell = executable_.sizes_.flat.find(node);
-  if (!cell || !sizes_.value(*cell).known) aten::failWithoutValue(node);
+  if (!cell || !sizes_.value(*cell).known) failWithoutNumber(node, executable_.sizes_.flat, sizes_);
   const sym::Cell& known = sizes_.cell(*cell);
   if (node->isInt()) return sizes_.integer(*cell);
   return node->isBool() ? c10::IValue(known.whole != 0) : c10::IValue(known.number);

@@ -396,6 +396,12 @@ void Preparation::findStale() {
   }
 }
 
+// A number that arguments name by its symbol.
+static bool isNamed(const ir::Value* value) {
+  const ir::ScalarType* type = ir::asScalar(value->type());
+  return type && type->expression && type->expression->isSymbol();
+}
+
 void Preparation::translateResults(Instruction& made) {
   const ir::Node& node = *made.node;
   std::vector<bool> fresh(node.resultCount());
@@ -424,7 +430,7 @@ void Preparation::translateResults(Instruction& made) {
         if (!size || size->kind != sym::Kind::Symbol) continue;
         result.binds.emplace_back(static_cast<uint32_t>(d), made_.sizes_.flat.add(size));
       }
-    } else if (value->hasUses()) {
+    } else if (value->hasUses() || isNamed(value)) {
       result.cell = cellOf(value);
     }
     made.results.push_back(std::move(result));

@@ -87,7 +87,7 @@ def filtered(x):
 
 
 def item(x):
-    n = x.sum().item()  # here
+    n = x.long().sum().item()  # here
     y = x + n
     return y
 

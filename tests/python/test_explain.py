@@ -110,7 +110,7 @@ def test_unknown_topics() -> None:
 
 @pytest.mark.parametrize("topics", ["breaks", "breaks,nonsense"])
 def test_logs_by_the_environment(topics: str) -> None:
-    code = "import torch, saker; saker.compile(lambda x: x + x.sum().item())(torch.ones(2))"
+    code = "import torch, saker; saker.compile(lambda x: x + x.long().sum().item())(torch.ones(2))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "SAKER_LOGS": topics},

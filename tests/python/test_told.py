@@ -32,7 +32,7 @@ def decides(x: torch.Tensor) -> torch.Tensor:
 
 
 def reads_item(x: torch.Tensor) -> torch.Tensor:
-    return x * x.sum().item()
+    return x * x.long().sum().item()
 
 
 def line_of(marker: str) -> int:
@@ -95,7 +95,7 @@ def test_a_log_of_breaks_is_enough(capfd: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(("topics", "lines"), [(None, 1), ("", 0), ("notices", 1), ("captures", 2)])
 def test_by_the_environment(topics: str | None, lines: int) -> None:
     env = {name: value for name, value in os.environ.items() if name != "SAKER_LOGS"}
-    code = "import torch, saker; print(saker.compile(lambda x: x + x.sum().item())(torch.ones(2)).tolist())"
+    code = "import torch, saker; print(saker.compile(lambda x: x + x.long().sum().item())(torch.ones(2)).tolist())"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         env=env if topics is None else {**env, "SAKER_LOGS": topics},

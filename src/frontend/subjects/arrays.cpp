@@ -91,8 +91,8 @@ std::optional<HostPart> Arrays::hostPart(PyObject* object, std::vector<at::Tenso
   using Kind = HostPart::Kind;
   auto number = static_cast<uint32_t>(tensors.size());
   if (auto found = arrays_.find(object); found != arrays_.end()) {
+    tensors.push_back(tensorFor(object));
     const Array& array = found->second;
-    tensors.push_back(array.tensor);
     Kind kind = array.isFloat ? Kind::Float : array.scalar ? Kind::Scalar : Kind::Array;
     HostPart part{kind, {}, number, {}};
     if (kind == Kind::Scalar) part.dtype = array.tensor.scalar_type();
@@ -188,6 +188,7 @@ bool Arrays::hostsUserCode(PyObject* callable, const Values& args, PyObject* nam
 }
 
 Answer Arrays::calls(PyObject* callable, const Values& given, PyObject* names) {
+  item_ = asksItem(callable, given);
   // Most calls: nothing is an array, and the table has no function of numpy's.
   if (arrays_.empty() && operations().ofCall(callable) != Behaviour::Unknown) return std::nullopt;
   Values args = given;
@@ -195,6 +196,7 @@ Answer Arrays::calls(PyObject* callable, const Values& given, PyObject* names) {
   bool bound = self && (isTensor(self) || numpy::isArray(self) || numpy::isScalar(self));
   if (bound) args.insert(args.begin(), self);
   bool holds = std::any_of(args.begin(), args.end(), [&](PyObject* arg) { return holdsArrays(arg); });
+  if (Answer known = holds ? computesBy(callable, args) : std::nullopt) return *known;
   bool isNumpy = numpy::isFunction(callable) || (holds && isArithmetic(callable));
   bool converting = converts(callable, args, holds);
   if (!isNumpy && !holds && !converting) return std::nullopt;
@@ -209,6 +211,7 @@ Answer Arrays::calls(PyObject* callable, const Values& given, PyObject* names) {
     auto number = std::find_if(args.begin(), args.end(), [&](PyObject* arg) { return arrayOf(arg); });
     bool one = number != args.end() && arrayOf(*number)->scalar &&
                std::none_of(number + 1, args.end(), [&](PyObject* arg) { return holdsArrays(arg); });
+    if (behaviour == Behaviour::Tensor && onlyFloats(args)) return expectsNumbers(nameOf(callable), args);
     if (behaviour == Behaviour::Tensor && one) return expects(*arrayOf(*number));
     bool looks = behaviour == Behaviour::Shallow || behaviour == Behaviour::Identity ||
                  behaviour == Behaviour::Mutates || behaviour == Behaviour::Length || behaviour == Behaviour::Belongs ||
@@ -283,14 +286,26 @@ Answer Arrays::readsAttribute(PyObject* owner, PyObject* name) {
   return stop({Why::ArrayAttribute, (text ? text : "?")});
 }
 
-Answer Arrays::meets(watch::Binary op, PyObject* left, PyObject* right) {
+// The operator that C code calls for tensors.
+static std::string tensorOperator(watch::Binary op, bool inplace) {
+  static const char* const names[] = {"add",        "bitwise_and", "floor_divide", "__lshift__", "matmul",
+                                      "mul",        "remainder",   "bitwise_or",   "pow",        "__rshift__",
+                                      "sub",        "div",         "bitwise_xor"};
+  return std::string(names[static_cast<size_t>(op)]) + (inplace ? "_" : "");
+}
+
+Answer Arrays::meets(watch::Binary op, bool inplace, PyObject* left, PyObject* right) {
   PyObject* number = isTensor(left) ? right : left;
   const Array* data = arrayOf(number);
   if (isTensor(left) == isTensor(right) || !data || !data->scalar) return std::nullopt;
-  if (isTensor(left)) return expects(*data);
-  if (!data->isFloat) return std::nullopt;  // numpy's own operator comes first
-  bool inC = op == watch::Binary::Add || op == watch::Binary::Multiply;
-  return inC ? expects(*data) : true;  // PyTorch's Python code answers the others, by calls that are told
+  if (data->isFloat) {
+    bool inC = isTensor(left) ? op != watch::Binary::Power && op != watch::Binary::FloorDivide
+                              : op == watch::Binary::Add || op == watch::Binary::Multiply;
+    // PyTorch's Python code answers the others, by calls that are told.
+    return inC ? expectsNumbers(tensorOperator(op, inplace && isTensor(left)), {number}) : true;
+  }
+  if (inplace || !isTensor(left)) return std::nullopt;  // numpy's own operator comes first
+  return expects(*data);
 }
 
 bool Arrays::expects(const Array& data) {
@@ -304,7 +319,8 @@ bool Arrays::expects(const Array& data) {
 
 Answer Arrays::binary(watch::Binary op, bool inplace, PyObject* left, PyObject* right) {
   if (!arrays_.contains(left) && !arrays_.contains(right)) return std::nullopt;
-  if (Answer known = inplace ? std::nullopt : meets(op, left, right)) return *known;
+  if (Answer known = meets(op, inplace, left, right)) return *known;
+  if (Answer known = computesBinary(op, left, right)) return *known;
   if (isTensor(left) || isTensor(right)) return stop(Why::ArrayAndTensor);
   Ref function = Ref::steal(operatorOf(op, inplace));
   return hosts(function.get(), {left, right}, nullptr);
@@ -316,7 +332,7 @@ bool Arrays::decides(int op, PyObject* left, PyObject* right) {
   PyObject *number = data ? left : right, *other = data ? right : left;
   if (!data) data = arrayOf(right);
   if (!data->isFloat || arrayOf(other) || !(PyFloat_CheckExact(other) || PyLong_CheckExact(other))) return false;
-  uint32_t place = provenance().placeOfTensor(data->tensor);
+  uint32_t place = data->tensor.defined() ? provenance().placeOfTensor(data->tensor) : kInside;
   const std::vector<Instruction>& all = guards().instructions;
   auto loads = [&](const Instruction& at) { return at.place == place && at.op <= Op::ContextValue; };
   if (place == kInside || std::none_of(all.begin(), all.end(), loads)) return false;  // drawn, or computed
@@ -332,6 +348,8 @@ Answer Arrays::unary(watch::Unary op, PyObject* operand) {
     static PyObject* const zero = PyFloat_FromDouble(0);
     return decides(Py_NE, operand, zero) ? true : stop(Why::ArrayTruth);
   }
+  if (op == watch::Unary::Positive && arrayOf(operand)->isFloat) return true;  // the same object
+  if (Answer known = op == watch::Unary::Negative ? computes(sym::FloatOp::Neg, {operand}) : std::nullopt) return *known;
   const char* name = op == watch::Unary::Negative ? "neg" : op == watch::Unary::Positive ? "pos" : "invert";
   Ref function = Ref::steal(operatorNamed(name));
   return hosts(function.get(), {operand}, nullptr);
@@ -363,12 +381,21 @@ Answer Arrays::item(PyObject* array, PyObject* key, PyObject* value, bool writes
 
 void Arrays::took() {
   if (std::exchange(expects_, false) && !tape().took()) tape().spoil(Why::UsesData);
+  if (std::exchange(expectsNumbers_, false) && !tape().tookNumbers()) tape().spoil(Why::UsesData);
 }
 
 bool Arrays::called(PyObject*, PyObject* result, bool) {
   if (hosted_) {
     hosted(result);
     return true;
+  }
+  if (computed_) {
+    computed(result);
+    return true;
+  }
+  if (const sym::Node* number = std::exchange(item_, false) ? tape().takeItem() : nullptr) {
+    keep(Ref::borrow(result));
+    arrays_.emplace(result, Array{{}, true, false, true, number});
   }
   took();
   return false;
@@ -381,6 +408,9 @@ void Arrays::found(uint32_t place, PyObject* object) {
 void Arrays::goesOn() {
   if (std::exchange(hosted_, std::nullopt)) tape().spoil(Why::ArrayCallFailed);
   if (std::exchange(expects_, false)) tape().spoil(Why::DataOperatorFailed);
+  if (std::exchange(expectsNumbers_, false)) tape().spoil(Why::DataOperatorFailed);
+  if (std::exchange(computed_, std::nullopt)) tape().spoil(Why::DataOperatorFailed);
+  if (std::exchange(item_, false)) tape().takeItem();  // nobody has it
 }
 
 std::optional<Stop> Arrays::seal() { return hosted_ ? std::optional<Stop>(Why::ArrayCallFailed) : std::nullopt; }

@@ -10,10 +10,11 @@ namespace saker::frontend {
 
 // A NumPy array or scalar that the call found or made, as a tensor over its memory; or a float that is data.
 struct Array {
-  at::Tensor tensor;
+  at::Tensor tensor;  // of a float that Python computed: none, until it is asked for
   bool scalar;
   bool readOnly;
   bool isFloat = false;
+  const sym::Node* number = nullptr;  // of a float, as the graph has it, once it is asked for
 };
 
 class Arrays final : public SubjectOf<Arrays> {
@@ -34,6 +35,8 @@ class Arrays final : public SubjectOf<Arrays> {
   void addFloat(PyObject* number, const at::Tensor& tensor) {
     arrays_.emplace(number, Array{tensor, true, false, true});
   }
+  // The tensor of an array, a scalar or a float that is data.
+  at::Tensor tensorFor(PyObject* object) const;
 
   // A call of the host begins, as an operator of the graph; hosted() has what it gave. `asIs`: an object from outside
   // that is no value is given as it is, and must be this very one.
@@ -47,6 +50,7 @@ class Arrays final : public SubjectOf<Arrays> {
   // The result of something that may have begun a call of the host.
   void gave(PyObject* result) {
     if (hosted_) hosted(result);
+    if (computed_) computed(result);
   }
   void took();
 
@@ -71,15 +75,37 @@ class Arrays final : public SubjectOf<Arrays> {
   std::optional<HostPart> hostPart(PyObject* object, std::vector<at::Tensor>& tensors, bool asIs = false);
   bool doesEffectsFirst();
   // A tensor and a number that is data meet in an operator.
-  Answer meets(watch::Binary op, PyObject* left, PyObject* right);
+  Answer meets(watch::Binary op, bool inplace, PyObject* left, PyObject* right);
   bool expects(const Array& data);
+
+  // Floats that are data, in numbers.cpp. The number of a float that is data, or of a constant.
+  const sym::Node* numberOf(PyObject* object);
+  bool isNumber(PyObject* object) const;
+  // Python is about to compute this: an expression of the graph. Nothing: with something else than numbers.
+  Answer computes(sym::FloatOp op, const Values& operands);
+  Answer computesBy(PyObject* callable, const Values& args);
+  Answer computesBinary(watch::Binary op, PyObject* left, PyObject* right);
+  void computed(PyObject* result);
+  // An operator is about to be called with floats that are data, alone or in lists.
+  bool onlyFloats(const Values& args) const;
+  bool expectsNumbers(std::string function, const Values& args);
+  // `.item()` of a tensor of floats is about to be called.
+  bool asksItem(PyObject* callable, const Values& args);
   // A float that was found at a place, and may change, is compared with a number: that the answer is the same is a guard.
   // False: this is something else.
   bool decides(int op, PyObject* left, PyObject* right);
 
-  std::unordered_map<PyObject*, Array> arrays_;
+  mutable std::unordered_map<PyObject*, Array> arrays_;  // tensors and numbers of floats are made when they are asked for
   std::optional<Hosted> hosted_;
-  bool expects_ = false;  // an operator that is to take a number
+  bool expects_ = false;         // an operator that is to take a number
+  bool expectsNumbers_ = false;  // the same of floats
+  bool item_ = false;
+  // What Python computes of floats that are data.
+  struct Computed {
+    enum class Fails : uint8_t { Never, Raises, GivesOther } fails;
+    const sym::Node* number;
+  };
+  std::optional<Computed> computed_;
 };
 
 }  // namespace saker::frontend
