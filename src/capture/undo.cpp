@@ -126,6 +126,15 @@ void Undo::forgetLeaves(size_t first) {
   }
 }
 
+bool Undo::changesHistories(const std::vector<at::Tensor>& standIns) const {
+  return std::any_of(written_.begin(), written_.end(), [&](const Written& entry) {
+    const torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(entry.tensor);
+    if (!meta || meta->grad_fn_ == entry.gradFn) return false;
+    auto isIt = [&](const at::Tensor& each) { return each.is_same(entry.tensor); };
+    return isReal(entry.tensor) || std::any_of(standIns.begin(), standIns.end(), isIt);
+  });
+}
+
 void Undo::restore() {
   for (const Leaf& leaf : leaves_) {
     if (!leaf.tensor.grad().is_same(leaf.grad)) leaf.tensor.mutable_grad() = leaf.grad;
