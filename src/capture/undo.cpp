@@ -65,7 +65,11 @@ uint32_t Undo::movesOf(const void* counter, const at::Tensor& tensor) const {
 }
 
 void Undo::noteView(const at::Tensor& tensor) {
-  if (tensor.is_view()) views_.push_back(tensor);
+  if (!tensor.is_view()) return;
+  views_.push_back(tensor);
+  if (seenWritten_.emplace(tensor.unsafeGetTensorImpl(), written_.size()).second) {
+    written_.push_back(asItWas(tensor, 0));  // autograd may make its history anew
+  }
 }
 
 void Undo::noteLeaf(const at::Tensor& tensor) {

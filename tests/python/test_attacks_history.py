@@ -88,6 +88,10 @@ def one_without(x: Tensor) -> list[Tensor]:
     return [x * 3, torch.ones(3, 2)]
 
 
+def a_view_without(x: Tensor) -> list[Tensor]:
+    return [x * 3, torch.ones(6, 2)[:3]]
+
+
 FUNCTIONS = [
     in_a_view,
     set_to_a_sum,
@@ -100,7 +104,7 @@ FUNCTIONS = [
 
 
 @pytest.mark.parametrize("backend", ["native", "eager"])
-@pytest.mark.parametrize("arguments", [whole, beside, overlapping, of_one_base, one_without])
+@pytest.mark.parametrize("arguments", [whole, beside, overlapping, of_one_base, one_without, a_view_without])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_gradients_of_what_is_written(function: Callable, arguments: Callable, backend: str) -> None:
     def run(called: Callable) -> list:

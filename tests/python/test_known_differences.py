@@ -158,22 +158,3 @@ def test_a_branch_that_changes_an_object_of_the_call() -> None:
 
     compiled, x = saker.compile(f), torch.ones(2)
     assert [compiled(x), compiled(x), compiled(-x)] == [1, 1, 0]
-
-
-@known("an attempt with symbols leaves a history in a view that did not require grad, where its base is written")
-def test_a_view_without_grad_is_written_while_a_number_is_counted() -> None:
-    class Counter:
-        steps = 5
-
-    counter = Counter()
-    counter.steps = 5
-
-    def function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        counter.steps += 1
-        b[0] = (a * counter.steps).sum()
-        return b * 1
-
-    compiled = saker.compile(function)
-    for _ in range(4):
-        x = torch.ones(3, requires_grad=True)
-        compiled(x * 3, torch.ones(6)[:3]).sum().backward()
