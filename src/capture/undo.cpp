@@ -65,7 +65,11 @@ uint32_t Undo::movesOf(const void* counter, const at::Tensor& tensor) const {
 }
 
 void Undo::noteView(const at::Tensor& tensor) {
-  if (tensor.is_view()) views_.push_back(tensor);
+  if (!tensor.is_view()) return;
+  views_.push_back(tensor);
+  if (seenWritten_.emplace(tensor.unsafeGetTensorImpl(), written_.size()).second) {
+    written_.push_back(asItWas(tensor, 0));  // autograd may make its history anew
+  }
 }
 
 void Undo::noteLeaf(const at::Tensor& tensor) {
@@ -124,6 +128,15 @@ void Undo::forgetLeaves(size_t first) {
     seenLeaf_.erase(leaves_.back().tensor.unsafeGetTensorImpl());
     leaves_.pop_back();
   }
+}
+
+bool Undo::changesHistories(const std::vector<at::Tensor>& standIns) const {
+  return std::any_of(written_.begin(), written_.end(), [&](const Written& entry) {
+    const torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(entry.tensor);
+    if (!meta || meta->grad_fn_ == entry.gradFn) return false;
+    auto isIt = [&](const at::Tensor& each) { return each.is_same(entry.tensor); };
+    return isReal(entry.tensor) || std::any_of(standIns.begin(), standIns.end(), isIt);
+  });
 }
 
 void Undo::restore() {

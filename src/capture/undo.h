@@ -47,6 +47,8 @@ class Undo {
   const std::vector<Leaf>& leaves() const { return leaves_; }
   // How often a real tensor was written here since it was met, counted once for tensors that share a version counter.
   uint32_t writesTo(const at::Tensor& tensor) const;
+  // Has a write become part of the history of a tensor of the program's, or of one of these, which stand for such?
+  bool changesHistories(const std::vector<at::Tensor>& standIns) const;
   void restore();
   // Takes over what a body has noted, but for writes to tensors that are gone with the recording around it.
   void absorb(Undo& inner, const std::function<bool(const at::Tensor& written)>& isGone);

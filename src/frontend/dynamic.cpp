@@ -240,6 +240,11 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
       why = Why::SizeUnused;
       return nullptr;
     }
+    // The program that runs later would have to write to them with the same history: it is recorded as it is.
+    if (capture.trace().undo().changesHistories(capture.arguments())) {
+      why = Stop(Why::ChangesSomething, "the history of a tensor");
+      return nullptr;
+    }
     std::vector<c10::IValue> outputs(book.outputs.begin(), book.outputs.end());
     std::shared_ptr<runtime::Program> program = capture.finish(outputs);
     if (program->userGradients) {

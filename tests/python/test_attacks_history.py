@@ -53,6 +53,19 @@ def from_another(a: Tensor, b: Tensor) -> Tensor:
     return a * b.sum()
 
 
+def given_back(a: Tensor, b: Tensor) -> Tensor:
+    a.sin_()
+    COUNTER.steps += 1
+    _unused = b * COUNTER.steps
+    return a
+
+
+def comes_to_require_grad(a: Tensor, b: Tensor) -> Tensor:
+    COUNTER.steps += 1
+    b[0] = (a * COUNTER.steps).sum()
+    return b * 1
+
+
 def whole(x: Tensor) -> list[Tensor]:
     return [x * 3, x * 2]
 
@@ -71,9 +84,28 @@ def of_one_base(x: Tensor) -> list[Tensor]:
     return [base[:3], base[3:]]
 
 
+def one_without(x: Tensor) -> list[Tensor]:
+    return [x * 3, torch.ones(3, 2)]
+
+
+def a_view_without(x: Tensor) -> list[Tensor]:
+    return [x * 3, torch.ones(6, 2)[:3]]
+
+
+FUNCTIONS = [
+    in_a_view,
+    set_to_a_sum,
+    in_a_view_of_a_view,
+    several_times,
+    from_another,
+    given_back,
+    comes_to_require_grad,
+]
+
+
 @pytest.mark.parametrize("backend", ["native", "eager"])
-@pytest.mark.parametrize("arguments", [whole, beside, overlapping, of_one_base])
-@pytest.mark.parametrize("function", [in_a_view, set_to_a_sum, in_a_view_of_a_view, several_times, from_another])
+@pytest.mark.parametrize("arguments", [whole, beside, overlapping, of_one_base, one_without, a_view_without])
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_gradients_of_what_is_written(function: Callable, arguments: Callable, backend: str) -> None:
     def run(called: Callable) -> list:
         COUNTER.steps = 5
@@ -87,7 +119,8 @@ def test_gradients_of_what_is_written(function: Callable, arguments: Callable, b
                 seen.append([])
                 continue
             (result.sum() + sum((each * each).sum() for each in given)).backward()
-            seen.append([result.detach(), x.grad, *(each._version for each in given)])
+            told = [(each._version, each.requires_grad, each.is_leaf) for each in given]
+            seen.append([result.detach(), x.grad, *sum(told, ())])
         return seen
 
     torch.testing.assert_close(run(saker.compile(function, backend=backend)), run(function), rtol=1e-6, atol=1e-6)

@@ -17,11 +17,11 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (lambda: saker.set_stages("nonsense"), ValueError, "fuse, dump=folder"),
     (lambda: saker.capture(5), TypeError, "saker.capture takes a function or a module"),
     (lambda: saker.capture(torch.sin, torch.ones(3), dynamic=True), saker.CaptureError, r"such as \{0: 0\}, not True"),
-    (lambda: saker.capture(torch.sin, torch.ones(3))(), saker.RunError, r"takes arguments \(_\), and was given \(\)"),
+    (lambda: saker.capture(torch.sin, torch.ones(3))(), saker.RunError, r"of the structure \(_\), and was given \(\)"),
     (
         lambda: saker.capture(lambda a, b: a + b["x"], torch.ones(3), b={"x": torch.ones(3)})(torch.ones(3)),
         saker.RunError,
-        r"takes arguments \(_, b=\{'x': _\}\), and was given \(_\)",
+        r"of the structure \(_, b=\{'x': _\}\), and was given \(_\)",
     ),
     (lambda: saker.aot_function(5), TypeError, "saker.aot_function takes a function, not a int"),
     (lambda: saker.aot_module(torch.sin), TypeError, "a torch.nn.Module is needed here, not a builtin_function"),
