@@ -37,7 +37,11 @@ class Call final : public ops::Element {
     builder_.mustLoad_ = before;
     return number;
   }
-  void check(Num holds) override { builder_.check(make(Op::Not, DType::Bool, {holds}).id); }
+  void check(Num holds) override {
+    // Eager mode looks at all elements, whatever is read of them.
+    if (builder_.mask_ != kernel::kNone || !coversAll()) throw NeedsMemory{value_};
+    builder_.check(make(Op::Not, DType::Bool, {holds}).id);
+  }
 
   Num make(Op op, DType dtype, std::initializer_list<Num> operands) override {
     kernel::Node node = line(op, dtype);
@@ -104,6 +108,27 @@ class Call final : public ops::Element {
   void leave(uint32_t before) override { builder_.mask_ = before; }
 
  private:
+  // Each element of the result is asked for in some step of the kernel.
+  bool coversAll() const {
+    const TensorType& type = this->type();
+    for (size_t d = 0; d < type.rank; ++d) {
+      const Place& place = places_[d];
+      if (!place.numbers.empty()) return false;
+      Int least = place.offset, most = place.offset, count = 1;
+      for (const Place::Term& term : place.axes) {
+        Int last = builder_.axes_.extent(term.id) - Int(1);
+        bool forward = (term.stride >= Int(0)).provablyTrue();
+        if (!forward && !(term.stride < Int(0)).provablyTrue()) return false;
+        (forward ? most : least) += term.stride * last;
+        count *= last + Int(1);
+      }
+      bool whole =
+          surelyEqual(least, 0) && surelyEqual(most + Int(1), type.size(d)) && surelyEqual(count, type.size(d));
+      if (!whole) return false;
+    }
+    return true;
+  }
+
   Num bound(Num number) {
     number.in = this;
     return number;

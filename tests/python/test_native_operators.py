@@ -223,6 +223,22 @@ def test_no_probabilities_raise() -> None:
     assert error_of(compiled, x + 1) == error_of(program, x + 1)
 
 
+def test_indices_that_nobody_reads_raise() -> None:
+    programs: list[Callable] = [
+        lambda i: torch.cat([functional.embedding(i, TABLE)[:4], TABLE[:4]]) * 2,
+        lambda i: functional.embedding(i, TABLE)[:1].expand(8, 16) * 2,
+        lambda i: functional.embedding(i, TABLE).flip(0) * 2,
+    ]
+    index = torch.randint(0, 50, (8,))
+    bad = index.clone()
+    bad[6] = 50
+    for program in programs:
+        compiled = saker.compile(program, dynamic=False)
+        for _ in range(2):
+            assert torch.equal(compiled(index), program(index))
+        assert error_of(compiled, bad) == error_of(program, bad)
+
+
 def test_the_first_error_is_seen() -> None:
     """A library call that raises stands between two groups that would."""
 
