@@ -3,7 +3,7 @@
     PYTHONPATH=python python bench/bench_native.py --numbers 4 65536 1048576 --threads 1 2 --torch-compile
 
 The ratio is that to eager mode: below 1 is faster. ``first`` is the first call, in milliseconds: operators are called
-while code is generated in the background; with SAKER_COMPILE=sync it has code generation in it.
+while code is generated in the background. The first table has the first calls of models with code generation in them.
 """
 
 from __future__ import annotations
@@ -74,6 +74,29 @@ def _row(problem: Problem, options: argparse.Namespace) -> bool:
     return slower
 
 
+def _phases(problem: Problem) -> None:
+    """Prints what the first calls cost, with code generation in them, and its parts. For functions not met before."""
+    os.environ["SAKER_COMPILE"] = "sync"
+    compiled = saker.compile(problem.function, dynamic=False, backend="native")
+    calls = []
+    for _ in range(3):
+        start = time.perf_counter()
+        problem.call(compiled)
+        calls.append(time.perf_counter() - start)
+    del os.environ["SAKER_COMPILE"]
+    with torch.set_grad_enabled(problem.backward):
+        told = saker.explain(problem.function, repeat=0, dynamic=False, backend="native")(*problem.arguments)
+    parts = {"record": told.seconds["running and recording"], **told.stages, "fuse": 0.0, "lower": 0.0, "compile": 0.0}
+    distinct = {}  # equal kernels are compiled once
+    for each in (*told.kernels, *told.backward_kernels):
+        parts["fuse"] += each.seconds["fuse"]
+        parts["lower"] += each.seconds["lower"]
+        distinct |= {tuple(group.texts): group.seconds for group in each.groups}
+    parts["compile"] = sum(distinct.values())
+    firsts = " ".join(f"{each * 1e3:8.1f}" for each in calls)
+    print(f"{problem.name:28}{firsts}   " + ", ".join(f"{name} {took * 1e3:.1f}" for name, took in parts.items()))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--numbers", type=int, nargs="*", default=[4, 4096, 1 << 20], help="elements of a tensor")
@@ -88,6 +111,11 @@ def main() -> None:
     saker.set_logs("")
     status, load = _C.code_status(), os.getloadavg()[0]
     print(f"torch {torch.__version__}, code for {status['target']}, {os.cpu_count()} cores, load {load:.1f}")
+    if not options.no_models:
+        print(f"\n{'first calls, ms':28}{'first':>8} {'second':>8} {'third':>8}   parts, ms")
+        for problem in models():
+            if options.only in problem.name:
+                _phases(problem)
     slower = 0
     names = ["eager", "aten", "native", *["torch"] * options.torch_compile]
     for threads in options.threads:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,6 +25,8 @@ class Problem:
             with torch.no_grad():
                 return function(*self.arguments)
         leaves = [each for each in self.arguments if isinstance(each, Tensor) and each.requires_grad]
+        if isinstance(self.function, nn.Module):
+            leaves += self.function.parameters()
         return torch.autograd.grad(function(*self.arguments).sum(), leaves)
 
 
@@ -150,6 +154,21 @@ class Patches(nn.Module):
         return self.head(x.mean(1))
 
 
+class Logits(nn.Module):
+    """A GPT-2 of `transformers` with random weights, small."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python" / "helpers"))
+        import zoo
+
+        self.model = zoo.gpt2(layers=4, width=128, heads=4, vocabulary=256, positions=64).module.eval()
+        self.ids = zoo.tokens(4, 64, 256)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.model(input_ids=ids).logits
+
+
 def models() -> list[Problem]:
     mlp = nn.Sequential(*(nn.Sequential(nn.Linear(256, 256), nn.LayerNorm(256), nn.GELU()) for _ in range(6)))
     convolutions = nn.Sequential(
@@ -161,7 +180,8 @@ def models() -> list[Problem]:
         nn.ReLU(),
     )
     image = torch.randn(8, 3, 32, 32)
-    made = []
+    gpt2 = Logits()
+    made = [Problem("GPT-2", gpt2, (gpt2.ids,)), Problem("GPT-2, backward", gpt2, (gpt2.ids,), backward=True)]
     for name, model, x in [
         ("MLP", mlp, torch.randn(64, 256)),
         ("ConvNet", convolutions.eval(), image),

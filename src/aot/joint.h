@@ -204,7 +204,7 @@ struct JointOptions {
   std::vector<std::string> names = {};             // by argument, for the text of graphs; empty: it has a number
   std::shared_ptr<ir::Context> context = nullptr;  // that has symbols of these names already
   Leniently leniently = nullptr;
-  bool inStages = true;     // the backward may be cut into stages
+  bool inStages = true;  // the backward may be cut into stages
   runtime::NativeCode native = {};
   bool writesNone = false;  // the function writes to no argument: none sees what is written through another
 };

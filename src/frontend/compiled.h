@@ -30,7 +30,7 @@ struct Options {
   bool ahead = true;  // through ahead-of-time autograd; else the recording itself runs
   Ref backend;        // (program, example inputs) -> callable; or nothing
   enum class Dynamic : uint8_t { Never, WhenChanged, Always } dynamic = Dynamic::WhenChanged;
-  size_t limit = 8;     // segments of one function; 0: the limit of the process
+  size_t limit = 8;  // segments of one function; 0: the limit of the process
   runtime::NativeCode native = {};
   bool verify = false;  // compare the first replay of each segment with eager mode
 };

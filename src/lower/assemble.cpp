@@ -286,8 +286,8 @@ class Assembler {
   KernelBuilder& builder_;
   Expressions& expressions_;
   std::vector<Loop> loops_;
-  std::vector<uint32_t> place_;  // by expression: its line
-  std::vector<bool> needed_;     // by expression
+  std::vector<uint32_t> place_;              // by expression: its line
+  std::vector<bool> needed_;                 // by expression
   std::unordered_map<uint32_t, Kept> kept_;  // what waits in memory for a later loop
   std::vector<uint32_t> extraStores_;
   uint32_t level_ = 0;

@@ -78,6 +78,9 @@ class Call final : public ops::Element {
         if (builder_.expressions_[term.id].inLoop) throw NeedsMemory{value_};
       }
     }
+    // So may a condition that is asked of the element: where the loop reduces, it would leave out elements of the row.
+    uint32_t mask = builder_.mask_;
+    if (mask != kernel::kNone && builder_.expressions_[mask].inLoop) throw NeedsMemory{value_};
     ir::Dims reducedSizes;
     for (size_t d = 0; d < tensor.rank; ++d) {
       if (dims >> d & 1) reducedSizes.push_back(tensor.size(d));

@@ -95,11 +95,10 @@ bool FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at:
       if (raises) return false;
       continue;
     }
-    int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(steps) / static_cast<double>(work) *
-                                                              kWorkOfTask));
-    at::parallel_for(0, steps, grain, [&](int64_t begin, int64_t end) {
-      function(pointers.data(), arguments.data(), begin, end);
-    });
+    int64_t grain = std::max<int64_t>(
+        1, static_cast<int64_t>(static_cast<double>(steps) / static_cast<double>(work) * kWorkOfTask));
+    at::parallel_for(0, steps, grain,
+                     [&](int64_t begin, int64_t end) { function(pointers.data(), arguments.data(), begin, end); });
     if (guarded) guarded->copyBack();
     if (raises) return false;
   }

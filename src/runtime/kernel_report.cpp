@@ -38,7 +38,8 @@ void noteOutside(const ir::Region& region, std::vector<std::string>& out) {
   }
 }
 
-GroupReport reportGroup(const lower::FusedGroup& group, const lower::Lowered& lowered, const sym::Assignment& examples) {
+GroupReport reportGroup(const lower::FusedGroup& group, const lower::Lowered& lowered,
+                        const sym::Assignment& examples) {
   GroupReport made;
   made.ended = group.ended;
   for (const ir::Node* node = group.node->regions()[0]->first(); !node->isReturn(); node = node->next()) {
@@ -79,7 +80,8 @@ FusionReport reportKernels(const ir::Graph& graph, bool simplified, bool compile
   FusionReport report;
   if (!graph.top()->terminator() || !isFunctional(graph)) {
     noteOutside(*graph.top(), report.outside);
-    report.reason = "the graph writes to tensors, or more than values may be seen of an operator: its operators are called";
+    report.reason =
+        "the graph writes to tensors, or more than values may be seen of an operator: its operators are called";
     return report;
   }
   std::unique_ptr<ir::Graph> copy = ir::clone(graph);

@@ -10,8 +10,8 @@
 
 namespace saker::runtime {
 
-// Can its operators be left out, moved and fused? Not where a recording writes: its writes run as they are, as values they
-// would be copies. Nor where more than values may be seen of an operator.
+// Can its operators be left out, moved and fused? Not where a recording writes: its writes run as they are, as values
+// they would be copies. Nor where more than values may be seen of an operator.
 bool isFunctional(const ir::Graph& graph);
 
 class Prepared {

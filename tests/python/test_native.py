@@ -149,6 +149,22 @@ def test_what_waits_in_the_place_of_a_result_is_not_read_behind_it() -> None:
     assert count > 0, _C.code_error()
 
 
+@pytest.mark.parametrize("width", [2, 5])
+def test_a_part_of_a_result_does_not_choose_what_is_summed(width: int) -> None:
+    """The new dimension is as long as the one that is summed, and shares its loop."""
+
+    def program(x: Tensor) -> tuple[Tensor, Tensor]:
+        total = x.sum(-1, keepdim=True)
+        return torch.stack([total] * width, -1), torch.cat([total, x.amax(-1, keepdim=True).expand(-1, width - 1)], -1)
+
+    compiled = saker.compile(program)
+    for _ in range(3):
+        x = torch.randn(3, width)
+        found, count = launches(lambda x=x: compiled(x))
+        torch.testing.assert_close(found, program(x))
+    assert count > 0, _C.code_error()
+
+
 def test_writes_stay_in_order() -> None:
     def program(x: Tensor, kept: Tensor) -> Tensor:
         y = x.sin() * 2 + kept
