@@ -151,8 +151,6 @@ def test_arguments_by_name_and_several_results() -> None:
 @pytest.mark.parametrize("outer", ["none", "operators", "every second"])
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_a_checkpoint_in_a_checkpoint(inner: str, outer: str, dynamic: bool | None) -> None:
-    if outer != "none" and inner != "none":
-        pytest.skip("eager mode cannot: the inner one's storage is empty when the outer one is computed again")
     plain = program(CONTEXTS[outer], lambda x: program(CONTEXTS[inner])(x).sin() @ W)
     saker.reset(counts=True)
     same(saker.compile(plain, dynamic=dynamic), plain, (3, 5, 3))
