@@ -9,16 +9,24 @@ from typing import Any
 
 from saker import _C
 
-_COLUMNS = ("function", "calls", "replays", "recordings", "eager", "first call", "replay", "eager call")
+_COLUMNS = ("function", "calls", "replays", "recordings", "eager", "first call", "replay", "eager call", "saved")
 
 
 def _time(seconds: float | None) -> str:
     if seconds is None:
         return "-"
+    if seconds < 0:
+        return f"-{_time(-seconds)}"
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= size:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds * 1e9:.0f} ns"
+
+
+def _saved(function: dict[str, Any]) -> float | None:
+    """An estimate, from calls that the user has forced to be eager: the eager time of a replayed call is not known."""
+    replayed, forced = function["replay_seconds"], function["forced_seconds"]
+    return None if replayed is None or forced is None else function["replays"] * (forced - replayed)
 
 
 @dataclasses.dataclass
@@ -38,6 +46,7 @@ class Report:
                 each["name"],
                 *(str(each[key]) for key in ("calls", "replays", "recordings", "eager_calls")),
                 *(_time(each[key]) for key in ("first_seconds", "replay_seconds", "eager_seconds")),
+                _time(_saved(each)),
             )
             for each in self.functions
         ]
@@ -79,7 +88,9 @@ def report() -> Report:
 
     For each: calls, replays, recordings and eager calls, why calls are eager, and times. ``first call`` is the first
     recorded one, with running and compiling; ``replay`` and ``eager call`` are medians of those that were measured, one
-    in 64 and the first ones.
+    in 64 and the first ones. ``saved`` is an estimate of the time that replays have saved, where the function was also
+    called a few times under ``torch.compiler.set_stance("force_eager")``: the number of replays times the difference of
+    the medians of such calls and of replays. Without such calls nobody knows how long eager mode takes.
 
     >>> saker.report()  # at the end of a program
     """

@@ -68,9 +68,10 @@ bool insideCall() { return depth > 0; }
 Inside::Inside() { ++depth; }
 Inside::~Inside() { --depth; }
 
-PyObject* Compiled::plain(PyObject* const* args, size_t nargsf, PyObject* names, std::optional<Why> why) {
+PyObject* Compiled::plain(PyObject* const* args, size_t nargsf, PyObject* names, std::optional<Why> why,
+                          Times* times) {
   if (why) ++usage_.eagerCalls[*why];
-  const Stopwatch time(usage_.eager++, usage_.ran);
+  const Stopwatch time(usage_.eager++, times ? *times : usage_.ran);
   Turns::Among running(turns_);
   return PyObject_Vectorcall(function_.get(), args, nargsf, names);
 }
@@ -95,7 +96,7 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
     return plain(args, nargsf, names, why);
   }
   Stance stands = stance();
-  if (stands == Stance::ForceEager) return plain(args, nargsf, names);
+  if (stands == Stance::ForceEager) return plain(args, nargsf, names, {}, &usage_.forced);
   Ambient now = Ambient::now();
   if (now.seesOperators()) {
     noteAround(now.whoSeesOperators());

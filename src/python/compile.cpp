@@ -132,6 +132,7 @@ py::list usageOfAll() {
     told["first_seconds"] = seconds(usage.first > 0 ? std::optional(usage.first) : std::nullopt);
     told["replay_seconds"] = seconds(usage.replayed.median());
     told["eager_seconds"] = seconds(usage.ran.median());
+    told["forced_seconds"] = seconds(usage.forced.median());
     out.append(told);
   }
   return out;

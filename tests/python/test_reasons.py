@@ -91,7 +91,7 @@ STOPS = {
     returns_generator: (
         "leaves-new",
         "cannot be replayed",
-        "a new generator leaves the call, which cannot be made again",
+        "returns or keeps a new generator, which cannot be made again",
     ),
     leaves_grad_mode_of_autocast: (
         "leaves-ambient",

@@ -227,6 +227,24 @@ def test_counts_of_each_function() -> None:
     assert functions("Scales") == []
 
 
+def test_the_time_that_is_saved(capsys: pytest.CaptureFixture[str]) -> None:
+    """An estimate needs calls that were forced to be eager."""
+    saker.reset(counts=True)
+    compiled = saker.compile(lambda x: x * 2 + 1)
+    for _ in range(4):
+        compiled(torch.ones(2))
+    [line] = [row for row in str(saker.report()).splitlines() if "lambda" in row]
+    assert line.split()[-1] == "-"
+    with torch.compiler.set_stance("force_eager"):
+        for _ in range(3):
+            compiled(torch.ones(2))
+    [told] = functions("lambda")
+    assert told["forced_seconds"] > 0 and told["eager_seconds"] is None and told["eager_calls"] == 3
+    [line] = [row for row in str(saker.report()).splitlines() if "lambda" in row]
+    assert line.split()[-1] in ("s", "ms", "us", "ns")
+    capsys.readouterr()
+
+
 def test_the_report(capsys: pytest.CaptureFixture[str]) -> None:
     saker.reset(counts=True)
     compiled, eager = saker.compile(lambda x, k: x * k), saker.compile(decides)
