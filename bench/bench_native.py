@@ -17,9 +17,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from native_programs import Problem, functions, models
 
 import saker
+from native_programs import Problem, functions, models
 from saker import _C
 
 # A function may be this much slower than eager mode before it is marked.

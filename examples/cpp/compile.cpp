@@ -54,9 +54,8 @@ int main() {
       [&](const at::Tensor& x, const at::Tensor& y) { return torch::mse_loss(net->forward(x), y); }, options);
 
   std::vector<double> found = train(*net, loss);
-  std::vector<double> expected = train(*eager, [&](const at::Tensor& x, const at::Tensor& y) {
-    return torch::mse_loss(eager->forward(x), y);
-  });
+  std::vector<double> expected =
+      train(*eager, [&](const at::Tensor& x, const at::Tensor& y) { return torch::mse_loss(eager->forward(x), y); });
   std::cout << "saker " << saker::version() << "\n" << loss.report();
   std::printf("loss %.6f -> %.6f\n", found.front(), found.back());
 

@@ -119,11 +119,9 @@ template <typename Callable>
 class CompiledLike : public Compiled {
  public:
   CompiledLike(Callable callable, CompileOptions options)
-      : Compiled(
-            [callable = std::move(callable)](const Tensors& inputs) mutable {
-              return detail::callWith<0>(callable, inputs);
-            },
-            std::move(options)) {}
+      : Compiled([callable = std::move(callable)](
+                     const Tensors& inputs) mutable { return detail::callWith<0>(callable, inputs); },
+                 std::move(options)) {}
 
   template <typename... Inputs>
     requires(std::convertible_to<const Inputs&, const at::Tensor&> && ...)

@@ -38,7 +38,9 @@ def capture(fn: Callable, /, *args: Any, dynamic: Mapping[int | str, Dims] | Non
     Raises ``saker.CaptureError`` if the function looks at data, or does what cannot be recorded; it names the line.
     """
     if not callable(fn):
-        raise TypeError(f"saker.capture takes a function or a module, and then its arguments, not a {type(fn).__name__}")
+        raise TypeError(
+            f"saker.capture takes a function or a module, and then its arguments, not a {type(fn).__name__}"
+        )
     leaves, spec = pytree.tree_flatten((args, kwargs))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     tensors = [leaves[i] for i in places]
@@ -119,7 +121,9 @@ def _dynamic_sizes(
     dynamic: Mapping[int | str, Dims], args: tuple, kwargs: dict[str, Any], tensors: list[torch.Tensor]
 ) -> list[tuple[int, int, str]]:
     if not isinstance(dynamic, Mapping):
-        message = "dynamic is a dict from arguments to their dimensions that change, such as {0: 0}, not " + repr(dynamic)
+        message = "dynamic is a dict from arguments to their dimensions that change, such as {0: 0}, not " + repr(
+            dynamic
+        )
         raise CaptureError("BadArgument", message)
     sizes: list[tuple[int, int, str]] = []
     for key, dims in dynamic.items():

@@ -117,7 +117,9 @@ class Graph:
         leaves, given = pytree.tree_flatten((args, kwargs))
         spec, places, constants = self._inputs
         if given != spec:
-            raise RunError(f"the graph takes arguments of the structure {_shape_of_call(spec)}, and was given {_shape_of_call(given)}")
+            raise RunError(
+                f"the graph takes arguments of the structure {_shape_of_call(spec)}, and was given {_shape_of_call(given)}"
+            )
         of_tensors = set(places)
         for i, (leaf, constant) in enumerate(zip(leaves, constants, strict=True)):
             if i in of_tensors:

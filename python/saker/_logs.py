@@ -48,7 +48,9 @@ def set_logs(topics: str | None = None) -> None:
     (None), and are told besides all others. An empty list switches everything off.
     """
     if topics is not None and not isinstance(topics, str):
-        raise TypeError(f'topics are one string with commas, such as "breaks,recompiles", not a {type(topics).__name__}')
+        raise TypeError(
+            f'topics are one string with commas, such as "breaks,recompiles", not a {type(topics).__name__}'
+        )
     unknown = _C.set_logs("notices" if topics is None else topics)
     if unknown:
         raise ValueError(f"no such topics of logs: {unknown}; there are {_C.log_topics()}")

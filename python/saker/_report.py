@@ -74,7 +74,10 @@ class Report:
         notes: list[list[str]] = [[], *(self._notes(each) for each in self.functions)]
         lines = ["saker.report"]
         for row, more in zip(rows, notes, strict=True):
-            cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+            cells = [
+                row[0].ljust(widths[0]),
+                *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)),
+            ]
             lines.append("  " + "  ".join(cells))
             lines += [f"      {line}" for line in more]
         return "\n".join(lines)

@@ -1,8 +1,7 @@
 """What Saker raises. All of it can be pickled, as it must be where a worker raises it."""
 
-from typing import Any
-
 import linecache
+from typing import Any
 
 from saker._lines import here
 

@@ -68,7 +68,7 @@ void checkGuards(const Plan& plan, const sym::Assignment& symbols) {
     std::optional<bool> holds = sym::evaluateBool(guard.condition, symbols);
     if (!holds || !*holds) {
       throw WrongArguments("the function was compiled for sizes with " + sym::toString(guard.condition) +
-                              ", which does not hold for these");
+                           ", which does not hold for these");
     }
   }
 }
@@ -101,7 +101,7 @@ void checkMembers(const Plan& plan, std::span<const at::Tensor> tensors) {
     if (given.sizes() != c10::IntArrayRef(member.sizes) || given.strides() != c10::IntArrayRef(member.strides) ||
         given.storage_offset() != member.offset) {
       throw WrongArguments("argument " + std::to_string(member.argument) +
-                              " lies elsewhere in the memory that it shares with another one");
+                           " lies elsewhere in the memory that it shares with another one");
     }
   }
 }

@@ -109,8 +109,9 @@ Outcome compileCall(const Function& function, const Tensors& inputs, std::span<c
   GeneratorWatch generator;
   Outcome outcome = compileUnguarded(function, inputs, symbols, memoryBudget);
   if (generator.restore() && outcome.compiled) {
-    return {.reason = "the function seeds the default generator, or draws from it without an operator"
-                      " (seed it outside of the function)"};
+    return {.reason =
+                "the function seeds the default generator, or draws from it without an operator"
+                " (seed it outside of the function)"};
   }
   return outcome;
 }

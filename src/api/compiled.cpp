@@ -46,9 +46,8 @@ std::vector<SizePlace> everySize(const Tensors& inputs) {
 }
 
 bool contains(const std::vector<SizePlace>& all, const std::vector<SizePlace>& some) {
-  return std::all_of(some.begin(), some.end(), [&](const SizePlace& place) {
-    return std::find(all.begin(), all.end(), place) != all.end();
-  });
+  return std::all_of(some.begin(), some.end(),
+                     [&](const SizePlace& place) { return std::find(all.begin(), all.end(), place) != all.end(); });
 }
 
 std::string milliseconds(double time) {
@@ -121,8 +120,9 @@ std::optional<Tensors> CompiledCalls::runKnown(const List& variants, const CallK
         throw RunError(std::string("saker::compile: ") + error.what());
       }
       if (!results) {
-        return callEagerly(inputs, "autograd may refuse a write to an input, or an input shares memory with a tensor "
-                                   "that the function closes over");
+        return callEagerly(inputs,
+                           "autograd may refuse a write to an input, or an input shares memory with a tensor "
+                           "that the function closes over");
       }
       ++variant->calls;
       ++compiledCalls_;
@@ -180,8 +180,9 @@ std::string CompiledCalls::addVariant(const Known& before, const CallKey& key, c
     if (variant->borrowsMemory()) {
       variant->native = nullptr;
       variant->symbols.clear();
-      variant->reason = "the function makes a tensor of memory that it does not own (torch::from_blob), and that may "
-                        "be gone in the next call (make the tensor outside of the function, or pass it as an input)";
+      variant->reason =
+          "the function makes a tensor of memory that it does not own (torch::from_blob), and that may "
+          "be gone in the next call (make the tensor outside of the function, or pass it as an input)";
     }
   }
   keep(std::move(variant));

@@ -37,8 +37,8 @@ struct Variant {
   }
 
   const CallKey key;
-  const State state;             // holds its tensors, so that no other one comes to be at their address
-  std::vector<int64_t> offsets;  // by input: where it began in its memory
+  const State state;                     // holds its tensors, so that no other one comes to be at their address
+  std::vector<int64_t> offsets;          // by input: where it began in its memory
   std::vector<std::string> inputs = {};  // as report() shows them
 
   // nullptr: calls like it call the function as it is, whatever sizes they have.

@@ -114,7 +114,7 @@ class Recording {
     std::vector<c10::IValue> kept;
     std::vector<std::pair<at::Tensor, c10::IValue>> placeholders;
     std::vector<std::pair<const ir::Value*, at::Tensor>> literals;
-    size_t attempts = 0;  // that are open
+    size_t attempts = 0;   // that are open
     uint16_t regions = 0;  // whose nodes carry a number
   };
   std::shared_ptr<Shared> shared_;

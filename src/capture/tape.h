@@ -141,8 +141,8 @@ class Tape final : public Recording {
     bool list = false;
     bool taken = false;
   };
-  // `function` is what the program calls, by the name of its operator. tookNumbers() says whether the operator has taken
-  // all of them.
+  // `function` is what the program calls, by the name of its operator. tookNumbers() says whether the operator has
+  // taken all of them.
   void expectNumbers(std::string function, std::vector<GivenNumber> given);
   bool tookNumbers();
   bool usesNumbers() const { return items_ != 0; }

@@ -101,7 +101,8 @@ bool leadsToAll(const torch::autograd::Node* from, const std::vector<Edge>& want
       if (edge.function && seen.insert(edge.function.get()).second) work.push_back(edge.function.get());
     }
   }
-  return std::all_of(wanted.begin(), wanted.end(), [&](const Edge& edge) { return seen.contains(edge.function.get()); });
+  return std::all_of(wanted.begin(), wanted.end(),
+                     [&](const Edge& edge) { return seen.contains(edge.function.get()); });
 }
 
 // Where each gradient comes from; `results` gets those that the body is to give. False: two of them, or one and an
@@ -165,9 +166,9 @@ Bodies derive(const ClosedBodies& bodies, const std::vector<const ir::TensorType
   if (roots.empty() || inputs.empty()) return {};
   BodyReads reads(sketch.trace(), parameters, *notes);
   sketch.trace().observeReads([&](const at::Tensor& read, const tracing::ReadAs*) { reads.note(read); });
-  found = torch::autograd::Engine::get_default_engine().execute(roots, flowing, /*keep_graph=*/true,
-                                                                /*create_graph=*/false, /*accumulate_grad=*/false,
-                                                                inputs);
+  found =
+      torch::autograd::Engine::get_default_engine().execute(roots, flowing, /*keep_graph=*/true,
+                                                            /*create_graph=*/false, /*accumulate_grad=*/false, inputs);
   sketch.trace().observeReads(nullptr);
   if (reads.first() && !leadsToAll(reads.first(), inputs)) return {};
   if (!placeGradients(sketch.trace(), found, given, *notes, made)) return {};

@@ -75,8 +75,8 @@ class Interpreter final : private aten::CallEnvironment {
     std::vector<at::Tensor> given;
     for (const ir::Value* operand : operands) given.push_back(slots_[operand->id()]);
     c10::AutoGradMode mode(!node.attributes().noGrad && c10::GradMode::is_enabled());
-    std::vector<at::Tensor> results = isAsRecorded(*bodies, given) ? tracing::callBodies(given, bodies)
-                                                                   : callInPlace(*bodies, given);
+    std::vector<at::Tensor> results =
+        isAsRecorded(*bodies, given) ? tracing::callBodies(given, bodies) : callInPlace(*bodies, given);
     for (size_t i = 0; i < results.size(); ++i) slots_[node.result(i)->id()] = results[i];
   }
 

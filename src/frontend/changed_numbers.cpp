@@ -142,8 +142,8 @@ std::vector<ChangedNumber> changedCounters(const Guards& guards, const CallArgum
     if (!changed && at.op != Op::Number) return;
     auto same = [&](const ChangedNumber& each) { return each.holder == holder; };
     if (std::any_of(out.begin(), out.end(), same)) return;
-    out.push_back({guards.expression(at.place), Ref::borrow(now), holder, Ref::borrow(holder.owner),
-                   Ref::borrow(holder.key)});
+    out.push_back(
+        {guards.expression(at.place), Ref::borrow(now), holder, Ref::borrow(holder.owner), Ref::borrow(holder.key)});
   });
   return out;
 }

@@ -28,8 +28,8 @@ struct ChangedNumber {
 
 // Floats of arguments, attributes, closures and globals.
 std::vector<ChangedNumber> changedFloats(const Guards& guards, const CallArguments& call);
-// Ints that something outside of the arguments holds: dicts of objects, globals, closures, lists, slots (those of objects
-// among the arguments too). Those that were symbols already are among them.
+// Ints that something outside of the arguments holds: dicts of objects, globals, closures, lists, slots (those of
+// objects among the arguments too). Those that were symbols already are among them.
 std::vector<ChangedNumber> changedCounters(const Guards& guards, const CallArguments& call);
 
 }  // namespace saker::frontend

@@ -68,8 +68,7 @@ bool insideCall() { return depth > 0; }
 Inside::Inside() { ++depth; }
 Inside::~Inside() { --depth; }
 
-PyObject* Compiled::plain(PyObject* const* args, size_t nargsf, PyObject* names, std::optional<Why> why,
-                          Times* times) {
+PyObject* Compiled::plain(PyObject* const* args, size_t nargsf, PyObject* names, std::optional<Why> why, Times* times) {
   if (why) ++usage_.eagerCalls[*why];
   const Stopwatch time(usage_.eager++, times ? *times : usage_.ran);
   Turns::Among running(turns_);

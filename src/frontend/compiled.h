@@ -84,7 +84,8 @@ class Compiled {
   PyObject* plain(PyObject* const* args, size_t nargsf, PyObject* names, std::optional<Why> why = std::nullopt,
                   Times* times = nullptr);
   PyObject* capture(const Ambient& before, PyObject* const* args, size_t nargsf, PyObject* names);
-  // No recording fits: what the nearest one expected, and what was found. `otherwise`: what did not hold besides guards.
+  // No recording fits: what the nearest one expected, and what was found. `otherwise`: what did not hold besides
+  // guards.
   void noteChange(const Ambient& now, const CallArguments& call, const std::string& otherwise);
   void keep(Known known);
   // Which floats keep the call from being replayed?

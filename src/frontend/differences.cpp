@@ -145,7 +145,8 @@ Differences differencesOf(const Guards& guards, const CallArguments& call) {
     sameNames = sameValue(PyTuple_GET_ITEM(call.names, static_cast<Py_ssize_t>(i)), guards.keywords[i].get());
   }
   if (!sameNames) {
-    out.texts.push_back(differs("the keyword arguments", keysText(expected.get()), named ? keysText(call.names) : "[]"));
+    out.texts.push_back(
+        differs("the keyword arguments", keysText(expected.get()), named ? keysText(call.names) : "[]"));
   }
   constexpr size_t kFar = 1000;
   out.distance = out.texts.size() * kFar;

@@ -10,8 +10,8 @@
 namespace saker::frontend {
 
 struct Differences {
-  size_t distance = 0;             // how far the recording is: guards that do not hold, or more for another form of call
-  size_t more = 0;                 // guards that are not told of
+  size_t distance = 0;  // how far the recording is: guards that do not hold, or more for another form of call
+  size_t more = 0;      // guards that are not told of
   std::vector<std::string> texts;  // of the first ones: "x.size(1): expected 16, found 32"
 
   // In one line.

@@ -140,7 +140,7 @@ class Guards {
   std::vector<FunctionParts> functions;
   std::vector<TypeLookups> types;
   uint32_t places = 0;
-  UserNames names;  // for texts
+  UserNames names;           // for texts
   bool asksOffsets = false;  // the program asks where tensors begin in their memory
   // Abstract classes were asked: which classes were registered with one, as a number that moves with each.
   Ref registrations;

@@ -75,7 +75,8 @@ void Operations::addAll(Behaviour behaviour, const char* ownerName) {
   Ref names = Ref::steal(PyObject_Dir(owner.get()));
   for (Py_ssize_t i = 0; names && i < PyList_GET_SIZE(names.get()); ++i) {
     std::string name = PyUnicode_AsUTF8(PyList_GET_ITEM(names.get(), i));
-    if (behaviour == Behaviour::Tensor && known::kNotOperators.find(" " + name + " ") != std::string_view::npos) continue;
+    if (behaviour == Behaviour::Tensor && known::kNotOperators.find(" " + name + " ") != std::string_view::npos)
+      continue;
     Ref found = raw(owner.get(), name);
     if (!found) continue;
     // What a type inherits has its own row.

@@ -264,9 +264,9 @@ class Recorder final : public watch::Observer {
   bool scalarsAreData_;
   bool writesClasses_ = false;
   bool metScalars_ = false;
-  PyObject* hiding_ = nullptr;  // a call whose inside is not recorded
-  bool hidesUsers_ = false;     // it is code of the user's
-  const char* doing_ = "";      // what the program does, where an operator alone does not tell: static text
+  PyObject* hiding_ = nullptr;       // a call whose inside is not recorded
+  bool hidesUsers_ = false;          // it is code of the user's
+  const char* doing_ = "";           // what the program does, where an operator alone does not tell: static text
   const char* doingCall_ = nullptr;  // the name of a function of C
   bool doesMethod_ = false;          // it is a method of a tensor
   std::optional<tracing::TapeScope> untaped_;

@@ -62,7 +62,8 @@ bool Replay::fits(const Ambient& now, const CallArguments& call, bool guardsOnly
     Ref answer = askAgain(each, found_.places);
     if (answer && sameAnswer(answer.get(), each.answer.get())) continue;
     std::string gives = answer ? inWords(answer.get()) : "an error";
-    found_.why = Operations::name(each.function.get()) + "(): expected " + inWords(each.answer.get()) + ", found " + gives;
+    found_.why =
+        Operations::name(each.function.get()) + "(): expected " + inWords(each.answer.get()) + ", found " + gives;
     return false;
   }
   // Whatever it promised, code of the user's may have let go of what was found.

@@ -148,8 +148,7 @@ void Compiled::tellEager(const Stop& why) {
 // With fullgraph=True it raises.
 bool Compiled::warnLimit() {
   size_t limit = options_.limit ? options_.limit : recompileLimit();
-  std::string name = functionName(function_.get()),
-              times = std::to_string(limit) + (limit == 1 ? " time" : " times");
+  std::string name = functionName(function_.get()), times = std::to_string(limit) + (limit == 1 ? " time" : " times");
   std::string text = name + " was recorded " + times;
   std::string hint = "what kept changing: " + lastFailure_ + "; recompile_limit=" + std::to_string(limit) +
                      " of saker.compile, or saker.set_recompile_limit(), sets the limit";

@@ -35,8 +35,8 @@ struct Usage {
   std::map<Why, Stop> stops;           // by reason, the last one that was told
   std::map<Why, uint64_t> told;        // how often
   Times replayed, ran;
-  Times forced;  // calls that torch.compiler.set_stance("force_eager") kept from being replayed
-  double first = 0;  // seconds of the first recording, with running the function and compiling
+  Times forced;         // calls that torch.compiler.set_stance("force_eager") kept from being replayed
+  double first = 0;     // seconds of the first recording, with running the function and compiling
   std::string changed;  // what did not hold of the nearest recording when the function was last recorded again
 
   uint64_t calls() const { return replays + recordings + eager; }

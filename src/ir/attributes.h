@@ -1,6 +1,6 @@
 // Facts about one node that neither its operator nor its arguments tell: the modes it was recorded in, what a caller
-// sees of it, what the program asked autograd to do with it, which region it is part of. Most nodes have none; six bytes
-// in each.
+// sees of it, what the program asked autograd to do with it, which region it is part of. Most nodes have none; six
+// bytes in each.
 #pragma once
 
 #include <cstdint>

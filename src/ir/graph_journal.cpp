@@ -68,9 +68,9 @@ void Graph::undo(const Change& change) {
       node->location_ = static_cast<const ir::Location*>(change.first);
       break;
     case Change::Kind::Attributes:
-      node->attributes_ = std::bit_cast<ir::Attributes>(std::array<uint16_t, 3>{
-          static_cast<uint16_t>(change.count), static_cast<uint16_t>(change.count >> 16),
-          static_cast<uint16_t>(change.count2)});
+      node->attributes_ = std::bit_cast<ir::Attributes>(
+          std::array<uint16_t, 3>{static_cast<uint16_t>(change.count), static_cast<uint16_t>(change.count >> 16),
+                                  static_cast<uint16_t>(change.count2)});
       break;
     case Change::Kind::AddParameter: {
       Region* region = static_cast<Region*>(change.object);

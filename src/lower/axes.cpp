@@ -62,7 +62,7 @@ std::optional<Int> dividesExactly(Int a, Int b) {
 
 std::optional<std::pair<Place, Place>> Axes::divide(const Place& place, Int by) const {
   Place quotient, rest;
-  auto put = [&](const Place::Term& term, std::vector<Place::Term> Place::*kind) {
+  auto put = [&](const Place::Term& term, std::vector<Place::Term> Place::* kind) {
     if (std::optional<Int> exact = dividesExactly(term.stride, by)) {
       (quotient.*kind).push_back({term.id, *exact});
     } else {

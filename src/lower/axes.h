@@ -41,9 +41,9 @@ class Axes {
   ops::Place linear(std::optional<bool> reduced) const;
 
   Space space_;
-  std::vector<size_t> dim_;     // by axis: the dimension of the space that it runs along, outer parts first
-  std::vector<Int> extents_;    // by axis
-  std::vector<bool> reduced_;   // by axis
+  std::vector<size_t> dim_;    // by axis: the dimension of the space that it runs along, outer parts first
+  std::vector<Int> extents_;   // by axis
+  std::vector<bool> reduced_;  // by axis
 };
 
 }  // namespace saker::lower

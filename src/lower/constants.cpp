@@ -43,9 +43,8 @@ std::optional<uint64_t> convertedConstant(DType from, uint64_t bits, DType to) {
   }
   if (!ir::isIntegral(from, true)) return std::nullopt;
   int unused = 64 - 8 * ir::byteSize(from);
-  int64_t number = from == DType::UInt8 || from == DType::Bool
-                       ? static_cast<int64_t>(bits)
-                       : static_cast<int64_t>(bits << unused) >> unused;
+  int64_t number = from == DType::UInt8 || from == DType::Bool ? static_cast<int64_t>(bits)
+                                                               : static_cast<int64_t>(bits << unused) >> unused;
   return constantBits(to, number);
 }
 

@@ -32,7 +32,7 @@ inline kernel::Node line(kernel::Op op, ir::DType dtype) {
 }
 
 struct Expression {
-  kernel::Node node;   // operands are numbers of expressions
+  kernel::Node node;    // operands are numbers of expressions
   bool inLoop = false;  // differs between the steps of the loop
   uint32_t level = 0;   // loops that must have run before
 };

@@ -20,8 +20,8 @@ class Groups {
   struct Group {
     std::vector<ir::Node*> nodes;  // computed ones, in order
     uint32_t depth = 0;
-    Int elements = 0;              // of its largest values
-    std::optional<Space> space;    // that it reduces
+    Int elements = 0;            // of its largest values
+    std::optional<Space> space;  // that it reduces
     std::string ended;
     bool gone = false;  // became part of another one
   };

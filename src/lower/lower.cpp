@@ -262,8 +262,7 @@ class GroupLowering {
       const TensorType& type = *memory.value->tensor();
       sym::Int bytes = ir::numel(type.sizes()) * sym::Int(ir::byteSize(type.dtype));
       (memory.written ? launch.bytesWritten : launch.bytesRead) += bytes;
-      launch.buffers.push_back(
-          root ? root->place : Operand{Operand::Kind::Parameter, memory.value->index()});
+      launch.buffers.push_back(root ? root->place : Operand{Operand::Kind::Parameter, memory.value->index()});
     }
     Assembled assembled = assemble(builder);
     launch.kernel = std::move(assembled.kernel);

@@ -130,13 +130,13 @@ inline DType computed(DType dtype) {
 
 // ---- arithmetic; both operands of one dtype, or a number ----
 
-#define SAKER_NUM_BINARY(function, op)                                                                         \
-  inline Num function(Num a, Num b) { return a.in->make(kernel::Op::op, a.dtype, {a, b}); }                    \
-  inline Num function(Num a, double b) { return function(a, a.in->constant(a.dtype, b)); }                     \
+#define SAKER_NUM_BINARY(function, op)                                                      \
+  inline Num function(Num a, Num b) { return a.in->make(kernel::Op::op, a.dtype, {a, b}); } \
+  inline Num function(Num a, double b) { return function(a, a.in->constant(a.dtype, b)); }  \
   inline Num function(double a, Num b) { return function(b.in->constant(b.dtype, a), b); }
-#define SAKER_NUM_COMPARISON(function, op)                                                                     \
-  inline Num function(Num a, Num b) { return a.in->make(kernel::Op::op, DType::Bool, {a, b}); }                \
-  inline Num function(Num a, double b) { return function(a, a.in->constant(a.dtype, b)); }                     \
+#define SAKER_NUM_COMPARISON(function, op)                                                      \
+  inline Num function(Num a, Num b) { return a.in->make(kernel::Op::op, DType::Bool, {a, b}); } \
+  inline Num function(Num a, double b) { return function(a, a.in->constant(a.dtype, b)); }      \
   inline Num function(double a, Num b) { return function(b.in->constant(b.dtype, a), b); }
 #define SAKER_NUM_UNARY(function, op) \
   inline Num function(Num a) { return a.in->make(kernel::Op::op, a.dtype, {a}); }

@@ -33,9 +33,7 @@ Num unroundedNumber(Element& e, size_t i, DType dtype) {
   // A tensor without dimensions counts as a number.
   return typeOf(e.in, i).rank == 0 ? e.convert(e.broadcast(i, dtype), computed(dtype)) : e.operand(i, dtype);
 }
-Pair ownUnrounded(Element& e) {
-  return {unroundedNumber(e, 0, e.type().dtype), unroundedNumber(e, 1, e.type().dtype)};
-}
+Pair ownUnrounded(Element& e) { return {unroundedNumber(e, 0, e.type().dtype), unroundedNumber(e, 1, e.type().dtype)}; }
 
 // (self, other, alpha): one rounding where alpha is not 1
 Num plus(Element& e, Num a, Num b, double sign) {
@@ -291,11 +289,11 @@ void addBinaryElements(ElementRows& rows) {
   both("gt", compare<more>);
   both("ge", compare<notLess>);
   add("logical_and", combineTruth<operator&>);
-  add("logical_or", combineTruth<operator|>);
-  add("logical_xor", combineTruth<operator^>);
+  add("logical_or", combineTruth<operator| >);
+  add("logical_xor", combineTruth<operator^ >);
   both("bitwise_and", apply<operator&>);
-  both("bitwise_or", apply<operator|>);
-  both("bitwise_xor", apply<operator^>);
+  both("bitwise_or", apply<operator| >);
+  both("bitwise_xor", apply<operator^ >);
   add("clamp", clamp);
   add("clamp.Tensor", clamp);
   for (const char* name : {"clamp_min", "clamp_min.Tensor"}) add(name, applyBoundFirst<larger>);

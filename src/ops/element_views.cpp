@@ -171,8 +171,7 @@ Num oneOf(Element& e, size_t dim, Length&& length, Own&& own) {
     if (begin.same(end)) continue;
     Num inside = (at >= e.number(Place(begin))) & (at < e.number(Place(end)));
     Places places = own(e.places()[dim] - Place(begin));
-    result = e.where(
-        inside, [&] { return e.rounded(e.at(0, i, places), dtype); }, result);
+    result = e.where(inside, [&] { return e.rounded(e.at(0, i, places), dtype); }, result);
     begin = end;
   }
   return result;

@@ -121,7 +121,7 @@ bool RunQuestions::canBeCall(const NodeRun& run) {
     plain = plain && op && known == ir::Attributes{};
     if (!plain) return;
     plain = !op->has(ops::kRandom) && !op->has(ops::kEffect) && !op->has(ops::kReadsState) &&
-             !op->has(ops::kDynamicShape) && !op->has(ops::kDataDependent) && !op->has(ops::kSetsStorage);
+            !op->has(ops::kDynamicShape) && !op->has(ops::kDataDependent) && !op->has(ops::kSetsStorage);
     for (const ir::Arg& arg : node->args()) plain &= !hasOpaque(arg);
   });
   return plain && hasOwnMemory(run);

@@ -40,7 +40,7 @@ class RunQuestions {
 
   const ir::Graph& graph_;
   Memory memory_;
-  std::vector<uint32_t> runOf_;  // by node: the run that was described last and has it
+  std::vector<uint32_t> runOf_;   // by node: the run that was described last and has it
   std::vector<uint32_t> seenIn_;  // by value: the same for operands
   uint32_t run_ = 0;
   std::vector<std::vector<const ir::Node*>> writers_;  // by class of memory

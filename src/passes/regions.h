@@ -26,8 +26,8 @@ struct RegionArguments {
 void outlineCalls(ir::Graph& graph, std::span<const RegionArguments> arguments);
 
 // Makes calls of regions of which there are several equal ones, for autograd to differentiate once. Gradients must be
-// those of the nodes one by one, bit by bit: sums of gradients are not put in another order, and nobody sees a tensor of
-// a region. Gives how many were made.
+// those of the nodes one by one, bit by bit: sums of gradients are not put in another order, and nobody sees a tensor
+// of a region. Gives how many were made.
 size_t outlineShared(ir::Graph& graph);
 
 }  // namespace saker::passes

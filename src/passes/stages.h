@@ -14,12 +14,12 @@
 namespace saker::passes {
 
 // enumerator, name, is it done (always; unless it is switched off; if it is switched on), what it does
-#define SAKER_STAGES(X)                                                                                              \
+#define SAKER_STAGES(X)                                                                                                \
   X(Differentiate, "differentiate", Unless, "autograd goes through the recording; what its backward does is recorded") \
-  X(Functional, "functional", Always, "writes become values")                                                         \
+  X(Functional, "functional", Always, "writes become values")                                                          \
   X(Simplify, "simplify", Unless, "what changes no bit of a result is left out")                                       \
-  X(Cut, "cut", Always, "forward and backward become two graphs, and what is saved between them is chosen")           \
-  X(Fuse, "fuse", If, "operators that one kernel can compute become groups")                                         \
+  X(Cut, "cut", Always, "forward and backward become two graphs, and what is saved between them is chosen")            \
+  X(Fuse, "fuse", If, "operators that one kernel can compute become groups")                                           \
   X(Prepare, "prepare", Always, "operators are looked up, arguments converted, memory planned")
 
 enum class Stage : uint8_t {

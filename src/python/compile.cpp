@@ -128,7 +128,9 @@ py::list usageOfAll() {
       reasons.append(reason);
     }
     told["reasons"] = reasons;
-    auto seconds = [](std::optional<double> time) -> py::object { return time ? py::float_(*time) : py::object(py::none()); };
+    auto seconds = [](std::optional<double> time) -> py::object {
+      return time ? py::float_(*time) : py::object(py::none());
+    };
     told["first_seconds"] = seconds(usage.first > 0 ? std::optional(usage.first) : std::nullopt);
     told["replay_seconds"] = seconds(usage.replayed.median());
     told["eager_seconds"] = seconds(usage.ran.median());

@@ -9,8 +9,8 @@
 #include "aten/enums.h"
 #include "ir/clone.h"
 #include "ir/graph.h"
-#include "passes/regions.h"
 #include "ir/print.h"
+#include "passes/regions.h"
 #include "python/results.h"
 #include "runtime/program.h"
 

@@ -277,8 +277,8 @@ bool needsFunction(const Program& program, std::span<const at::Tensor> arguments
 }
 
 const Prepared& Program::prepared() const {
-  std::call_once(
-      once_, [this] { prepared_ = std::make_unique<Prepared>(*graph, objects, /*simplified=*/false, native); });
+  std::call_once(once_,
+                 [this] { prepared_ = std::make_unique<Prepared>(*graph, objects, /*simplified=*/false, native); });
   return *prepared_;
 }
 

@@ -7,8 +7,8 @@
 
 namespace saker::runtime {
 
-// Launches the kernels of a group. False: there is no code yet, or somebody wants to see the operators, or a tensor lies
-// otherwise than told, or one of the operators would raise.
+// Launches the kernels of a group. False: there is no code yet, or somebody wants to see the operators, or a tensor
+// lies otherwise than told, or one of the operators would raise.
 bool Run::launch(const Instruction& at) {
   const FusedCode& code = *at.fused;
   if (!code.isReady() || conduct_ || freely_) return false;

@@ -167,9 +167,8 @@ Flow callSpread(Machine& m) {
   if (keywords && !makeDict(m, operands[2])) return Flow::Error;
   if (!makeTuple(callable, operands[1])) return Flow::Error;
   PyObject* dict = keywords ? operands[2] : nullptr;
-  PyObject* result = m.observer().hidden(callable)
-                         ? callHidden(m, callable, operands[1], dict)
-                         : PyObject_Call(callable, operands[1], dict);
+  PyObject* result = m.observer().hidden(callable) ? callHidden(m, callable, operands[1], dict)
+                                                   : PyObject_Call(callable, operands[1], dict);
   if (result != nullptr) m.observer().calledSpread(callable, operands[1], dict, result);
   m.consume(keywords ? 3 : 2);
   if (result == nullptr) return Flow::Error;

@@ -46,13 +46,27 @@ TEST(CodegenNextToTorch, GivesTheBitsOfEagerMode) {
     Function eager;
     bool fromOthers = false;
   };
-  const Row rows[] = {{"log1p", at::log1p},       {"expm1", at::expm1},     {"sinh", at::sinh, !aten::kSinhIsSleefs},
-                      {"cosh", at::cosh, !aten::kSinhIsSleefs},         {"exp2", at::exp2},       {"asinh", at::asinh, true},
-                      {"acosh", at::acosh, true}, {"atanh", at::atanh},     {"exp", at::exp, true},
-                      {"log", at::log, true},     {"log2", at::log2, true}, {"log10", at::log10, true},
-                      {"tan", at::tan, true},     {"asin", at::asin, true}, {"acos", at::acos, true},
-                      {"atan", at::atan, true},   {"erfc", at::erfc, true}, {"erf", at::erf, true},
-                      {"sin", at::sin, true},     {"cos", at::cos, true},   {"tanh", at::tanh, true}};
+  const Row rows[] = {{"log1p", at::log1p},
+                      {"expm1", at::expm1},
+                      {"sinh", at::sinh, !aten::kSinhIsSleefs},
+                      {"cosh", at::cosh, !aten::kSinhIsSleefs},
+                      {"exp2", at::exp2},
+                      {"asinh", at::asinh, true},
+                      {"acosh", at::acosh, true},
+                      {"atanh", at::atanh},
+                      {"exp", at::exp, true},
+                      {"log", at::log, true},
+                      {"log2", at::log2, true},
+                      {"log10", at::log10, true},
+                      {"tan", at::tan, true},
+                      {"asin", at::asin, true},
+                      {"acos", at::acos, true},
+                      {"atan", at::atan, true},
+                      {"erfc", at::erfc, true},
+                      {"erf", at::erf, true},
+                      {"sin", at::sin, true},
+                      {"cos", at::cos, true},
+                      {"tanh", at::tanh, true}};
   for (at::ScalarType dtype : {at::kFloat, at::kDouble}) {
     at::Tensor x = at::randn({4096}, dtype).mul_(3);  // whole vectors
     for (const Row& row : rows) {

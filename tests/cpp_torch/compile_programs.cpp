@@ -25,18 +25,29 @@ const std::vector<Case>& cases() {
        [](const Tensors& in, const Tensors& own) { return Tensors{torch::gelu(torch::linear(in[0], own[0], own[1]))}; },
        {{4, 3}},
        {{5, 3}, {5}}},
-      {"NoGradients", [](const Tensors& in, const Tensors&) { return Tensors{in[0].sin() + in[1]}; }, {{4}, {4}}, {},
+      {"NoGradients",
+       [](const Tensors& in, const Tensors&) { return Tensors{in[0].sin() + in[1]}; },
+       {{4}, {4}},
+       {},
        {0, 1}},
-      {"OnlyClosedRequiresGrad", [](const Tensors& in, const Tensors& own) { return Tensors{in[0] * own[0]}; }, {{4}},
-       {{4}}, {0}},
-      {"WritesInput", [](const Tensors& in, const Tensors&) { return Tensors{in[0].mul_(2).add_(1).sum()}; }, {{4}}, {},
+      {"OnlyClosedRequiresGrad",
+       [](const Tensors& in, const Tensors& own) { return Tensors{in[0] * own[0]}; },
+       {{4}},
+       {{4}},
+       {0}},
+      {"WritesInput",
+       [](const Tensors& in, const Tensors&) { return Tensors{in[0].mul_(2).add_(1).sum()}; },
+       {{4}},
+       {},
        {0}},
       {"WritesThroughView",
        [](const Tensors& in, const Tensors&) {
          in[0].select(0, 1).fill_(3);
          return Tensors{in[0] * in[1]};
        },
-       {{4, 2}, {2}}, {}, {0}},
+       {{4, 2}, {2}},
+       {},
+       {0}},
       {"WritesResultOfGradient",
        [](const Tensors& in, const Tensors&) {
          Tensor x = in[0] * 2;
@@ -49,22 +60,35 @@ const std::vector<Case>& cases() {
          in[0].mul_(in[1]);
          return Tensors{in[1] * 2};
        },
-       {{3}, {3}}, {}, {0}},
+       {{3}, {3}},
+       {},
+       {0}},
       // Its backward is not cut into stages, and eager mode runs (docs/aot.md).
       {"ResultDependsOnWrittenInput",
        [](const Tensors& in, const Tensors&) {
          in[0].mul_(in[1]);
          return Tensors{in[0] + 1};
        },
-       {{3}, {3}}, {}, {0}, true, false, true, false, true},
+       {{3}, {3}},
+       {},
+       {0},
+       true,
+       false,
+       true,
+       false,
+       true},
       {"WritesClosed",
        [](const Tensors& in, const Tensors& own) {
          own[0].mul_(0.9).add_(in[0].detach(), 0.1);
          return Tensors{in[0] - own[0]};
        },
-       {{3}}, {{3}}, {}, false},
+       {{3}},
+       {{3}},
+       {},
+       false},
       {"GivesInput", [](const Tensors& in, const Tensors&) { return Tensors{in[0], in[0] + 1}; }, {{3}}},
-      {"GivesViewOfInput", [](const Tensors& in, const Tensors&) { return Tensors{in[0].t(), in[0].select(0, 0)}; },
+      {"GivesViewOfInput",
+       [](const Tensors& in, const Tensors&) { return Tensors{in[0].t(), in[0].select(0, 0)}; },
        {{3, 2}}},
       {"GivesViews",
        [](const Tensors& in, const Tensors&) {
@@ -72,7 +96,9 @@ const std::vector<Case>& cases() {
          return Tensors{parts[0], parts[1]};
        },
        {{4, 2}}},
-      {"GivesClosed", [](const Tensors& in, const Tensors& own) { return Tensors{own[0], in[0] + own[0]}; }, {{3}},
+      {"GivesClosed",
+       [](const Tensors& in, const Tensors& own) { return Tensors{own[0], in[0] + own[0]}; },
+       {{3}},
        {{3}}},
       {"GivesTheSameTwice",
        [](const Tensors& in, const Tensors&) {
@@ -86,13 +112,16 @@ const std::vector<Case>& cases() {
          in[0].zero_();
          return Tensors{};
        },
-       {{3}}, {}, {0}},
+       {{3}},
+       {},
+       {0}},
       {"ResultsDependOnEachOther",
        [](const Tensors& in, const Tensors& own) {
          Tensor hidden = torch::tanh(torch::mm(in[0], own[0]));
          return Tensors{hidden.square().mean(), hidden};
        },
-       {{4, 3}}, {{3, 2}}},
+       {{4, 3}},
+       {{3, 2}}},
       {"DetachAndNoGrad",
        [](const Tensors& in, const Tensors&) {
          Tensor scale;
@@ -116,17 +145,24 @@ const std::vector<Case>& cases() {
        [](const Tensors& in, const Tensors& own) {
          return Tensors{torch::softmax(torch::layer_norm(in[0], {6}, own[0], own[1]), -1)};
        },
-       {{4, 6}}, {{6}, {6}}},
+       {{4, 6}},
+       {{6}, {6}}},
       {"Convolution",
        [](const Tensors& in, const Tensors& own) {
          return Tensors{torch::max_pool2d(torch::relu(torch::conv2d(in[0], own[0], own[1], 1, 1)), 2)};
        },
-       {{2, 3, 8, 8}}, {{4, 3, 3, 3}, {4}}},
+       {{2, 3, 8, 8}},
+       {{4, 3, 3, 3}, {4}}},
       {"Attention",
        [](const Tensors& in, const Tensors&) {
          return Tensors{torch::scaled_dot_product_attention(in[0], in[1], in[2])};
        },
-       {{1, 2, 5, 4}, {1, 2, 5, 4}, {1, 2, 5, 4}}, {}, {}, true, false, false},
+       {{1, 2, 5, 4}, {1, 2, 5, 4}, {1, 2, 5, 4}},
+       {},
+       {},
+       true,
+       false,
+       false},
       {"IndexAndWhere",
        [](const Tensors& in, const Tensors&) {
          Tensor picked = in[0].index_select(0, torch::arange(2));
@@ -141,19 +177,37 @@ const std::vector<Case>& cases() {
        {{3}}},
       {"ReadsData",
        [](const Tensors& in, const Tensors&) { return Tensors{in[0] * in[0].sum().item<double>()}; },
-       {{3}}, {}, {}, true, true},
+       {{3}},
+       {},
+       {},
+       true,
+       true},
       {"ReadsDataOfClosed",
        [](const Tensors& in, const Tensors& own) { return Tensors{in[0] * own[0].detach().max().item<double>()}; },
-       {{3}}, {{4}}, {}, true, true},
+       {{3}},
+       {{4}},
+       {},
+       true,
+       true},
       {"ReadsMemory",
        [](const Tensors& in, const Tensors&) { return Tensors{in[0] * in[0].data_ptr<float>()[0]}; },
-       {{3}}, {}, {}, true, true},
+       {{3}},
+       {},
+       {},
+       true,
+       true},
       {"SetsGradients",
        [](const Tensors& in, const Tensors& own) {
          (in[0].detach() * own[0]).sum().backward();
          return Tensors{in[0] * 2};
        },
-       {{3}}, {{3}}, {}, true, true, true, true},
+       {{3}},
+       {{3}},
+       {},
+       true,
+       true,
+       true,
+       true},
   };
   return all;
 }

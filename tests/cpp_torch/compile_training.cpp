@@ -109,8 +109,8 @@ TEST(CompileTraining, LossWithAModuleInALambda) {
   auto compiled = copyOfNet(eager);
   CompileOptions options;
   options.state = stateOf(compiled);
-  auto loss = compile(
-      [&](const Tensor& x, const Tensor& y) { return torch::mse_loss(compiled->forward(x), y); }, options);
+  auto loss =
+      compile([&](const Tensor& x, const Tensor& y) { return torch::mse_loss(compiled->forward(x), y); }, options);
   torch::optim::SGD first(eager->parameters(), 0.1), second(compiled->parameters(), 0.1);
   for (int step = 0; step < 50; ++step) {
     Tensor x = torch::randn({4 + step % 3, 8}), y = x.mean(1, true);

@@ -124,8 +124,8 @@ struct Told {
   CompileStats stats;
   std::string report;
 };
-inline Told expectEager(const Program& program, const std::function<Tensors()>& makeInputs,
-                                const Tensors& closed = {}, CompileOptions options = {}, int calls = 3) {
+inline Told expectEager(const Program& program, const std::function<Tensors()>& makeInputs, const Tensors& closed = {},
+                        CompileOptions options = {}, int calls = 3) {
   Tensors eagerClosed = copiesOf(closed), compiledClosed = copiesOf(closed);
   Compiled compiled = compile([&](const Tensors& inputs) { return program(inputs, compiledClosed); }, options);
   for (int i = 0; i < calls; ++i) {

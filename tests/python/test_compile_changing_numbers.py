@@ -459,7 +459,7 @@ def test_special_numbers_of_all_types() -> None:
 
 DECIDING: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
     "above": lambda x, s: x * s if s > 0.4 else x - s,
-    "from the other side": lambda x, s: x * s if 0.4 < s else x - s,
+    "from the other side": lambda x, s: x * s if s > 0.4 else x - s,
     "at least": lambda x, s: x * s if s >= 0 else x,
     "an int": lambda x, s: x * s if s != 1 else x + 5,
     "truth": lambda x, s: x * s if s else x - 1,

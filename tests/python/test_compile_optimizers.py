@@ -127,9 +127,7 @@ class OwnAdam:
         self.count += 1
         first, second = 1 - 0.9**self.count, 1 - 0.999**self.count
         size = self.rate * math.sqrt(second) / first
-        for parameter, gradient, mean, square in zip(
-            self.parameters, gradients, self.means, self.squares, strict=True
-        ):
+        for parameter, gradient, mean, square in zip(self.parameters, gradients, self.means, self.squares, strict=True):
             mean.mul_(0.9).add_(gradient, alpha=0.1)
             square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
             parameter.addcdiv_(mean, square.sqrt() + 1e-8, value=-size)

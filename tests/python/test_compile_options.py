@@ -87,7 +87,9 @@ def test_a_backend_gets_its_mode_and_options() -> None:
 
 
 def test_unknown_backends() -> None:
-    with pytest.raises(saker.OptionError, match="unknown backend 'tensorrt': one of 'aten', 'native', 'inductor', 'aot_eager'"):
+    with pytest.raises(
+        saker.OptionError, match="unknown backend 'tensorrt': one of 'aten', 'native', 'inductor', 'aot_eager'"
+    ):
         saker.compile(double, backend="tensorrt")
 
 

@@ -74,7 +74,10 @@ def test_into_an_operand(name: str) -> None:
             except RuntimeError:  # not for this dtype
                 continue
             for key, value in made.items():
-                if not isinstance(value, torch.Tensor) or (value.dtype, value.shape) != (expected.dtype, expected.shape):
+                if not isinstance(value, torch.Tensor) or (value.dtype, value.shape) != (
+                    expected.dtype,
+                    expected.shape,
+                ):
                     continue
                 fresh = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in made.items()}
                 place = fresh[key].as_strided(value.shape, value.stride())  # another tensor on the same memory

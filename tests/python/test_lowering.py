@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
-from kernel_text import Fused
+import torch.nn.functional as F
 
 import saker
+from kernel_text import Fused
 
 f16, bf16, f32, f64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
 i32, i64, u8, boolean = torch.int32, torch.int64, torch.uint8, torch.bool
@@ -64,12 +64,38 @@ UNARY: dict[str, tuple[Callable[[torch.Tensor], object], tuple[torch.dtype, ...]
     **{
         name: (getattr(torch, name), FLOATS)
         for name in (
-            "exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf "
-            "erfc rsqrt reciprocal sigmoid frac".split()
+            [
+                "exp",
+                "exp2",
+                "expm1",
+                "log",
+                "log2",
+                "log10",
+                "log1p",
+                "sqrt",
+                "sin",
+                "cos",
+                "tan",
+                "asin",
+                "acos",
+                "atan",
+                "sinh",
+                "cosh",
+                "tanh",
+                "asinh",
+                "acosh",
+                "atanh",
+                "erf",
+                "erfc",
+                "rsqrt",
+                "reciprocal",
+                "sigmoid",
+                "frac",
+            ]
         )
     },
-    **{name: (getattr(torch, name), NUMBERS) for name in "abs neg floor ceil trunc round sign".split()},
-    **{name: (getattr(torch, name), ALL) for name in "isnan isinf logical_not".split()},
+    **{name: (getattr(torch, name), NUMBERS) for name in ["abs", "neg", "floor", "ceil", "trunc", "round", "sign"]},
+    **{name: (getattr(torch, name), ALL) for name in ["isnan", "isinf", "logical_not"]},
     "exp_of_int": (torch.exp, (i64, u8, boolean)),
     "sigmoid_of_int": (torch.sigmoid, (i64, boolean)),
     "bitwise_not": (torch.bitwise_not, (i64, i32, u8, boolean)),
@@ -178,8 +204,11 @@ BINARY: dict[str, tuple[Callable[..., object], tuple[torch.dtype, ...]]] = {
     "atan2": (torch.atan2, FLOATS),
     "copysign": (torch.copysign, FLOATS),
     "xlogy": (torch.xlogy, FLOATS),
-    **{name: (getattr(torch, name), ALL) for name in "eq ne lt le gt ge logical_and logical_or logical_xor".split()},
-    **{name: (getattr(torch, name), (i64, i32, u8, boolean)) for name in "bitwise_and bitwise_or bitwise_xor".split()},
+    **{
+        name: (getattr(torch, name), ALL)
+        for name in ["eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor"]
+    },
+    **{name: (getattr(torch, name), (i64, i32, u8, boolean)) for name in ["bitwise_and", "bitwise_or", "bitwise_xor"]},
     "where": (lambda a, b: torch.where(a > b, a, b), ALL),
     "lerp_number": (lambda a, b: torch.lerp(a, b, 0.3), FLOATS),
     "lerp_number_large": (lambda a, b: torch.lerp(a, b, 0.7), FLOATS),

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
-from kernel_text import Fused, saker_opt
+import torch.nn.functional as F
 from torch import nn
 
 import saker
+from kernel_text import Fused, saker_opt
 
 SIMPLIFY = "--passes=fold-constants,simplify-views,remove-noops,cse,dce"
 

@@ -91,7 +91,9 @@ def test_kernels_give_what_operators_give(program: Callable, shape: tuple[int, i
         expected = program(x, y)
         assert found.stride() == expected.stride()
         # Sums are taken in another order: in half precision the last bit of a row's sum is that of all its elements.
-        close = {torch.bfloat16: {"rtol": 2**-5, "atol": 2**-6}, torch.float32: {"rtol": 1e-5, "atol": 5e-5}}.get(dtype, {})
+        close = {torch.bfloat16: {"rtol": 2**-5, "atol": 2**-6}, torch.float32: {"rtol": 1e-5, "atol": 5e-5}}.get(
+            dtype, {}
+        )
         torch.testing.assert_close(found, expected, equal_nan=True, **close)
     assert count > 0, _C.code_error()
 

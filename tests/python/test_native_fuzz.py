@@ -15,10 +15,10 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from fused_check import failure, smallest
-from fused_programs import make
 
 import saker
+from fused_check import failure, smallest
+from fused_programs import make
 from saker import _C
 
 library = pathlib.Path(_C.__file__).parent / "libsaker_codegen.so"

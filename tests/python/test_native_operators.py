@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from test_native import launches, library
 from torch.nn import functional
 
 import saker
 from saker import _C
+from test_native import launches, library
 
 Tensor = torch.Tensor
 aten = torch.ops.aten

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
-from test_native import library
 from torch.nn import functional
 
 import saker
 from saker import _C
+from test_native import library
 
 Tensor = torch.Tensor
 pytestmark = pytest.mark.skipif(not library.exists(), reason="built without code generation: LLVM 22 is missing")

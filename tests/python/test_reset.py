@@ -7,10 +7,10 @@ import os
 import weakref
 
 import torch
-from alone import alone
 from torch import nn
 
 import saker
+from alone import alone
 
 
 def compiled_step(width: int = 8) -> tuple[list[weakref.ref], nn.Module]:

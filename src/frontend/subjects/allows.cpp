@@ -1,6 +1,6 @@
 // Calls of functions under saker.allow(). With tensors among the arguments the call is an operator of the graph, which
-// makes it again. Without, the result is a number, a string or the like: the function is asked again before each replay,
-// and the recording holds while the answer is the same.
+// makes it again. Without, the result is a number, a string or the like: the function is asked again before each
+// replay, and the recording holds while the answer is the same.
 #include <algorithm>
 
 #include "frontend/allowed.h"

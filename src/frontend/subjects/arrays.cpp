@@ -288,9 +288,9 @@ Answer Arrays::readsAttribute(PyObject* owner, PyObject* name) {
 
 // The operator that C code calls for tensors.
 static std::string tensorOperator(watch::Binary op, bool inplace) {
-  static const char* const names[] = {"add",        "bitwise_and", "floor_divide", "__lshift__", "matmul",
-                                      "mul",        "remainder",   "bitwise_or",   "pow",        "__rshift__",
-                                      "sub",        "div",         "bitwise_xor"};
+  static const char* const names[] = {"add", "bitwise_and", "floor_divide", "__lshift__", "matmul",
+                                      "mul", "remainder",   "bitwise_or",   "pow",        "__rshift__",
+                                      "sub", "div",         "bitwise_xor"};
   return std::string(names[static_cast<size_t>(op)]) + (inplace ? "_" : "");
 }
 
@@ -349,7 +349,8 @@ Answer Arrays::unary(watch::Unary op, PyObject* operand) {
     return decides(Py_NE, operand, zero) ? true : stop(Why::ArrayTruth);
   }
   if (op == watch::Unary::Positive && arrayOf(operand)->isFloat) return true;  // the same object
-  if (Answer known = op == watch::Unary::Negative ? computes(sym::FloatOp::Neg, {operand}) : std::nullopt) return *known;
+  if (Answer known = op == watch::Unary::Negative ? computes(sym::FloatOp::Neg, {operand}) : std::nullopt)
+    return *known;
   const char* name = op == watch::Unary::Negative ? "neg" : op == watch::Unary::Positive ? "pos" : "invert";
   Ref function = Ref::steal(operatorNamed(name));
   return hosts(function.get(), {operand}, nullptr);

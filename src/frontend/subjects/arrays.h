@@ -91,11 +91,12 @@ class Arrays final : public SubjectOf<Arrays> {
   bool expectsNumbers(std::string function, const Values& args);
   // `.item()` of a tensor of floats is about to be called.
   bool asksItem(PyObject* callable, const Values& args);
-  // A float that was found at a place, and may change, is compared with a number: that the answer is the same is a guard.
-  // False: this is something else.
+  // A float that was found at a place, and may change, is compared with a number: that the answer is the same is a
+  // guard. False: this is something else.
   bool decides(int op, PyObject* left, PyObject* right);
 
-  mutable std::unordered_map<PyObject*, Array> arrays_;  // tensors and numbers of floats are made when they are asked for
+  mutable std::unordered_map<PyObject*, Array>
+      arrays_;  // tensors and numbers of floats are made when they are asked for
   std::optional<Hosted> hosted_;
   bool expects_ = false;         // an operator that is to take a number
   bool expectsNumbers_ = false;  // the same of floats

@@ -103,7 +103,7 @@ Answer Arrays::computes(FloatOp op, const Values& operands) {
       op == FloatOp::Atan || op == FloatOp::Tanh) {
     fails = Fails::Never;
   } else if (op == FloatOp::Div && isConst(numbers[1])) {
-    fails = Fails::Never;  // else it has raised
+    fails = Fails::Never;           // else it has raised
   } else if (op == FloatOp::Pow) {  // a root of a negative number is complex
     bool positive = isConst(numbers[0]) && numbers[0]->number >= 0;
     bool whole = isConst(numbers[1]) && numbers[1]->number == std::floor(numbers[1]->number);

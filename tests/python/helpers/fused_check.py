@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Callable
 
 import torch
-from fused_programs import Program
 
 import saker
+from fused_programs import Program
 
 Tensor = torch.Tensor
 

@@ -31,10 +31,10 @@ def main() -> int:
         os.environ["SAKER_CPU"] = given.cpu
 
     import torch
-    from fused_check import failure, smallest
-    from fused_programs import make
 
     import saker
+    from fused_check import failure, smallest
+    from fused_programs import make
     from saker import _C
 
     warnings.simplefilter("ignore")

@@ -199,7 +199,7 @@ def types_of(text: str) -> dict[str, str]:
 
 def empty(text: str, sizes: dict[str, int]) -> torch.Tensor:
     def numbers(part: str) -> list[int]:
-        return [eval(each, {}, sizes) for each in part.split(",") if each.strip()]  # noqa: S307
+        return [eval(each, {}, sizes) for each in part.split(",") if each.strip()]
 
     match = re.match(r"(\w+)\[([^\]]*)\](?:\{strides: \[([^\]]*)\])?", text)
     assert match
@@ -259,7 +259,7 @@ class Fused:
                 values.update(zip(results, saker.parse(one).run([values[name] for name in used]), strict=True))
         raise AssertionError("the graph returns nothing")
 
-    def launch(self, launches, operands, results, sizes) -> None:  # noqa: ANN001
+    def launch(self, launches, operands, results, sizes) -> None:
         temporaries: dict[int, torch.Tensor] = {}
         for header, body in launches:
             signature = re.findall(r"b\d+: (?:out )?(\w+)", body[0])
@@ -268,7 +268,7 @@ class Fused:
             flag = torch.zeros(1, dtype=torch.bool)  # set where eager mode would raise
             for each in header:
                 if match := re.fullmatch(r"s\d+: (.*)", each):
-                    arguments.append(eval(match[1], {}, sizes))  # noqa: S307
+                    arguments.append(eval(match[1], {}, sizes))
                     continue
                 if each.endswith(": flag"):
                     buffers.append(flag)
