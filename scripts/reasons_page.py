@@ -23,7 +23,8 @@ def page() -> str:
         "",
         "<!-- Made by scripts/reasons_page.py from src/capture/reasons.def: change that, then run `make reasons`. -->",
         "",
-        "A notice tells the reason once for each place, `saker.explain(fn)(...)` names it with the user's file and line,",
+        "A notice tells the reason once for each place, `saker.explain(fn)(...)` names it with the user's file and "
+        "line,",
         "`SAKER_LOGS=breaks` prints it,",
         '`fullgraph=True` raises it, and `saker.stats()["stops"]` counts by name. `saker.reasons()` gives this table',
         "to programs. Names are stable; sentences may change.",

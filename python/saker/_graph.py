@@ -117,9 +117,8 @@ class Graph:
         leaves, given = pytree.tree_flatten((args, kwargs))
         spec, places, constants = self._inputs
         if given != spec:
-            raise RunError(
-                f"the graph takes arguments of the structure {_shape_of_call(spec)}, and was given {_shape_of_call(given)}"
-            )
+            wanted, found = _shape_of_call(spec), _shape_of_call(given)
+            raise RunError(f"the graph takes arguments of the structure {wanted}, and was given {found}")
         of_tensors = set(places)
         for i, (leaf, constant) in enumerate(zip(leaves, constants, strict=True)):
             if i in of_tensors:

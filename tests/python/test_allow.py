@@ -41,7 +41,7 @@ def compare(fn: Any, calls: list[tuple], replayed: int | None) -> Any:
 
 def test_it_takes_functions() -> None:
     assert saker.allow(zlib.crc32) is zlib.crc32
-    with pytest.raises(TypeError, match="saker.allow takes a function, not a int"):
+    with pytest.raises(TypeError, match=r"saker\.allow takes a function, not a int"):
         saker.allow(3)
 
 

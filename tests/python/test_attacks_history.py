@@ -103,7 +103,7 @@ FUNCTIONS = [
 ]
 
 
-@pytest.mark.parametrize("backend", ["native", "eager"])
+@pytest.mark.parametrize("backend", ["aten", "eager"])
 @pytest.mark.parametrize("arguments", [whole, beside, overlapping, of_one_base, one_without, a_view_without])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_gradients_of_what_is_written(function: Callable, arguments: Callable, backend: str) -> None:

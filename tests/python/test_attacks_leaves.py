@@ -35,7 +35,7 @@ def copied(x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("known_to_autograd", [False, True])
-@pytest.mark.parametrize("backend", ["native", "eager"])
+@pytest.mark.parametrize("backend", ["aten", "eager"])
 @pytest.mark.parametrize("function", [forces, penalty, by_attribute, copied])
 def test_gradients_with_respect_to_arguments(function: Callable, backend: str, known_to_autograd: bool) -> None:
     def call(called: Callable, seed: int) -> list:

@@ -336,5 +336,5 @@ def test_views_and_chains(name: str) -> None:
     check(VIEWS[name], [x], 4e-6)
     # Memory in another order.
     y = torch.randn(16, 3, 4, generator=torch.Generator().manual_seed(3)).permute(2, 1, 0)
-    if name != "split_heads" and name != "merge_heads":
+    if name not in {"split_heads", "merge_heads"}:
         check(VIEWS[name], [y], 4e-6)

@@ -339,4 +339,4 @@ def test_a_failure_tells_why() -> None:
     compiled = saker.compile(lambda x: x[x > 0])
     for x in MASKS:
         compiled(x)
-    assert "size of a result depends on data" in _C.compiled_reports(compiled)[-1]["why"]
+    assert "a result whose size depends on data" in _C.compiled_reports(compiled)[-1]["why"]

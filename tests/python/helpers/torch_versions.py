@@ -57,7 +57,7 @@ ABSENT_OPERATORS = REMOVED_OPERATORS | NEW_OPERATORS
 # Complex numbers of bfloat16.
 BCOMPLEX32 = [torch.bcomplex32] if at_least(2, 14) else []
 # Programs of the corpus that this torch.compile captures and Saker does not, beside those of behind.txt.
-BEHIND_HERE = {"classes.user_keys_in_dicts", "random_numbers.a_float_as_another_argument"} if at_least(2, 14) else set()
+BEHIND_HERE = {"classes.user_keys_in_dicts"} if at_least(2, 14) else set()
 if at_least(2, 15):
     BEHIND_HERE |= {"effects.bytearray_from_outside", "names.deleted_cell"}
 # A checkpoint without a function gives a decorator.
