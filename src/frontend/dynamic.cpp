@@ -1,6 +1,7 @@
 #include "frontend/dynamic.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <unordered_set>
 
@@ -151,6 +152,22 @@ bool writesShared(const runtime::Program& program, const std::vector<at::Tensor>
   return !aten::sharingPairs(inputs).empty();
 }
 
+// Did the trace take two tensors of the program for one input, since they lie at the same place of the same memory?
+// In another call they may lie apart.
+bool takesForOne(const Recorder& recorder, const std::vector<at::Tensor>& inputs) {
+  for (const auto& [impl, place] : recorder.provenance().tensors()) {
+    PyObject* object = recorder.provenance().at(place);
+    if (!isTensor(object) || tracing::traceTensor(*impl)) continue;
+    const at::Tensor& tensor = tensorOf(object);
+    auto same = [&](const at::Tensor& input) { return input.is_same(tensor); };
+    if (!tensor.defined() || !tensor.has_storage() || std::any_of(inputs.begin(), inputs.end(), same)) continue;
+    for (const at::Tensor& input : inputs) {
+      if (input.has_storage() && !aten::sharingPairs(std::array{input, tensor}).empty()) return true;
+    }
+  }
+  return false;
+}
+
 // One attempt. Where the program saw symbols, these are taken from `arguments`. `apart`: inputs are taken to lie apart,
 // and it is taken back where that matters.
 std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, const CallArguments& call,
@@ -252,7 +269,7 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
       return nullptr;
     }
     examples = tensors;
-    if (!closedToArguments(*program, recorder, *segment, examples)) {
+    if (!closedToArguments(*program, recorder, *segment, examples) || takesForOne(recorder, examples)) {
       why = Why::TensorsElsewhere;
       return nullptr;
     }
