@@ -143,6 +143,7 @@ inline const Row rows[] = {
      "_get_nested_int _are_functorch_transforms_active "
      "_get_deterministic_algorithms "
      "_get_deterministic_algorithms_warn_only _get_accelerator _accelerator_getAccelerator _get_grad_enabled "
+     "_cuda_getDeviceCount "
      "_get_flash_sdp_enabled _get_math_sdp_enabled "
      "_get_mem_efficient_sdp_enabled _get_cudnn_sdp_enabled "
      "_dispatch_tls_is_dispatch_key_excluded "
