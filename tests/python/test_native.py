@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,22 +10,12 @@ import torch
 from torch.nn import functional
 
 import saker
+from generated_code import fused, needs_code  # noqa: F401 (a fixture of each test)
 from saker import _C
 
 Tensor = torch.Tensor
 
-# Saker is built without where there is no LLVM 22.
-library = pathlib.Path(_C.__file__).parent / "libsaker_codegen.so"
-pytestmark = pytest.mark.skipif(not library.exists(), reason="built without code generation: LLVM 22 is missing")
-
-
-@pytest.fixture(autouse=True)
-def fused(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("SAKER_COMPILE", "sync")
-    saker.set_stages("fuse,verify")
-    torch.manual_seed(0)
-    yield
-    saker.set_stages("")
+pytestmark = needs_code
 
 
 def launches(run: Callable[[], Any]) -> tuple[Any, int]:

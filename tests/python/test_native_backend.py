@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pathlib
 from collections.abc import Callable
 
 import pytest
@@ -11,11 +10,11 @@ import torch
 from torch.nn import functional
 
 import saker
+from generated_code import needs_code
 from saker import _C
 
 Tensor = torch.Tensor
-library = pathlib.Path(_C.__file__).parent / "libsaker_codegen.so"
-pytestmark = pytest.mark.skipif(not library.exists(), reason="built without code generation: LLVM 22 is missing")
+pytestmark = needs_code
 
 
 @pytest.fixture(autouse=True)

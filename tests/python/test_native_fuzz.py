@@ -19,10 +19,10 @@ import torch
 import saker
 from fused_check import failure, smallest
 from fused_programs import make
+from generated_code import needs_code
 from saker import _C
 
-library = pathlib.Path(_C.__file__).parent / "libsaker_codegen.so"
-pytestmark = pytest.mark.skipif(not library.exists(), reason="built without code generation: LLVM 22 is missing")
+pytestmark = needs_code
 
 PROGRAMS = int(os.environ.get("SAKER_FUZZ", "1000"))
 PARTS = 20

@@ -3,7 +3,7 @@ or more, since a single operator is called."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,12 +11,13 @@ import torch
 from torch.nn import functional
 
 import saker
+from generated_code import fused, needs_code  # noqa: F401 (a fixture of each test)
 from saker import _C
-from test_native import launches, library
+from test_native import launches
 
 Tensor = torch.Tensor
 aten = torch.ops.aten
-pytestmark = pytest.mark.skipif(not library.exists(), reason="built without code generation: LLVM 22 is missing")
+pytestmark = needs_code
 
 FULL = [torch.float32, torch.float64]
 HALVES = [torch.bfloat16, torch.float16]
@@ -26,15 +27,6 @@ NEAR = {
     torch.bfloat16: {"rtol": 2**-6, "atol": 2**-6},
     torch.float16: {"rtol": 2**-8, "atol": 2**-8},
 }
-
-
-@pytest.fixture(autouse=True)
-def fused(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("SAKER_COMPILE", "sync")
-    saker.set_stages("fuse,verify")
-    torch.manual_seed(0)
-    yield
-    saker.set_stages("")
 
 
 def check(program: Callable, *inputs: Tensor, near: dict[str, float] | None = None) -> None:

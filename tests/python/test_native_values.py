@@ -3,31 +3,22 @@ eager mode's vector code and its ends of rows do not agree, kernels do what its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch.nn import functional
 
 import saker
+from generated_code import fused, needs_code  # noqa: F401 (a fixture of each test)
 from saker import _C
-from test_native import library
 
 Tensor = torch.Tensor
-pytestmark = pytest.mark.skipif(not library.exists(), reason="built without code generation: LLVM 22 is missing")
+pytestmark = needs_code
 
 HALVES = [torch.bfloat16, torch.float16]
 FLOATS = [torch.float32, torch.float64, *HALVES]
 VECTORS = 256  # elements: whole vectors of every dtype, so that eager mode has no ends of rows
-
-
-@pytest.fixture(autouse=True)
-def fused(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("SAKER_COMPILE", "sync")
-    saker.set_stages("fuse,verify")
-    torch.manual_seed(0)
-    yield
-    saker.set_stages("")
 
 
 def in_a_kernel(program: Callable, *inputs: Tensor) -> Tensor:
