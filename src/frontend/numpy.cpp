@@ -2,6 +2,7 @@
 
 #include <torch/csrc/utils/tensor_numpy.h>
 
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -112,6 +113,13 @@ bool isRepeatable(PyObject* callable, PyObject* names) {
     if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), "out") == 0) return false;
   }
   return !draws(callable) && !writing.contains(nameOf(callable));
+}
+
+bool isFiniteScalar(PyObject* object) {
+  if (!isScalar(object) || std::string_view(Py_TYPE(object)->tp_name).starts_with("numpy.c")) return false;  // complex
+  double value = PyFloat_AsDouble(object);
+  if (PyErr_Occurred()) PyErr_Clear(), value = NAN;
+  return std::isfinite(value);
 }
 
 bool tellsGeometry(PyObject* callable) {

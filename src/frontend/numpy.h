@@ -13,6 +13,7 @@ namespace saker::frontend::numpy {
 // These are false as long as the program has not imported numpy.
 bool isArray(PyObject* object);   // numpy.ndarray itself, no subclass
 bool isScalar(PyObject* object);  // an instance of numpy.generic
+bool isFiniteScalar(PyObject* object);  // a real number, neither infinite nor nan
 bool isDtype(PyObject* object);
 bool isDtypeClass(PyObject* object);
 // A method of a generator of random numbers. It is given the generator, or bound to it (boundGenerator).

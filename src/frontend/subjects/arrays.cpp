@@ -245,6 +245,8 @@ Answer Arrays::calls(PyObject* callable, const Values& given, PyObject* names) {
 void Arrays::hosted(PyObject* result) {
   Hosted done = std::move(*hosted_);
   hosted_.reset();
+  // A number that a pure function makes of constants is a constant. One that is not finite comes with a warning.
+  if (done.tensors.empty() && done.call->repeatable && numpy::isFiniteScalar(result)) return check();
   std::vector<PyObject*> leaves;
   bool known = done.call->sets || eachLeaf(result, [&](PyObject* leaf) {
                  std::optional<at::Tensor> tensor = leafTensor(leaf);
@@ -304,7 +306,7 @@ Answer Arrays::meets(watch::Binary op, bool inplace, PyObject* left, PyObject* r
     // PyTorch's Python code answers the others, by calls that are told.
     return inC ? expectsNumbers(tensorOperator(op, inplace && isTensor(left)), {number}) : true;
   }
-  if (inplace || !isTensor(left)) return std::nullopt;  // numpy's own operator comes first
+  if (!isTensor(left)) return std::nullopt;  // NumPy's own operator comes first
   return expects(*data);
 }
 

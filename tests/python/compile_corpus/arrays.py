@@ -240,3 +240,26 @@ def a_scalar_and_a_tensor():
 
 def a_scalar_that_decides():
     return _scalars(lambda x, n: x + 1 if n > 2 else x - 1, np.float32)
+
+
+def numbers_made_of_constants():
+    def fn(x):
+        return x / np.sqrt(x.shape[-1]) + np.mean([1.0, 2.0, 4.0]) * np.float32(0.1)
+
+    w = world(fn, vec(2, 3))
+    return changed(w, [lambda: setattr(w, "args", (vec(2, 3, seed=4),)), lambda: setattr(w, "args", (vec(4, 5),))])
+
+
+def numbers_in_place():
+    def fn(x):
+        y = x + 0
+        y *= np.float32(2)
+        y -= np.sqrt(3.0)
+        y /= x.numpy().max()
+        n = (x * 10).int()
+        n += np.int64(3)
+        n //= np.int32(2)
+        return y, n
+
+    w = world(fn, vec(2, 3))
+    return changed(w, [lambda: setattr(w, "args", (vec(2, 3, seed=4),))])
