@@ -7,7 +7,6 @@
 #include "aten/enums.h"
 #include "aten/meta_fallback.h"
 #include "aten/torch_version/schemas.h"
-#include "aten/torch_version/version.h"
 
 namespace saker::aten {
 
@@ -15,15 +14,6 @@ namespace {
 
 std::string qualified(const c10::OperatorName& name) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-}
-
-// What PyTorch says of this machine; no without oneDNN.
-bool cpuSupports(const char* query) {
-  std::optional<c10::OperatorHandle> handle = c10::Dispatcher::singleton().findSchema({query, ""});
-  if (!handle) return false;
-  torch::jit::Stack stack;
-  handle->callBoxed(&stack);
-  return stack.at(0).toBool();
 }
 
 // False if the dispatcher's schema has an argument that ours has not.
@@ -73,12 +63,7 @@ std::span<const ir::Arg> Inference::arguments(Converter& converter, Arena& arena
 }
 
 void Inference::observe(ir::Context& context) const {
-  static const bool bfloat16 = cpuSupports("mkldnn::_is_mkldnn_bf16_supported");
-  static const bool half = cpuSupports("mkldnn::_is_mkldnn_fp16_supported");
-  context.ambient().torch = &kTorchFacts;
   context.ambient().defaultDType = toDType(c10::get_default_dtype_as_scalartype());
-  context.ambient().cpuConvolvesBFloat16 = bfloat16;
-  context.ambient().cpuConvolvesHalf = half;
   context.ambient().gradEnabled = c10::GradMode::is_enabled();
 }
 

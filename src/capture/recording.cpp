@@ -3,6 +3,7 @@
 #include <ATen/ScalarOps.h>
 #include <c10/core/GradMode.h>
 
+#include "aten/context.h"
 #include "aten/convert.h"
 #include "aten/trace_key.h"
 #include "capture/closed_bodies.h"
@@ -64,7 +65,7 @@ class Recording::Converter final : public aten::Converter {
 };
 
 Recording::Recording(Host host, std::shared_ptr<ir::Context> context) {
-  if (!context) context = std::make_shared<ir::Context>(ops::lookup);
+  if (!context) context = aten::newContext();
   auto graph = std::make_unique<ir::Graph>(context);
   shared_ = std::make_shared<Shared>(host, std::move(context), std::move(graph), aten::Inference(host.hooks));
 }

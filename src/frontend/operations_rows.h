@@ -156,7 +156,7 @@ inline const Row rows[] = {
      "_get_float32_matmul_precision _get_fp32_precision_getter _get_deterministic_fill_uninitialized_memory "
      "_get_nnpack_enabled _get_warnAlways is_anomaly_check_nan_enabled _is_alias_of _get_sdp_priority_order "
      "_get_privateuse1_backend_name is_autocast_enabled get_autocast_dtype"},
-    {Pure, "torch._C", "_group_tensors_by_device_and_dtype"},
+    {Pure, "torch._C", "_group_tensors_by_device_and_dtype _infer_size"},
     {Asks, "torch._C.TensorBase", "_is_view"},
     {Asks, "torch._C._autograd", "_profiler_enabled"},
     {Sets, "torch._C",

@@ -50,9 +50,9 @@ struct Ambient {
   const TorchFacts* torch = &kNewestTorch;
   DType defaultDType = DType::Float32;
   Device defaultDevice;
-  // oneDNN convolves these on CPUs with instructions for them.
-  bool cpuConvolvesBFloat16 = false;
-  bool cpuConvolvesHalf = false;
+  // oneDNN has instructions for these on this CPU, and eager mode gives them to it.
+  bool oneDnnTakesBFloat16 = false;
+  bool oneDnnTakesHalf = false;
   bool gradEnabled = true;  // kernels that keep something for a backward ask for it
 };
 

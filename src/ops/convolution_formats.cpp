@@ -64,8 +64,8 @@ bool usesLibrary(const Infer& in, const Convolution& conv) {
     }
   }
   if (!onCpu) return !conv.withoutCudnn;
-  if (x.dtype == DType::BFloat16) return in.context().ambient().cpuConvolvesBFloat16;
-  if (x.dtype == DType::Float16) return in.context().ambient().cpuConvolvesHalf;
+  if (x.dtype == DType::BFloat16) return in.context().ambient().oneDnnTakesBFloat16;
+  if (x.dtype == DType::Float16) return in.context().ambient().oneDnnTakesHalf;
   if (x.dtype != DType::Float32) return false;
   if (conv.groups != Int(1)) return true;
   Int rows = w.rank > 3 ? w.size(w.rank - 2) : Int(1);

@@ -41,14 +41,23 @@ bool surelyContiguous(const TensorType& type) {
   return true;
 }
 
-// (self, approximate). Of dense f32 and bf16 the library that eager mode calls doubles before it halves, and gives nan
-// for infinity.
+// Does eager mode give this to oneDNN?
+bool byOneDnn(const Element& e) {
+  const ir::Ambient& ambient = e.in.context().ambient();
+  DType dtype = e.type().dtype;
+  bool takes = dtype == DType::Float32 || (dtype == DType::BFloat16 && ambient.oneDnnTakesBFloat16) ||
+               (dtype == DType::Float16 && ambient.oneDnnTakesHalf);
+  return takes && surelyContiguous(e.in.tensor(0)) && !ir::numel(e.type().sizes()).isConst(1);
+}
+
+// (self, approximate). oneDNN doubles before it halves, and gives nan for infinity.
 Num gelu(Element& e) {
   Num x = own(e);
   if (isTanh(e, 1)) return 0.5 * x * (1 + tanh(kBeta * (x + kKappa * (x * x * x))));
-  Num both = 1 + erfAs(e.type().dtype == DType::Float16 ? DType::Float16 : x.dtype, x * (1 / std::numbers::sqrt2));
-  bool library = e.type().dtype == DType::Float32 || e.type().dtype == DType::BFloat16;
-  if (!library || !surelyContiguous(e.in.tensor(0)) || ir::numel(e.type().sizes()).isConst(1)) return x * 0.5 * both;
+  bool library = byOneDnn(e);
+  DType rounded = e.type().dtype == DType::Float16 && !library ? DType::Float16 : x.dtype;
+  Num both = 1 + erfAs(rounded, x * (1 / std::numbers::sqrt2));
+  if (!library) return x * 0.5 * both;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return select(abs(x) == kInfinity, std::numeric_limits<double>::quiet_NaN(), x * both * 0.5);
 }

@@ -1,5 +1,6 @@
 #include "python/graph.h"
 
+#include "aten/context.h"
 #include "ir/clone.h"
 #include "ir/parse.h"
 #include "ir/print.h"
@@ -20,7 +21,7 @@ namespace {
 }
 
 std::unique_ptr<ir::Graph> parse(const std::string& text) {
-  ir::Parsed parsed = ir::parse(text, std::make_shared<ir::Context>(&ops::lookup));
+  ir::Parsed parsed = ir::parse(text, aten::newContext());
   if (!parsed.ok()) raiseParseError(*parsed.error);
   return std::move(parsed.graph);
 }

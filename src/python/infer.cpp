@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 
+#include "aten/context.h"
 #include "aten/infer.h"
 #include "host/symbol_watch.h"
 #include "host/trace_host.h"
@@ -23,16 +24,15 @@ class InferenceState {
   aten::Inference& inference() { return inference_; }
   aten::SharedContext contextFor(std::span<const c10::IValue> values) {
     if (aten::SharedContext symbolic = inference_.contextOf(values)) return symbolic;
-    if (scratch_->types().size() > kMostTypes) scratch_ = newContext();
+    if (scratch_->types().size() > kMostTypes) scratch_ = aten::newContext();
     return scratch_;
   }
 
  private:
   static constexpr size_t kMostTypes = 1 << 16;
-  static aten::SharedContext newContext() { return std::make_shared<ir::Context>(&ops::lookup); }
 
   aten::Inference inference_{{&errorText, &unwrapPythonNode}};
-  aten::SharedContext scratch_ = newContext();
+  aten::SharedContext scratch_ = aten::newContext();
 };
 
 py::tuple infer(InferenceState& state, py::handle op, const py::args& args, const py::kwargs& kwargs) {

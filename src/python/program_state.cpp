@@ -1,8 +1,8 @@
 #include "python/program_state.h"
 
+#include "aten/context.h"
 #include "ir/parse.h"
 #include "ir/print.h"
-#include "ops/operator.h"
 
 namespace saker::python {
 
@@ -103,7 +103,7 @@ std::shared_ptr<Program> programFrom(const py::tuple& state) {
     throw py::value_error("this graph was pickled by another version of Saker");
   }
   auto program = std::make_shared<Program>();
-  program->context = std::make_shared<ir::Context>(&ops::lookup);
+  program->context = aten::newContext();
   ir::Parsed parsed = ir::parse(py::cast<std::string>(state[1]), program->context);
   if (!parsed.ok()) throw py::value_error("a pickled graph cannot be read: " + parsed.error->message);
   program->graph = std::move(parsed.graph);

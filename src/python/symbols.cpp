@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "aten/context.h"
 #include "aten/enums.h"
 #include "aten/sym_node.h"
 #include "aten/symbolic_tensor.h"
@@ -42,7 +43,7 @@ c10::SymNode compared(SymNode& self, const c10::SymNode& other) {
 
 class SymbolSpace {
  public:
-  SymbolSpace() : context_(std::make_shared<ir::Context>(&ops::lookup)) {}
+  SymbolSpace() : context_(aten::newContext()) {}
   explicit SymbolSpace(aten::SharedContext context) : context_(std::move(context)) {}
 
   const aten::SharedContext& context() const { return context_; }

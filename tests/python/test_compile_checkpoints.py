@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 import saker
+from torch_versions import captures_see_python
 
 aten = torch.ops.aten
 PRODUCTS = [aten.mm.default, aten.addmm.default]
@@ -52,6 +53,8 @@ CONTEXTS: dict[str, Any] = {
     "sizes, bools": functools.partial(create_selective_checkpoint_contexts, by_size),
     "mutation allowed": functools.partial(create_selective_checkpoint_contexts, PRODUCTS, True),
 }
+# Saving by operator takes a mode that sees them.
+NAMES = [name if name == "none" else pytest.param(name, marks=captures_see_python) for name in CONTEXTS]
 # How many products of the function are computed again by a backward.
 AGAIN = {"none": 2, "every second": 1}
 
@@ -83,7 +86,7 @@ def same(compiled: Callable, plain: Callable, rows: tuple[int, ...] = (3, 3, 3))
         torch.testing.assert_close(outcome(compiled, x), outcome(plain, x))
 
 
-@pytest.mark.parametrize("name", CONTEXTS)
+@pytest.mark.parametrize("name", NAMES)
 def test_is_replayed(name: str) -> None:
     plain = program(CONTEXTS[name])
     compiled = saker.compile(plain)
@@ -92,14 +95,14 @@ def test_is_replayed(name: str) -> None:
     assert saker.stats()["replays"] == 2 and not saker.stats()["stops"]
 
 
-@pytest.mark.parametrize("name", CONTEXTS)
+@pytest.mark.parametrize("name", NAMES)
 def test_what_is_computed_again_is_eager_modes_choice(name: str) -> None:
     report = saker.explain(saker.compile(program(CONTEXTS[name])))(torch.ones(3, 4, requires_grad=True))
     # Two for the gradient of each product, but for the last one's, which are there in any case.
     assert report.backward_operators["aten::mm"] == 4 + AGAIN.get(name, 0)
 
 
-@pytest.mark.parametrize("name", CONTEXTS)
+@pytest.mark.parametrize("name", NAMES)
 def test_sizes_that_change(name: str) -> None:
     plain = program(CONTEXTS[name])
     compiled = saker.compile(plain, dynamic=True)
@@ -110,7 +113,7 @@ def test_sizes_that_change(name: str) -> None:
     assert report.backward_operators["aten::mm"] == 4 + AGAIN.get(name, 0)
 
 
-@pytest.mark.parametrize("name", CONTEXTS)
+@pytest.mark.parametrize("name", NAMES)
 def test_inside_of_a_branch(name: str) -> None:
     options = {} if CONTEXTS[name] is None else {"context_fn": CONTEXTS[name]}
 
@@ -147,6 +150,7 @@ def test_arguments_by_name_and_several_results() -> None:
         assert saker.stats()["replays"] and not saker.stats()["stops"]
 
 
+@captures_see_python
 @pytest.mark.parametrize("inner", ["none", "operators"])
 @pytest.mark.parametrize("outer", ["none", "operators", "every second"])
 @pytest.mark.parametrize("dynamic", [None, True])
@@ -171,6 +175,7 @@ class Layers(nn.Module):
         return x
 
 
+@captures_see_python
 def test_training() -> None:
     def trained(wrap: Callable) -> list[Any]:
         torch.manual_seed(0)
@@ -191,6 +196,7 @@ def test_training() -> None:
 # --- guards ---
 
 
+@captures_see_python
 def test_what_a_policy_reads_is_guarded() -> None:
     kept = [aten.mm.default]
 
@@ -213,6 +219,7 @@ def test_what_a_policy_reads_is_guarded() -> None:
     assert computed_again() == 0
 
 
+@captures_see_python
 def test_a_list_of_operators_is_guarded() -> None:
     kept = [aten.mm.default]
     plain = program(functools.partial(create_selective_checkpoint_contexts, kept))

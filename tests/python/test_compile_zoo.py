@@ -127,4 +127,6 @@ def test_text_is_generated_with_a_cache_that_grows(name: str) -> None:
     after = saker.stats()
     if SYMBOLIC_MATMUL:
         assert after["graphs"] - before["graphs"] <= 5
-    assert after["replays"] - before["replays"] > 20
+        assert after["replays"] - before["replays"] > 20
+    else:  # one recording for each length, up to the limit of recordings
+        assert after["replays"] - before["replays"] >= 8

@@ -677,3 +677,12 @@ def inference_mode_is_turned_off():
             return x * 2
 
     return world(fn, vec(grad=True))
+
+
+def a_broadcast_size_that_is_asked_for():
+    def fn(x):
+        size = torch._C._infer_size(x.shape, torch.Size([2, 1, 3]))
+        return x.expand(size) * size[0]
+
+    w = world(fn, vec(2, 3))
+    return changed(w, [lambda: setattr(w, "args", (vec(1, 3),)), lambda: setattr(w, "args", (vec(4, 3),))])
