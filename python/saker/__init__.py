@@ -20,6 +20,7 @@ from saker._explain import Explanation, explain
 from saker._export import aot_export_joint_simple, aot_export_module
 from saker._graph import Graph
 from saker._logs import from_environment, set_logs, set_stages
+from saker._names import check_environment
 from saker._reasons import Reason, reasons
 from saker._report import Report, report
 from saker._stats import reset, stats
@@ -35,6 +36,7 @@ from saker.errors import (
     VerifyError,
 )
 
+check_environment()
 from_environment()
 limit_from_environment()
 _higher_order.install()

@@ -20,6 +20,7 @@ from saker._fakes import FakesAsTensors, is_fake, mode_of, without_fakes
 from saker._forward_mode import watched
 from saker._graph_writes import with_writes
 from saker._modes import Mode
+from saker._names import check_keywords, checks_keywords, keywords_of
 from saker._options import checked_budget, checked_compiler
 from saker._restore import unchanged_if_it_fails
 from saker._stand_ins import dress_of, put_on
@@ -238,6 +239,11 @@ def raise_if_fake(error: AssertionError) -> None:
         ) from error
 
 
+# What PyTorch's functions accept beyond the keywords of ours.
+_IGNORED = ("_disable_torch_fn_metadata_mode", "compile_region_name", "cudagraphs")
+
+
+@checks_keywords(*_IGNORED)
 def aot_function(  # noqa: PLR0917 (the order of PyTorch's)
     fn: Callable,
     fw_compiler: Compiler | None = None,
@@ -252,7 +258,6 @@ def aot_function(  # noqa: PLR0917 (the order of PyTorch's)
     enable_log: bool = True,
     disable_functionalization: bool = False,
     memory_budget: float = 1.0,
-    **_unused: Any,
 ) -> Callable:
     """``fn``, compiled on its first call; later calls run what was compiled then.
 
@@ -352,11 +357,13 @@ def aot_module(mod: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Modu
 
     It is compiled again where a module has come to be in training mode, or has left it.
     """
+    check_keywords("saker.aot_module", kwargs, [*keywords_of(aot_function)[1:], *_IGNORED])
     aot_function(mod, *args, **kwargs)  # wrong options are told at once
     call = _C.AotModule(Functional(mod), lambda function: aot_function(function, *args, **kwargs))
     return AotModule(mod, call, (args, kwargs))
 
 
+@checks_keywords(*_IGNORED)
 def aot_module_simplified(  # noqa: PLR0917 (the order of PyTorch's)
     mod: torch.nn.Module,
     args: Sequence[Any],
@@ -372,7 +379,6 @@ def aot_module_simplified(  # noqa: PLR0917 (the order of PyTorch's)
     pre_grad_passes: Callable | None = None,
     *,
     memory_budget: float = 1.0,
-    **_unused: Any,
 ) -> Callable:
     """``mod`` compiled at once for ``args``, which may be fake tensors: a plain callable of the same arguments.
 

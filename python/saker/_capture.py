@@ -15,6 +15,7 @@ from saker._compiling import compiling
 from saker._doors import applied, doors
 from saker._forward_mode import watched
 from saker._graph import Graph, Output
+from saker._names import meant, takes
 from saker._stand_ins import dress_of, put_on
 from saker.errors import CaptureError, Refusal
 
@@ -41,6 +42,9 @@ def capture(fn: Callable, /, *args: Any, dynamic: Mapping[int | str, Dims] | Non
         raise TypeError(
             f"saker.capture takes a function or a module, and then its arguments, not a {type(fn).__name__}"
         )
+    for name in kwargs:
+        if dynamic is None and meant(name, ["dynamic"]) and not takes(fn, name):
+            raise TypeError(f"neither saker.capture nor the function has a keyword {name!r}; did you mean 'dynamic'?")
     leaves, spec = pytree.tree_flatten((args, kwargs))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     tensors = [leaves[i] for i in places]

@@ -14,6 +14,7 @@ import torch
 
 from saker import _C
 from saker._carry import compiled_again, settings_of
+from saker._names import checks_keywords
 from saker._options import (
     backend_of,
     check_flags,
@@ -273,6 +274,7 @@ def compile(
 ) -> _Compiler: ...
 
 
+@checks_keywords()
 def compile(
     model: Callable | None = None,
     *,

@@ -18,6 +18,7 @@ from saker._compile import CompiledModule, compile
 from saker._describe import Described
 from saker._explain_time import Timing, measure, why_not
 from saker._kernels import Kernels, kernels_of
+from saker._names import check_keywords, keywords_of
 from saker._options import backend_of, wants_eager_functions
 
 # Of each group of guards, as text.
@@ -314,10 +315,16 @@ def explain(fn: Callable, *, repeat: int | None = None, **options: Any) -> Calla
     """
     if repeat is not None and (not isinstance(repeat, int) or isinstance(repeat, bool) or repeat < 0):
         raise TypeError(f"repeat is a number of calls, not {repeat!r}")
+    if not callable(fn):
+        raise TypeError(f"saker.explain takes a function or a module, not a {type(fn).__name__}")
+    known = [name for name in keywords_of(compile) if name != "model"]
+    check_keywords("saker.explain", options, ["repeat", *known])
     if isinstance(fn, CompiledModule):
         fn = fn._orig_mod
     elif isinstance(fn, _C.Compiled):
         fn = _C.compiled_function(fn)
+
+    compile(fn, **options)  # wrong options are told at once
 
     def run(*args: Any, **kwargs: Any) -> Explanation:
         compiled = compile(fn, **{**options, "fullgraph": False})

@@ -12,10 +12,12 @@ from torch.utils import _pytree as pytree
 from saker._aot import Functional, check_arguments
 from saker._export_trace import Request, Traced, refuse, trace
 from saker._fakes import is_fake
+from saker._names import checks_keywords
 from saker._signature import BackwardSignature, GraphSignature, name_of
 from saker.errors import AssignmentError
 
 
+@checks_keywords()
 def aot_export_module(
     mod: torch.nn.Module,
     args: Iterable[Any],
@@ -70,6 +72,7 @@ def aot_export_module(
     return traced.module, _signature(traced, names, len(functional.places("_parameters")), full_spec, loss)
 
 
+@checks_keywords()
 def aot_export_joint_simple(
     func: Callable,
     args: tuple | list,

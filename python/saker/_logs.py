@@ -15,6 +15,7 @@ import sys
 import warnings
 
 from saker import _C
+from saker._names import meant
 
 _MORE = "saker.explain(fn)(...) tells more; SAKER_LOGS= or saker.set_logs('') silences this"
 
@@ -53,7 +54,8 @@ def set_logs(topics: str | None = None) -> None:
         )
     unknown = _C.set_logs("notices" if topics is None else topics)
     if unknown:
-        raise ValueError(f"no such topics of logs: {unknown}; there are {_C.log_topics()}")
+        topic = meant(unknown.split(", ")[0], _C.log_topics().split(", "))
+        raise ValueError(f"no such topics of logs: {unknown}; there are {_C.log_topics()}{topic}")
 
 
 def set_stages(words: str = "") -> None:
@@ -73,11 +75,14 @@ def set_stages(words: str = "") -> None:
     if unknown:
         raise ValueError(
             f"no such settings of stages: {unknown}; there are verify, -simplify, -differentiate, fuse, dump=folder"
+            f"{meant(unknown.split(', ')[0], ('verify', '-simplify', '-differentiate', 'fuse', 'dump=folder'))}"
         )
 
 
 def from_environment() -> None:
-    try:
-        set_logs(os.environ.get("SAKER_LOGS"))
-    except ValueError as error:
-        warnings.warn(f"SAKER_LOGS: {error}", stacklevel=2)
+    for name, choose in (("SAKER_LOGS", set_logs), ("SAKER_STAGES", set_stages)):
+        try:
+            if name in os.environ or choose is set_logs:
+                choose(os.environ.get(name))
+        except ValueError as error:
+            warnings.warn(f"{name}: {error}", stacklevel=3)

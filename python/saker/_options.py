@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from saker._names import meant
 from saker.errors import OptionError
 
 # Modes of torch.compile. They choose how code is generated, so they change nothing here.
@@ -85,6 +86,7 @@ def backend_of(backend: Any) -> Backend:
     if found is None:
         others = sorted({*_registered(), *_entry_points()} - set(_OWN))
         more = f"; registered with PyTorch: {_listed(others)}" if others else ""
+        more += meant(backend, [*_OWN, *others])
         raise OptionError(f"unknown backend {backend!r}: one of {_listed(_OWN)}, or a callable{more}")
     if not callable(found):
         raise TypeError(f"the back end {backend!r} that is registered with PyTorch is a {type(found).__name__}")
@@ -125,7 +127,7 @@ def check_flags(dynamic: Any = None, **flags: Any) -> None:
 
 def check_mode(mode: Any, options: Any) -> None:
     if mode is not None and mode not in MODES:
-        raise OptionError(f"unknown mode {mode!r}: one of {_listed(MODES)}")
+        raise OptionError(f"unknown mode {mode!r}: one of {_listed(MODES)}{meant(mode, MODES)}")
     if mode is not None and options is not None:
         raise OptionError("either mode or options can be given, not both")
 
@@ -141,13 +143,16 @@ def check_options(options: Any, backend: Backend) -> None:
     for name, value in options.items():
         if name == "precision" and backend.native:
             if value not in PRECISIONS:
-                raise OptionError(f"unknown precision {value!r}: one of {_listed(PRECISIONS)}")
+                raise OptionError(
+                    f"unknown precision {value!r}: one of {_listed(PRECISIONS)}{meant(value, PRECISIONS)}"
+                )
             continue
         if name in _OF_TORCH or (isinstance(name, str) and name.replace("-", "_") in _inductor_options()):
             continue
         raise OptionError(
             f'unknown option {name!r}: Saker has "precision", with backend="native"; those of torch.compile\'s code '
             f"generator are accepted and change nothing ({_listed(_OF_TORCH)}, ...)"
+            f"{meant(name, ['precision', *_OF_TORCH, *_inductor_options()])}"
         )
 
 

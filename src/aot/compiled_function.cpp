@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "aot/call.h"
+#include "aot/plain_call.h"
 
 namespace saker::aot {
 
@@ -71,6 +72,8 @@ bool CompiledFunction::mayNeedEager() const {
 
 std::optional<std::vector<at::Tensor>> CompiledFunction::operator()(std::vector<at::Tensor> arguments,
                                                                     std::vector<c10::IValue>* numbers) const {
+  bool plain = plan_->plain && plan_->joint.numbers.empty() && arguments.size() == plan_->joint.arguments;
+  if (plain) return callPlainly(*plan_, std::move(arguments));
   return call(plan_, std::move(arguments), numbers);
 }
 

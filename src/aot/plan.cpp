@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "aot/autocast.h"
+#include "aot/plain_call.h"
 #include "aot/version_checks.h"
 #include "autograd/imitated.h"
 #include "ops/effects.h"
@@ -80,6 +81,7 @@ void Plan::prepare() {
   for (size_t i = 0; i < joint.primals; ++i) exactOffset[i] = exactOffset[i] || recorded[joint.recordedPlace[i]];
   forward = interpreted(forwardGraph());
   findStages();
+  plain = isPlain(*this);
 }
 
 // Steps by what they begin with: a tensor of the caller's, or the result of a stage.

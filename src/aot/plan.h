@@ -35,6 +35,7 @@ class Plan {
   const Joint joint;
   autograd::Cut cut;  // in training
   bool symbolic = false;
+  bool plain = false;     // see plain_call.h
   bool detaches = false;  // an operator asks its arguments whether they require grad
   size_t savedTensors = 0;
   std::vector<const sym::Node*> savedNumbers;

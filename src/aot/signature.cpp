@@ -15,9 +15,8 @@
 
 namespace saker::aot {
 
-Signature signatureOf(std::span<const at::Tensor> arguments) {
-  Signature out;
-  out.reserve(2 * arguments.size() + 4);
+template <typename Out>
+void tellSignature(std::span<const at::Tensor> arguments, Out& out) {
   c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
   // Bits of back ends mean nothing here, and stay behind where a guard excluded all keys for a while.
   out.push_back(local.included_.raw_repr() & ~c10::full_backend_mask);
@@ -57,6 +56,15 @@ Signature signatureOf(std::span<const at::Tensor> arguments) {
     out.push_back(first << 32 | second);
     out.push_back(how);
   }
+}
+
+template void tellSignature(std::span<const at::Tensor> arguments, Signature& out);
+template void tellSignature(std::span<const at::Tensor> arguments, SignatureMatch& out);
+
+Signature signatureOf(std::span<const at::Tensor> arguments) {
+  Signature out;
+  out.reserve(2 * arguments.size() + 4);
+  tellSignature(arguments, out);
   return out;
 }
 

@@ -27,7 +27,7 @@ void addChanged(const Tensors& inputs, const CallKey& then, const CallKey& now, 
   for (size_t i = 0; i < inputs.size(); ++i) {
     size_t rank = inputs[i].defined() ? static_cast<size_t>(inputs[i].dim()) : 0;
     for (size_t d = 0; d < rank; ++d) {
-      int64_t before = then.geometry[at + d], after = now.geometry[at + d];
+      uint64_t before = then.geometry[at + d], after = now.geometry[at + d];
       bool known = std::find(places.begin(), places.end(), SizePlace(i, d)) != places.end();
       if (before != after && before >= 2 && after >= 2 && !known) places.emplace_back(i, d);
     }
@@ -82,6 +82,7 @@ Tensors CompiledCalls::call(const Tensors& inputs) {
     return callEagerly(inputs, "an input is no plain dense tensor");
   }
   State state = options_.state ? options_.state() : State{};
+  if (std::optional<Tensors> results = runLatest(*known(), inputs, state)) return std::move(*results);
   CallKey key(inputs, state);
   for (bool again = false;; again = true) {
     Known variants = known();
@@ -100,33 +101,48 @@ Tensors CompiledCalls::call(const Tensors& inputs) {
   }
 }
 
+std::optional<Tensors> CompiledCalls::runLatest(const List& variants, const Tensors& inputs, const State& state) {
+  size_t at = latest_.load(std::memory_order_relaxed);
+  if (at >= variants.size() || !variants[at]->fitsExactly(inputs, state)) return std::nullopt;
+  return run(*variants[at], inputs);
+}
+
+// Nothing: it does not fit after all.
+std::optional<Tensors> CompiledCalls::run(const Variant& variant, const Tensors& inputs) {
+  std::optional<Tensors> results;
+  try {
+    results = (*variant.native)(inputs);
+  } catch (const aot::WrongArguments&) {
+    return std::nullopt;
+  } catch (const runtime::RunError& error) {
+    throw RunError(std::string("saker::compile: ") + error.what());
+  }
+  if (!results) {
+    return callEagerly(inputs,
+                       "autograd may refuse a write to an input, or an input shares memory with a tensor "
+                       "that the function closes over");
+  }
+  ++variant.calls;
+  ++compiledCalls_;
+  return results;
+}
+
 std::optional<Tensors> CompiledCalls::runKnown(const List& variants, const CallKey& key, const Tensors& inputs) {
   // Those of fixed sizes first: what they need is compared at once. Those that stand for eager mode last.
   auto rankOf = [](const Variant& variant) { return !variant.native ? 2 : variant.symbols.empty() ? 0 : 1; };
   for (int rank : {0, 1, 2}) {
-    for (const std::shared_ptr<const Variant>& variant : variants) {
+    for (size_t i = 0; i < variants.size(); ++i) {
+      const Variant* variant = variants[i].get();
       if (rankOf(*variant) != rank || !variant->fits(key, inputs)) continue;
       if (!variant->native) {
         if (options_.fullgraph) throw CaptureError("saker::compile: " + variant->reason);
         ++variant->calls;
         return callEagerly(inputs);
       }
-      std::optional<Tensors> results;
-      try {
-        results = (*variant->native)(inputs);
-      } catch (const aot::WrongArguments&) {
-        continue;
-      } catch (const runtime::RunError& error) {
-        throw RunError(std::string("saker::compile: ") + error.what());
+      if (std::optional<Tensors> results = run(*variant, inputs)) {
+        latest_.store(i, std::memory_order_relaxed);
+        return results;
       }
-      if (!results) {
-        return callEagerly(inputs,
-                           "autograd may refuse a write to an input, or an input shares memory with a tensor "
-                           "that the function closes over");
-      }
-      ++variant->calls;
-      ++compiledCalls_;
-      return results;
     }
   }
   return std::nullopt;

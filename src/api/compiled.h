@@ -27,6 +27,9 @@ class CompiledCalls {
   using Known = std::shared_ptr<const List>;  // a list that does not change: another one takes its place
   Known known() const;
   // Runs the call by the first variant that fits it. Nothing: none does.
+  // The variant that ran the last call, if it is compiled for this one too.
+  std::optional<Tensors> runLatest(const List& variants, const Tensors& inputs, const State& state);
+  std::optional<Tensors> run(const Variant& variant, const Tensors& inputs);
   std::optional<Tensors> runKnown(const List& variants, const CallKey& key, const Tensors& inputs);
   // Compiles a variant for the call, unless another thread has added one since `before`. Gives why the function has to
   // be called first: it raises an error, which is to be its own.
@@ -48,6 +51,7 @@ class CompiledCalls {
   std::mutex compiling_;
   std::atomic<uint64_t> calls_ = 0, compiledCalls_ = 0, eagerCalls_ = 0, captures_ = 0;
   std::atomic<double> milliseconds_ = 0;
+  std::atomic<size_t> latest_ = 0;  // which variant ran the last call
 };
 
 }  // namespace saker::api

@@ -24,11 +24,9 @@ size_t referencesTo(const at::Tensor& tensor, const aot::Joint& joint) {
 
 }  // namespace
 
-CallKey::CallKey(const Tensors& inputs, const State& state) : kind(aot::signatureOf(inputs)) {
-  size_t dims = 0;
-  for (const at::Tensor& input : inputs) dims += input.defined() ? static_cast<size_t>(input.dim()) : 0;
-  geometry.reserve(2 * dims);
-  kind.reserve(kind.size() + inputs.size() + state.numbers.size() + state.tensors.size() + 2);
+template <typename Kind, typename Geometry>
+static void tellCall(const Tensors& inputs, const State& state, Kind& kind, Geometry& geometry) {
+  aot::tellSignature(inputs, kind);
   kind.push_back(inputs.size());
   for (const at::Tensor& input : inputs) {
     if (!input.defined()) {
@@ -40,15 +38,25 @@ CallKey::CallKey(const Tensors& inputs, const State& state) : kind(aot::signatur
                    static_cast<uint64_t>(static_cast<uint8_t>(device.index())) << 16 |
                    static_cast<uint64_t>(input.dim()) << 24);
     c10::IntArrayRef sizes = input.sizes(), strides = input.strides();
-    geometry.insert(geometry.end(), sizes.begin(), sizes.end());
+    for (int64_t size : sizes) geometry.push_back(static_cast<uint64_t>(size));
     bool empty = input.numel() == 0;
-    for (size_t i = 0; i < sizes.size(); ++i) geometry.push_back(empty || sizes[i] == 1 ? 0 : strides[i]);
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      geometry.push_back(empty || sizes[i] == 1 ? 0 : static_cast<uint64_t>(strides[i]));
+    }
   }
   kind.push_back(state.numbers.size());
   for (int64_t number : state.numbers) kind.push_back(static_cast<uint64_t>(number));
   for (const at::Tensor& tensor : state.tensors) {
     kind.push_back(reinterpret_cast<uintptr_t>(tensor.unsafeGetTensorImpl()));
   }
+}
+
+CallKey::CallKey(const Tensors& inputs, const State& state) {
+  size_t dims = 0;
+  for (const at::Tensor& input : inputs) dims += input.defined() ? static_cast<size_t>(input.dim()) : 0;
+  geometry.reserve(2 * dims);
+  kind.reserve(5 + 3 * inputs.size() + state.numbers.size() + state.tensors.size());
+  tellCall(inputs, state, kind, geometry);
 }
 
 void Variant::noteClosed() {
@@ -92,6 +100,17 @@ bool Variant::fits(const CallKey& call, const Tensors& inputs) const {
   if (!sameKind(call)) return false;
   if (!native) return true;
   if (symbols.empty() && key.geometry != call.geometry) return false;
+  return liesAsBefore(inputs);
+}
+
+bool Variant::fitsExactly(const Tensors& inputs, const State& given) const {
+  if (!native || !symbols.empty()) return false;
+  aot::SignatureMatch kind(key.kind), geometry(key.geometry);
+  tellCall(inputs, given, kind, geometry);
+  return kind.isWhole() && geometry.isWhole() && liesAsBefore(inputs);
+}
+
+bool Variant::liesAsBefore(const Tensors& inputs) const {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (exactOffsets_[i] && inputs[i].defined() && inputs[i].storage_offset() != offsets[i]) return false;
   }

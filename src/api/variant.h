@@ -25,7 +25,7 @@ struct CallKey {
   // that share memory, the state that the options name.
   aot::Signature kind;
   // By input its sizes, then its strides; strides that mean nothing are 0.
-  std::vector<int64_t> geometry;
+  std::vector<uint64_t> geometry;
 };
 
 // A size of an input: which input, which dimension.
@@ -56,6 +56,8 @@ struct Variant {
 
   // Does it fit a call? Where sizes are symbols, and of sizes of closed-over tensors, only `native` knows.
   bool fits(const CallKey& call, const Tensors& inputs) const;
+  // The same for a call that has no key yet, where no sizes are symbols: cheaper, and false where it cannot tell.
+  bool fitsExactly(const Tensors& inputs, const State& given) const;
 
   // The function was compiled for calls of the same kind, and may differ in sizes.
   bool sameKind(const CallKey& call) const { return key.kind == call.kind; }
@@ -71,6 +73,7 @@ struct Variant {
     size_t own;
   };
   bool closedAsBefore() const;
+  bool liesAsBefore(const Tensors& inputs) const;
 
   std::vector<Closed> closed_;
   std::vector<bool> exactOffsets_;

@@ -21,9 +21,14 @@ bool isDiscrete(const ir::Node& node) {
 }
 
 bool always(const ir::Node&) { return true; }
-bool timesOne(const ir::Node& node) { return isNumber(node.arg(1), 1); }
-// x - 0 is x for every float; x + 0 is not: -0 + 0 is 0.
-bool minusZero(const ir::Node& node) { return isNumber(node.arg(1), 0); }
+bool toTheOne(const ir::Node& node) { return isNumber(node.arg(1), 1); }
+// Of complex numbers the parts are multiplied by zero too, and infinities become NaN.
+bool timesOne(const ir::Node& node) { return toTheOne(node) && !ir::isComplex(node.result()->tensor()->dtype); }
+// x - 0 is x for every float; x + 0 is not: -0 + 0 is 0. Nor is x - 0 * -1, or x - 0 * inf.
+bool minusZero(const ir::Node& node) {
+  bool once = node.args().size() < 3 || node.arg(2).isNone() || isNumber(node.arg(2), 1);
+  return isNumber(node.arg(1), 0) && once;
+}
 bool plusZero(const ir::Node& node) { return isDiscrete(node) && isNumber(node.arg(1), 0); }
 
 using Rule = bool (*)(const ir::Node& node);
@@ -39,7 +44,7 @@ const std::unordered_map<const ir::OpDef*, Rule>& rules() {
              {"aten::mul.Scalar", timesOne},
              {"aten::div.Tensor", timesOne},
              {"aten::div.Scalar", timesOne},
-             {"aten::pow.Tensor_Scalar", timesOne},
+             {"aten::pow.Tensor_Scalar", toTheOne},
              {"aten::sub.Tensor", minusZero},
              {"aten::sub.Scalar", minusZero},
              {"aten::add.Tensor", plusZero},

@@ -72,19 +72,7 @@ void dump(const StageRun& run, const ir::Graph& graph) {
   std::fclose(file);
 }
 
-// A variable of the environment counts until somebody sets something.
-void readEnvironment() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    if (const char* words = std::getenv("SAKER_STAGES")) setStages(words);
-  });
-}
-
-}  // namespace
-
-std::string_view nameOf(Stage stage) { return kRows[static_cast<size_t>(stage)].name; }
-
-std::string setStages(std::string_view words) {
+std::string apply(std::string_view words) {
   uint32_t chosen = offByDefault(), named = 0;
   std::string unknown, path;
   while (!words.empty()) {
@@ -116,6 +104,24 @@ std::string setStages(std::string_view words) {
   bits() = chosen;
   forbidden() = named;
   return unknown;
+}
+
+std::once_flag chosenOnce;
+
+// A variable of the environment counts until somebody sets something.
+void readEnvironment() {
+  std::call_once(chosenOnce, [] {
+    if (const char* words = std::getenv("SAKER_STAGES")) apply(words);
+  });
+}
+
+}  // namespace
+
+std::string_view nameOf(Stage stage) { return kRows[static_cast<size_t>(stage)].name; }
+
+std::string setStages(std::string_view words) {
+  std::call_once(chosenOnce, [] {});
+  return apply(words);
 }
 
 bool isOff(Stage stage) {

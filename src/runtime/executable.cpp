@@ -87,19 +87,32 @@ std::vector<at::Tensor> Executable::run(std::vector<at::Tensor> inputs, std::spa
   return results;
 }
 
+namespace {
+
+// Empty lists that keep their memory from run to run. A run inside of another one makes its own.
+struct Scratch {
+  torch::jit::Stack stack;
+  std::vector<at::Tensor> slots;
+};
+thread_local Scratch scratch;
+constexpr size_t kMostKept = 4096;
+
+}  // namespace
+
 Run::Run(const Executable& executable, Conduct* conduct, bool freely)
-    : executable_(executable),
-      conduct_(conduct),
-      freely_(freely),
-      slots_(executable.graph_.valueLimit()),
-      sizes_(executable.sizes_) {
+    : executable_(executable), conduct_(conduct), freely_(freely), sizes_(executable.sizes_) {
+  stack_.swap(scratch.stack);
+  slots_.swap(scratch.slots);
+  slots_.resize(executable.graph_.valueLimit());
   if (!executable.workspace_.places.empty()) workspace_ = executable.idle_.take(executable.workspace_);
 }
 
 Run::~Run() {
-  if (!workspace_) return;
+  stack_.clear();
   slots_.clear();
-  executable_.idle_.give(std::move(workspace_));
+  if (slots_.capacity() <= kMostKept && slots_.capacity() > scratch.slots.capacity()) slots_.swap(scratch.slots);
+  if (stack_.capacity() <= kMostKept && stack_.capacity() > scratch.stack.capacity()) stack_.swap(scratch.stack);
+  if (workspace_) executable_.idle_.give(std::move(workspace_));
 }
 
 void Run::set(size_t parameter, at::Tensor tensor) {

@@ -9,6 +9,7 @@
 #include "ops/group.h"
 #include "ops/operator.h"
 #include "passes/memory.h"
+#include "runtime/number_operands.h"
 #include "runtime/sizes.h"
 
 namespace saker::runtime {
@@ -151,15 +152,17 @@ class Planner {
     bool inPlace = false;
   };
   const Forms& variantOf(const ir::Node& node) {
-    auto known = variants_.find(node.op());
-    if (known == variants_.end()) {
-      std::optional<c10::OperatorHandle> handle = aten::findOperator(node.op()->qualified);
+    std::optional<c10::OperatorHandle> other = withTensor(node);
+    std::unordered_map<const ir::OpDef*, Forms>& variants = other ? withTensors_ : variants_;
+    auto known = variants.find(node.op());
+    if (known == variants.end()) {
+      std::optional<c10::OperatorHandle> handle = other ? other : aten::findOperator(node.op()->qualified);
       bool one = handle && handle->schema().returns().size() == 1 && !handle->schema().returns()[0].alias_info() &&
                  handle->schema().returns()[0].type()->kind() == c10::TypeKind::TensorType;
       Forms forms;
       if (one) forms.into = computesInto(handle->schema());
       if (const ops::Operator* op = ops::of(&node); op && forms.into) forms.inPlace = worksInPlace(*op);
-      known = variants_.emplace(node.op(), std::move(forms)).first;
+      known = variants.emplace(node.op(), std::move(forms)).first;
     }
     return known->second;
   }
@@ -208,7 +211,7 @@ class Planner {
   std::vector<bool> reshaped_;   // by class: a node may give it another layout
   std::vector<size_t> free_;
   std::unordered_map<const ir::Value*, size_t> bufferOf_;
-  std::unordered_map<const ir::OpDef*, Forms> variants_;
+  std::unordered_map<const ir::OpDef*, Forms> variants_, withTensors_;
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "ops/group.h"
 #include "ops/operator.h"
 #include "runtime/compile_queue.h"
+#include "runtime/number_operands.h"
 #include "runtime/plan_memory.h"
 #include "symbolic/context.h"
 
@@ -221,6 +222,7 @@ Instruction Preparation::translate(const ir::Node& node) {
   }
   if (node.regions().empty()) {
     made.handle = handles_.find(node.op());
+    if (made_.views_ == Executable::Views::Direct) made.handle = withTensor(node).value_or(*made.handle);
     const c10::FunctionSchema& schema = made.handle->schema();
     made.arguments.resize(schema.arguments().size());
     for (uint32_t i = 0; i < made.arguments.size(); ++i) {
@@ -258,6 +260,8 @@ void Preparation::translateArgument(Instruction& made, uint32_t index, const c10
   if (isConstant(arg)) {
     ConstantArguments constants(made_.objects_);
     made.arguments[index] = aten::argument(arg, given, constants);
+    if (made_.views_ != Executable::Views::Direct || !made.arguments[index].isTensor()) return;
+    if (std::optional<at::Tensor> cast = castNumber(node, index)) made.arguments[index] = std::move(*cast);
     return;
   }
   noteNumbers(arg);

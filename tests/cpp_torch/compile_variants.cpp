@@ -35,6 +35,41 @@ TEST(CompileVariants, SecondSizeMakesSizesSymbolic) {
   EXPECT_NE(compiled.report().find("Float[*, 3]"), std::string::npos) << compiled.report();
 }
 
+// The variant that ran last is tried first, whatever the call is.
+TEST(CompileVariants, CallsByTurns) {
+  auto row = [](const Tensor& x) { return x.sin() * 2 + x.reshape(-1)[1]; };
+  auto compiled = compile(row, {.sizes = CompileOptions::Sizes::Fixed});
+  std::vector<Tensor> all = {
+      torch::randn({4}),        torch::randn({4}).to(at::kDouble),        torch::randn({2, 2}),
+      torch::randn({2, 2}).t(), torch::randn({8}).slice(0, 1, 5),         torch::randn({8}).slice(0, 0, 8, 2),
+      torch::randn({5}),        torch::randn({4}, torch::requires_grad())};
+  for (int round = 0; round < 3; ++round) {
+    for (const Tensor& x : all) {
+      for (int again = 0; again <= round; ++again) expectLike(compiled, row, x);
+    }
+    torch::NoGradGuard off;
+    for (const Tensor& x : all) expectSame(compiled(x), row(x), "result");
+  }
+  EXPECT_EQ(compiled.stats().eagerCalls, 0U) << compiled.report();
+}
+
+TEST(CompileVariants, ClosedOverTensorsAreLookedUp) {
+  Tensor kept = torch::ones({3});
+  auto add = [&](const Tensor& x) { return x.sin() + kept; };
+  auto compiled = compile(add);
+  Tensor x = torch::randn({3});
+  for (int i = 0; i < 4; ++i) {
+    expectSame(compiled(x), add(x), "result");
+    kept.mul_(2);
+  }
+  kept = torch::full({3}, 5.0);
+  expectSame(compiled(x), add(x), "another tensor");
+  kept = torch::full({1}, 5.0);
+  expectSame(compiled(x), add(x), "another size");
+  kept.resize_({3}).fill_(1);
+  expectSame(compiled(x), add(x), "resized");
+}
+
 TEST(CompileVariants, SizesOfZeroAndOneAreTheirOwn) {
   auto compiled = compile(scaled);
   for (int64_t size : {4, 7, 1, 0, 5, 1, 0}) {

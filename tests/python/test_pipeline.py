@@ -118,6 +118,16 @@ def test_the_variable_sets_them(tmp_path: Path) -> None:
     assert any("differentiate" in path.name for path in tmp_path.iterdir())
 
 
+def test_the_variable_does_not_undo_what_the_program_sets(tmp_path: Path) -> None:
+    program = (
+        "import torch, saker; saker.set_stages(''); w = torch.ones(3, requires_grad=True);"
+        "saker.compile(lambda x: (x * w).sum())(w)"
+    )
+    environment = {**os.environ, "SAKER_STAGES": f"dump={tmp_path}"}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    assert not list(tmp_path.iterdir())
+
+
 class Doubled(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
