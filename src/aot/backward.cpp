@@ -55,11 +55,11 @@ class Entry final : public aten::EntryNode {
 
 const std::type_info& entryType() { return typeid(Entry); }
 
-void Backward::give(const std::vector<at::Tensor>& results) {
+void Backward::give(const std::vector<at::Tensor>& results, const sym::Assignment& symbols) {
   aten::NodePtr self = getptr();
   const std::vector<size_t>&own = stage().tangents, &nodeOf = plan_->joint.nodeOf;
   bool one = std::all_of(own.begin(), own.end(), [&](size_t tangent) { return nodeOf[tangent] == nodeOf[own[0]]; });
-  std::unordered_map<size_t, aten::NodePtr> entries;
+  std::unordered_map<size_t, aten::NodePtr> entries;  // of eager mode's nodes
   for (size_t i = 0; i < results.size(); ++i) {
     if (one) {
       torch::autograd::set_history(results[i], self);
@@ -70,6 +70,23 @@ void Backward::give(const std::vector<at::Tensor>& results) {
     aten::EntryNode::add(entry, results[i]);
     entries_.emplace_back(aten::WeakNodePtr(entry), results[i].output_nr());
   }
+  for (size_t i = results.size(); i < own.size(); ++i) addInner(i, entries, symbols);
+}
+
+// A gradient that passes from stage to stage, as it is handed on in eager mode: it must have these sizes.
+void Backward::addInner(size_t index, const std::unordered_map<size_t, aten::NodePtr>& entries,
+                        const sym::Assignment& symbols) {
+  const Joint& joint = plan_->joint;
+  size_t tangent = stage().tangents[index];
+  const ir::TensorType& type = *joint.inner[joint.tangentOf[tangent] - Joint::kInner].type;
+  auto options = at::TensorOptions().dtype(aten::fromDType(type.dtype)).device(aten::fromDevice(type.device));
+  c10::DimVector sizes = runtime::geometryOf(type, symbols).sizes;
+  aten::addInput(*this, options, sizes);
+  auto entry = entries.find(joint.nodeOf[tangent]);
+  if (entry == entries.end()) return;
+  // The node gives a result too, whose hooks learn that it runs.
+  entries_.resize(index + 1, {aten::WeakNodePtr(aten::NodePtr()), 0});
+  entries_[index] = {aten::WeakNodePtr(entry->second), aten::addInput(*entry->second, options, sizes)};
 }
 
 void Backward::link(torch::autograd::edge_list edges) {
@@ -82,7 +99,7 @@ void Backward::link(torch::autograd::edge_list edges) {
 std::vector<torch::autograd::Edge> Backward::resultEdges() {
   std::vector<torch::autograd::Edge> edges;
   for (size_t i = 0; i < stage().tangents.size(); ++i) {
-    aten::NodePtr entry = entries_.empty() ? aten::NodePtr() : entries_[i].first.lock();
+    aten::NodePtr entry = i < entries_.size() ? entries_[i].first.lock() : aten::NodePtr();
     edges.emplace_back(entry ? entry : getptr(), entry ? entries_[i].second : static_cast<uint32_t>(i));
   }
   return edges;

@@ -6,6 +6,7 @@
 
 #include <mutex>
 #include <typeinfo>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -49,13 +50,15 @@ class Backward final : public torch::autograd::Node {
   std::string name() const override { return kBackwardName; }
   // Makes tensors its results, by tangent of the stage: those that eager mode computes by nodes of their own have one
   // of their own here too.
-  void give(const std::vector<at::Tensor>& results);
+  void give(const std::vector<at::Tensor>& results, const sym::Assignment& symbols);
   // Where gradients go; afterwards.
   void link(torch::autograd::edge_list edges);
-  // By tangent: where the gradient of that result arrives, which is what hooks on the result belong to.
+  // By tangent: where its gradient arrives; of a result it is what hooks on that belong to.
   std::vector<torch::autograd::Edge> resultEdges();
 
  private:
+  void addInner(size_t tangent, const std::unordered_map<size_t, aten::NodePtr>& entries,
+                const sym::Assignment& symbols);
   const Joint::Stage& stage() const { return plan_->stages[stage_]; }
   torch::autograd::variable_list compiled(torch::autograd::variable_list tangents, const std::vector<bool>& given,
                                           const std::vector<bool>& wanted);
@@ -77,7 +80,7 @@ class Backward final : public torch::autograd::Node {
   std::shared_ptr<const Plan> plan_;
   const size_t stage_;
   std::shared_ptr<Saved> saved_;
-  std::vector<std::pair<aten::WeakNodePtr, uint32_t>> entries_;  // by tangent; none: all arrive here
+  std::vector<std::pair<aten::WeakNodePtr, uint32_t>> entries_;  // by result; none: all arrive here
 };
 
 }  // namespace saker::aot

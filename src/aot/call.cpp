@@ -248,8 +248,11 @@ class Call {
     for (size_t i = stages.size(); i-- > 0;) {
       nodes_[i] = aten::makeNode<Backward>(plan_, i, saved_);
       std::vector<at::Tensor> results;
-      for (size_t tangent : stages[i].tangents) results.push_back(result(joint_.tangentOf[tangent]));
-      nodes_[i]->give(results);
+      for (size_t tangent : stages[i].tangents) {
+        size_t of = joint_.tangentOf[tangent];
+        if (!Joint::isInner(of)) results.push_back(result(of));
+      }
+      nodes_[i]->give(results, symbols_);
       edges_.push_back({});
       edges_.back().reserve(stages[i].gradients.size());
       for (size_t gradient : stages[i].gradients) edges_.back().push_back(callerEdge(gradient));
@@ -272,12 +275,22 @@ class Call {
       const std::vector<size_t>& gradients = plan_->stages[i].gradients;
       for (size_t k = 0; k < gradients.size(); ++k) {
         if (!joint_.isCut(gradients[k]) || !plan_->isReached[gradients[k]]) continue;
-        const at::Tensor& tensor = tensors_[joint_.gradientOf[gradients[k]]];
+        size_t of = joint_.gradientOf[gradients[k]];
+        if (Joint::isInner(of)) {
+          edges_[i][k] = innerEdge(of - Joint::kInner);
+          continue;
+        }
+        const at::Tensor& tensor = tensors_[of];
         if (tensor.requires_grad()) edges_[i][k] = torch::autograd::impl::gradient_edge(tensor);
       }
       nodes_[i]->link(std::move(edges_[i]));
       plan_->lateOf[i + 1].run(tensors_, symbols_);
     }
+  }
+
+  torch::autograd::Edge innerEdge(size_t inner) const {
+    const Plan::Place& at = plan_->innerAt[inner];
+    return nodes_[at.stage]->resultEdges()[at.tangent];
   }
 
   // What is saved of a result is what it is in the end, and not yet: views from before a write come first.

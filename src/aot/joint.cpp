@@ -3,20 +3,22 @@
 #include <ATen/ops/expand.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
-#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <numeric>
 
 #include "aot/aliases.h"
+#include "aot/ask_autograd.h"
 #include "aot/buffers.h"
 #include "aot/callers.h"
 #include "aot/check.h"
+#include "aot/edge_values.h"
 #include "aot/functional.h"
 #include "aot/roots.h"
 #include "aot/sparse_gradients.h"
 #include "aot/stages.h"
+#include "aot/user_writes.h"
 #include "aot/version_checks.h"
 #include "aten/convert.h"
 #include "aten/enums.h"
@@ -32,6 +34,7 @@ namespace saker::aot {
 namespace {
 
 using torch::autograd::Edge;
+using For = BackwardStage::Gradient::For;
 using tracing::reachesSubclasses;
 using tracing::reachesUserCode;
 using tracing::Trace;
@@ -44,20 +47,14 @@ constexpr size_t kCuts = size_t{1} << 32;
 class JointCapture {
  public:
   JointCapture(const tracing::Host& host, std::span<const at::Tensor> arguments, const JointOptions& options)
-      : host_(host), options_(options), callers_(host, arguments, options) {
+      : host_(host), options_(options), callers_(host, arguments, options), edgeValues_(trace()) {
     trace().allowEager();
     callers_.makeStandIns(joint_);
   }
 
   const ir::Graph& run(const Callee& callee) {
     WithoutHooks without;
-    Returned given;
-    try {
-      given = callee(
-          {callers_.standIns.begin(), callers_.standIns.begin() + static_cast<std::ptrdiff_t>(callers_.given.size())});
-    } catch (...) {
-      throw CallFailed(std::current_exception(), callers_.anythingWritten());
-    }
+    Returned given = call(callee);
     if (!trace().onlyEager().empty()) throw NotAheadOfTime(Why::OnlyEager, trace().onlyEager());
     for (const c10::IValue& number : given.numbers) noteNumber(number);
     callers_.addClosed(joint_);
@@ -74,10 +71,10 @@ class JointCapture {
     for (const at::Tensor& result : results_) noteResult(result);
     noteVisibleWrites(aliases);
     joint_.forwardNodes = trace().graph().nodeLimit();
-    noteUserWrites();
+    noteUserWrites(joint_, trace(), callers_, results_);
     differentiate(outputs, aliases);
     if (!trace().onlyEager().empty()) throw NotAheadOfTime(Why::OnlyEager, trace().onlyEager());
-    checkUserWrites();
+    checkUserWrites(joint_, trace());
     std::vector<c10::IValue> returned(contents_.begin(), contents_.end());
     returned.insert(returned.end(), gradients_.begin(), gradients_.end());
     std::unique_ptr<runtime::Program> recording = callers_.capture.finish(returned);
@@ -101,6 +98,18 @@ class JointCapture {
 
  private:
   Trace& trace() { return callers_.capture.trace(); }
+
+  Returned call(const Callee& callee) {
+    trace().observeReads([this](const at::Tensor& read, const tracing::ReadAs*) { edgeValues_.note(read); });
+    try {
+      Returned given = callee(
+          {callers_.standIns.begin(), callers_.standIns.begin() + static_cast<std::ptrdiff_t>(callers_.given.size())});
+      trace().observeReads(nullptr);
+      return given;
+    } catch (...) {
+      throw CallFailed(std::current_exception(), callers_.anythingWritten());
+    }
+  }
 
   // --- what happens to the caller's tensors ---
 
@@ -212,34 +221,6 @@ class JointCapture {
     }
   }
 
-  // Which counters of the caller's move when the user's operators run.
-  void noteUserWrites() {
-    for (const tracing::UserWrite& write : trace().userWrites()) {
-      Joint::UserWrite noted{write.counted, {}};
-      for (const at::Tensor& target : write.targets) {
-        std::vector<VersionCheck::Counter>& counters = noted.counters.emplace_back();
-        for (size_t i = 0; i < callers_.standIns.size(); ++i) {
-          if (callers_.standIns[i].defined() && sharesVersion(target, callers_.standIns[i]))
-            counters.push_back({false, i});
-        }
-        for (size_t i = 0; i < results_.size(); ++i) {
-          if (sharesVersion(target, results_[i])) counters.push_back({true, i});
-        }
-      }
-      joint_.userWrites.push_back(std::move(noted));
-    }
-  }
-
-  // What is not counted when it is recorded may not be counted at all: then eager mode's backward reads what it saved
-  // as it was written since. And what a backward moves is not measured.
-  void checkUserWrites() {
-    for (const tracing::UserWrite& write : trace().userWrites()) {
-      if (joint_.training && write.counted == 0) {
-        throw NotAheadOfTime(Why::UserOperatorUnseen);
-      }
-    }
-  }
-
   bool isRebased(size_t caller) const {
     const at::Tensor& standIn = callers_.standIns[caller];
     return standIn.requires_grad() && edgeOf(standIn) != callers_.edges[caller];
@@ -304,7 +285,9 @@ class JointCapture {
     std::vector<Edge> ends = runBackward(roots, wanted, findStages(outputs, aliases, roots, wanted));
     trace().observeReads(nullptr);
     std::vector<Edge> ordered;  // by tangent
-    for (size_t result : joint_.tangentOf) ordered.push_back(edgeOf(results_[result]));
+    for (size_t of : joint_.tangentOf) {
+      ordered.push_back(Joint::isInner(of) ? innerEdges_[of - Joint::kInner] : edgeOf(results_[of]));
+    }
     Paths paths(ordered, ends);
     noteRoots(joint_, ordered, paths);
     joint_.checks = reads_->checks(paths);
@@ -320,8 +303,8 @@ class JointCapture {
 
   // --- results that depend on each other ---
 
-  std::vector<BackwardStage> findStages(const std::vector<at::Tensor>& outputs, const Aliases& aliases,
-                                        const std::vector<Edge>& roots, const std::vector<Edge>& wanted) {
+  BackwardStages findStages(const std::vector<at::Tensor>& outputs, const Aliases& aliases,
+                            const std::vector<Edge>& roots, const std::vector<Edge>& wanted) {
     if (!options_.inStages) return {};
     std::vector<CutPoint> cuts;
     for (size_t i = 0; i < roots.size(); ++i) cuts.push_back({roots[i], i});
@@ -339,11 +322,10 @@ class JointCapture {
     bool plain = aliases.hasOnlyViews() && joint_.roots.empty() && joint_.bases.empty();
     for (const Write& write : joint_.writes) plain &= !write.visible;
     for (size_t i = 0; i < callers_.standIns.size(); ++i) plain &= !joint_.historyOf[i];
-    for (size_t result : resultOf_) plain &= joint_.results[result].versions == 0;
-    // Gradients of complex results may be conjugate views, which stages do not hand on.
-    for (const ir::TensorType* type : told_) plain &= !c10::isComplexType(aten::fromDType(type->dtype));
     // Results of branches and loops are not handed on where gradients are differentiated again.
-    return cutAtResults(roots, cuts, wanted, plain && !passes::hasBranchesOrLoops(trace().graph()));
+    plain &= !passes::hasBranchesOrLoops(trace().graph());
+    auto mayPass = [this](const Edge& edge) { return edgeValues_.find(edge) != nullptr; };
+    return cutAtResults(roots, cuts, wanted, {plain, mayPass});
   }
 
   // The tensors that cut points are, once they have numbers.
@@ -352,8 +334,12 @@ class JointCapture {
     if (joint_.stages.size() > 1 && !joint_.backwardWrites.empty()) {
       throw NotAheadOfTime(Why::StagesWrite);
     }
+    for (const Joint::Sparse& sparse : joint_.sparse) {
+      if (Joint::isInner(joint_.gradientOf[sparse.values])) throw NotAheadOfTime(Why::StagesShare);
+    }
     for (size_t& number : joint_.gradientOf) {
       if (number < kCuts) continue;
+      if (Joint::isInner(number)) continue;
       size_t cut = number - kCuts;
       number = cut < resultOf_.size() ? joint_.callers() + resultOf_[cut]
                                       : *joint_.outputs[cutOutputs_[cut - resultOf_.size()]];
@@ -377,7 +363,8 @@ class JointCapture {
 
   // Gives the edges at which gradients arrive.
   std::vector<Edge> runBackward(const std::vector<Edge>& roots, const std::vector<Edge>& wanted,
-                                const std::vector<BackwardStage>& stages) {
+                                const BackwardStages& found) {
+    const std::vector<BackwardStage>& stages = found.stages;
     if (stages.empty()) {
       std::vector<size_t> all(roots.size());
       std::iota(all.begin(), all.end(), size_t{0});
@@ -387,9 +374,11 @@ class JointCapture {
     }
     // One stage that gives summands to the caller's tensors alone needs no links.
     auto cuts = [](const BackwardStage& stage) {
-      return std::any_of(stage.gradients.begin(), stage.gradients.end(), [](const auto& each) { return each.isCut; });
+      return std::any_of(stage.gradients.begin(), stage.gradients.end(),
+                         [](const auto& each) { return each.what == For::Cut; });
     };
     bool linked = stages.size() > 1 || cuts(stages.front());
+    noteInner(found.inner);
     std::vector<Edge> ends;
     std::vector<size_t> callers = std::move(joint_.gradientOf);
     joint_.gradientOf.clear();
@@ -400,76 +389,79 @@ class JointCapture {
         noted.tangents.push_back(joint_.tangentOf.size() + noted.tangents.size());
         from.push_back(roots[root]);
       }
-      torch::autograd::variable_list tangents = makeTangents(stage.roots);
+      for (size_t inner : stage.inner) {
+        noted.tangents.push_back(joint_.tangentOf.size() + noted.tangents.size());
+        from.push_back(innerEdges_[inner]);
+      }
+      torch::autograd::variable_list tangents = makeTangents(stage.roots, stage.inner);
       for (const BackwardStage::Gradient& gradient : stage.gradients) {
         noted.gradients.push_back(joint_.gradientOf.size());
-        joint_.gradientOf.push_back(gradient.isCut ? kCuts + gradient.number : callers[gradient.number]);
+        joint_.gradientOf.push_back(numberOf(gradient, callers));
         to.push_back(gradient.edge);
       }
-      torch::autograd::variable_list found;
-      if (!to.empty()) found = execute(from, tangents, to);
-      for (size_t i = 0; i < found.size(); ++i) {
-        if (stage.gradients[i].isCut && found[i].defined()) expectTangent(stage.gradients[i].number, found[i]);
-      }
-      gradients_.insert(gradients_.end(), found.begin(), found.end());
+      torch::autograd::variable_list given;
+      if (!to.empty()) given = execute(from, tangents, to);
+      for (size_t i = 0; i < given.size(); ++i) expectTangent(stage.gradients[i], given[i]);
+      gradients_.insert(gradients_.end(), given.begin(), given.end());
       ends.insert(ends.end(), to.begin(), to.end());
       if (linked) joint_.stages.push_back(std::move(noted));
     }
     return ends;
   }
 
-  // The tangents of these results, as further arguments.
-  torch::autograd::variable_list makeTangents(const std::vector<size_t>& roots) {
-    torch::autograd::variable_list tangents;
-    for (size_t root : roots) {
-      c10::InferenceMode normal(false);
-      tangents.push_back(callers_.capture.addArgument(told_[root]));
-      tangents_.push_back(trace().valueOf(tangents.back()));
-      joint_.tangentOf.push_back(resultOf_[root]);
+  void noteInner(const std::vector<Edge>& edges) {
+    innerEdges_ = edges;
+    for (const Edge& edge : edges) {
+      const ir::Value* value = edgeValues_.find(edge);
+      joint_.inner.push_back({value, value->tensor()});
+      ir::TensorSpec spec(*value->tensor());
+      spec.strides = ir::contiguousStrides(spec.sizes);
+      spec.offset = 0;
+      spec.flags.conj = spec.flags.neg = false;
+      innerTold_.push_back(trace().context()->types().tensor(spec));
     }
+  }
+
+  // What a gradient is for; of cut points until tensors have numbers.
+  static size_t numberOf(const BackwardStage::Gradient& gradient, const std::vector<size_t>& callers) {
+    switch (gradient.what) {
+      case For::Wanted:
+        return callers[gradient.number];
+      case For::Cut:
+        return kCuts + gradient.number;
+      default:
+        return Joint::kInner + gradient.number;
+    }
+  }
+
+  // The tangents of these results and inner values, as further arguments.
+  torch::autograd::variable_list makeTangents(const std::vector<size_t>& roots, const std::vector<size_t>& inner = {}) {
+    torch::autograd::variable_list tangents;
+    auto make = [&](const ir::TensorType* type, size_t of) {
+      c10::InferenceMode normal(false);
+      tangents.push_back(callers_.capture.addArgument(type));
+      tangents_.push_back(trace().valueOf(tangents.back()));
+      joint_.tangentOf.push_back(of);
+    };
+    for (size_t root : roots) make(told_[root], resultOf_[root]);
+    for (size_t each : inner) make(innerTold_[each], Joint::kInner + each);
     return tangents;
   }
 
-  // What arrives at a result from another stage has these strides, and not those of the result.
-  void expectTangent(size_t cut, const at::Tensor& arriving) {
-    if (cut >= told_.size() || !arriving.is_non_overlapping_and_dense()) return;
+  // What arrives from another stage has these strides, and not those of the result.
+  void expectTangent(const BackwardStage::Gradient& gradient, const at::Tensor& arriving) {
+    bool isResult = gradient.what == For::Cut && gradient.number < told_.size();
+    if (!isResult && gradient.what != For::Inner) return;
+    if (!arriving.defined() || !arriving.is_non_overlapping_and_dense()) return;
     ir::TensorSpec spec(*trace().valueOf(arriving)->tensor());
     spec.offset = 0;
-    told_[cut] = trace().context()->types().tensor(spec);
+    spec.flags.conj = spec.flags.neg = false;  // a gradient is given as numbers in memory
+    (isResult ? told_ : innerTold_)[gradient.number] = trace().context()->types().tensor(spec);
   }
 
   torch::autograd::variable_list execute(const std::vector<Edge>& roots, const torch::autograd::variable_list& tangents,
                                          const std::vector<Edge>& wanted) {
-    torch::autograd::variable_list found;
-    // A backward is asked for outside of autocast, or does without this graph (Backward::apply).
-    c10::impl::ExcludeDispatchKeyGuard withoutAutocast(c10::autocast_dispatch_keyset);
-    auto execute = [&] {
-      found = torch::autograd::Engine::get_default_engine().execute(roots, tangents, /*keep_graph=*/true,
-                                                                    /*create_graph=*/false,
-                                                                    /*accumulate_grad=*/false, wanted);
-    };
-    auto wait = [&] {
-      if (!host_.wait) return execute();
-      host_.wait([](void* call) { (*static_cast<decltype(execute)*>(call))(); }, &execute);
-    };
-    size_t before = reads_->count();
-    if (options_.leniently) {
-      try {
-        wait();
-        return found;
-      } catch (const std::exception&) {  // again below, where this error is gone; nobody reads what was recorded
-        trace().forgetRefusal();
-      }
-    }
-    reads_->forgetSince(before);
-    try {
-      options_.leniently ? options_.leniently(wait) : wait();
-    } catch (const std::exception& error) {
-      // In eager mode it is the backward that fails, not the call.
-      std::string text = error.what();
-      throw NotAheadOfTime(Why::BackwardRefused, text.substr(0, text.find('\n')));
-    }
-    return found;
+    return askAutograd(host_, options_.leniently, *reads_, trace(), roots, tangents, wanted);
   }
 
   const tracing::Host& host_;
@@ -484,6 +476,9 @@ class JointCapture {
   std::vector<size_t> resultOf_;             // by root of the backward
   std::vector<const ir::TensorType*> told_;  // by root: what its tangent is expected to be
   std::vector<size_t> cutOutputs_;           // by cut point behind the roots: the output
+  EdgeValues edgeValues_;                    // while the function is called
+  std::vector<Edge> innerEdges_;             // by inner value
+  std::vector<const ir::TensorType*> innerTold_;
   torch::autograd::variable_list gradients_;
   std::optional<SavedReads> reads_;
   std::optional<Aliases> aliases_;

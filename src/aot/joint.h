@@ -115,8 +115,8 @@ struct Joint {
   };
   std::vector<Member> members;
 
-  std::vector<size_t> tangentOf;           // by tangent: the result it belongs to
-  std::vector<size_t> gradientOf;          // by gradient: the tensor it is for, one of the caller's or a cut
+  std::vector<size_t> tangentOf;   // by tangent: the result, or inner value, that it belongs to
+  std::vector<size_t> gradientOf;  // by gradient: the tensor it is for, one of the caller's or a cut; inner values
   std::vector<std::vector<bool>> reaches;  // by tangent, by gradient: does one lead to the other?
   std::vector<size_t> nodeOf;              // by tangent: the first one whose result eager mode's same node gives
   // Where results depend on each other, the backward is cut at them into stages, each of which has a node (stages.h).
@@ -125,6 +125,15 @@ struct Joint {
     std::vector<size_t> tangents, gradients;
   };
   std::vector<Stage> stages;
+  // Intermediate values whose gradients pass from stage to stage, and that the caller does not get: from kInner on,
+  // among what tangents and gradients are for.
+  struct Inner {
+    const ir::Value* value;  // in the recording
+    const ir::TensorType* type;
+  };
+  std::vector<Inner> inner;
+  static constexpr size_t kInner = size_t{1} << 40;
+  static bool isInner(size_t number) { return number >= kInner; }
   bool isCut(size_t gradient) const { return gradientOf[gradient] >= callers(); }
   // What eager mode's nodes keep for their backward: together they are used, and freed, where one of these tangents is
   // given and one of these gradients wanted.

@@ -7,8 +7,10 @@
 
 #include "aot/autocast.h"
 #include "aot/plain_call.h"
+#include "aot/stage_graph.h"
 #include "aot/version_checks.h"
 #include "autograd/imitated.h"
+#include "ir/clone.h"
 #include "ops/effects.h"
 #include "runtime/shown.h"
 
@@ -89,6 +91,7 @@ static std::vector<std::vector<Step>> stepsOf(const Joint& joint) {
   std::vector<size_t> groupOf(joint.tensors);
   for (size_t stage = 0; stage < joint.stages.size(); ++stage) {
     for (size_t tangent : joint.stages[stage].tangents) {
+      if (Joint::isInner(joint.tangentOf[tangent])) continue;
       groupOf[joint.callers() + joint.tangentOf[tangent]] = stage + 1;
     }
   }
@@ -124,12 +127,23 @@ void Plan::findStages() {
   }
   for (size_t i = 0; !staged() && i < savedTensors; ++i) savedOf[0].push_back(i);
   if (!staged()) return;
+  findInner();
   for (const std::vector<Step>& steps : stepsOf(joint)) lateOf.emplace_back(steps, joint.program->objects);
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     std::vector<bool> given(stages[stage].tangents.size(), true), wanted(stages[stage].gradients.size(), true);
     const Backward& part = backward(stage, given, wanted);
     for (size_t i = 0; i < savedTensors; ++i) {
       if (part.reads[i]) savedOf[stage].push_back(i);
+    }
+  }
+}
+
+void Plan::findInner() {
+  innerAt.resize(joint.inner.size());
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    for (size_t i = 0; i < stages[stage].tangents.size(); ++i) {
+      size_t of = joint.tangentOf[stages[stage].tangents[i]];
+      if (Joint::isInner(of)) innerAt[of - Joint::kInner] = {stage, i};
     }
   }
 }
@@ -194,18 +208,11 @@ void Plan::noteReads(Backward& part, const ir::Graph& graph) const {
 // The part of the backward that a stage is, or a part of that.
 Part Plan::stageGraph(size_t stage, const std::vector<bool>& given, const std::vector<bool>& wanted) const {
   const Joint::Stage& own = stages[stage];
-  std::vector<bool> allGiven(joint.tangentOf.size()), allWanted(joint.gradientOf.size());
+  std::vector<bool> allGiven(joint.tangentOf.size());
   for (size_t i = 0; i < given.size(); ++i) allGiven[own.tangents[i]] = given[i];
-  for (size_t i = 0; i < wanted.size(); ++i) allWanted[own.gradients[i]] = wanted[i];
-  Part part = partOf(*cut.backward, cut.saved.size(), allGiven, allWanted);
-  if (!staged()) return part;
-  ir::Node* end = part.graph->top()->terminator();
-  std::vector<ir::Arg> returned;
-  for (size_t gradient : own.gradients) returned.push_back(end->arg(gradient));
-  // What the backward writes; only where there is one stage.
-  for (size_t i = joint.gradientOf.size(); i < end->args().size(); ++i) returned.push_back(end->arg(i));
-  part.graph->setArgs(end, returned);
-  return part;
+  std::unique_ptr<ir::Graph> graph =
+      staged() ? stageOf(*cut.backward, cut.saved.size(), own, joint.gradientOf.size()) : ir::clone(*cut.backward);
+  return partOf(std::move(graph), cut.saved.size(), allGiven, wanted);
 }
 
 std::vector<size_t> Plan::lostGradients(const ir::Graph& part, size_t stage, const std::vector<bool>& given,

@@ -47,6 +47,10 @@ class Plan {
   // The stages of the backward: those of the joint graph, or one with everything.
   std::vector<Joint::Stage> stages;
   bool staged() const { return !joint.stages.empty(); }
+  struct Place {
+    size_t stage, tangent;  // among those of the stage
+  };
+  std::vector<Place> innerAt;  // by inner value: where its gradient arrives
   // What `late` does, where there are stages: to the caller's tensors, then by stage to its results.
   std::vector<Replay> lateOf;
   std::vector<std::vector<size_t>> savedOf;    // by stage: the saved tensors it reads
@@ -85,6 +89,7 @@ class Plan {
 
  private:
   void findStages();
+  void findInner();
   Part stageGraph(size_t stage, const std::vector<bool>& given, const std::vector<bool>& wanted) const;
   Executable interpreted(const ir::Graph& graph, Executable* freely = nullptr) const;
   void noteReads(Backward& part, const ir::Graph& graph) const;

@@ -4,6 +4,7 @@
 
 #include <torch/csrc/autograd/function.h>
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -16,21 +17,34 @@ struct CutPoint {
   std::optional<size_t> root;  // the result it is, or is a view of; nothing: it is a view of what the caller has
 };
 
-// A part of the backward between results, and from them to what is wanted.
+// A part of the backward: what eager mode runs between two points in time.
 struct BackwardStage {
-  std::vector<size_t> roots;
+  std::vector<size_t> roots;  // results whose gradients it is given
+  std::vector<size_t> inner;  // inner values whose gradients it is given
   struct Gradient {
+    enum class For : uint8_t { Wanted, Cut, Inner } what;
     torch::autograd::Edge edge;  // where it arrives
-    bool isCut;
-    size_t number;  // of the cut point, or of what is wanted
+    size_t number;               // of what is wanted, of the cut point, of the inner value
   };
   std::vector<Gradient> gradients;  // in the order in which eager mode adds them up
 };
 
-// The stages, each before those that it gives gradients to. None: no result depends on another one, and no gradient is
-// a sum that must be given summand by summand. Otherwise edges end at cut points afterwards. Throws NotAheadOfTime
-// where no stages do what eager mode does, or where results depend on each other and the program is not `plain`.
-std::vector<BackwardStage> cutAtResults(std::span<const torch::autograd::Edge> roots, std::span<const CutPoint> cuts,
-                                        std::span<const torch::autograd::Edge> wanted, bool plain);
+struct BackwardStages {
+  std::vector<BackwardStage> stages;  // each before those that it gives gradients to
+  // Intermediate values whose gradients pass from one stage to another: edges that lead to them.
+  std::vector<torch::autograd::Edge> inner;
+};
+
+struct StageRules {
+  bool plain = true;  // results may depend on each other
+  // May the gradient of such an intermediate value pass from one stage to another?
+  std::function<bool(const torch::autograd::Edge&)> mayPass;
+};
+
+// No stages: no result depends on another one, and no gradient is a sum that must be given summand by summand.
+// Otherwise edges end at cut points and inner values afterwards. Throws NotAheadOfTime where no stages do what eager
+// mode does, or the rules do not allow them.
+BackwardStages cutAtResults(std::span<const torch::autograd::Edge> roots, std::span<const CutPoint> cuts,
+                            std::span<const torch::autograd::Edge> wanted, const StageRules& rules);
 
 }  // namespace saker::aot

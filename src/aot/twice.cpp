@@ -64,6 +64,7 @@ class Grafts {
   };
 
   static const ir::Value* valueOf(const Joint& joint, size_t number) {
+    if (Joint::isInner(number)) return joint.inner[number - Joint::kInner].value;
     size_t results = joint.callers() + joint.results.size();
     if (number < results) {
       return joint.recording->graph->top()->terminator()->arg(number - joint.callers()).toValue();
@@ -98,10 +99,24 @@ class Grafting final : public runtime::Conduct {
       at.handle->callBoxed(&stack);
     }
     grafts_.apply(*at.node, stack);
+    keepInner(*at.node, stack);
   }
 
+  // Inner values that the stage is given gradients of are differentiated.
+  void keep(const ir::Value* value) { inner_.try_emplace(value); }
+  const at::Tensor& kept(const ir::Value* value) const { return inner_.at(value); }
+
  private:
+  void keepInner(const ir::Node& node, const torch::jit::Stack& stack) {
+    for (size_t i = 0; !inner_.empty() && i < node.resultCount(); ++i) {
+      auto known = inner_.find(node.result(i));
+      if (known == inner_.end()) continue;
+      known->second = stack[0].isTensorList() ? stack[0].toTensorList().get(i) : stack[i].toTensor();
+    }
+  }
+
   Grafts& grafts_;
+  std::unordered_map<const ir::Value*, at::Tensor> inner_;
 };
 
 // The random stream as it was at the call, and as it is afterwards.
@@ -145,12 +160,22 @@ std::vector<at::Tensor> runRecording(const Plan& plan, const Joint::Stage& stage
   c10::impl::ExcludeDispatchKeyGuard withoutAutocast(c10::autocast_dispatch_keyset);  // casts are in the recording
   const Joint& joint = plan.joint;
   Grafting grafting(grafts);
+  auto innerValue = [&](size_t tangent) -> const ir::Value* {
+    size_t of = joint.tangentOf[tangent];
+    return Joint::isInner(of) ? joint.inner[of - Joint::kInner].value : nullptr;
+  };
+  for (size_t tangent : stage.tangents) {
+    if (const ir::Value* value = innerValue(tangent)) grafting.keep(value);
+  }
   runtime::Run run(joint.recording->prepared().get(runtime::Executable::Views::Called), &grafting);
   run.sizes().assume(runtime::bindSymbols(*joint.program->graph, primals));
   for (size_t i = 0; i < primals.size(); ++i) run.set(joint.recordedPlace[i], primals[i]);
   run.run(/*before=*/joint.forwardNodes);
   std::vector<at::Tensor> results;
-  for (size_t tangent : stage.tangents) results.push_back(run.returned(joint.tangentOf[tangent]).toTensor());
+  for (size_t tangent : stage.tangents) {
+    const ir::Value* value = innerValue(tangent);
+    results.push_back(value ? grafting.kept(value) : run.returned(joint.tangentOf[tangent]).toTensor());
+  }
   return results;
 }
 

@@ -1,7 +1,6 @@
 #include "aot/zero_tangents.h"
 
 #include "autograd/imitated.h"
-#include "ir/clone.h"
 #include "ops/builder.h"
 #include "ops/control_flow.h"
 #include "passes/bodies.h"
@@ -230,9 +229,9 @@ class ZeroRemoval {
 
 }  // namespace
 
-Part partOf(const ir::Graph& backward, size_t firstTangent, const std::vector<bool>& given,
+Part partOf(std::unique_ptr<ir::Graph> backward, size_t firstTangent, const std::vector<bool>& given,
             const std::vector<bool>& wanted) {
-  Part part{ir::clone(backward), false};
+  Part part{std::move(backward), false};
   ir::Graph& graph = *part.graph;
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (!wanted[i]) graph.setArg(graph.top()->terminator(), i, Arg::none());

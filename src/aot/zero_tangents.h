@@ -15,10 +15,10 @@ struct Part {
   bool differsByBranch;
 };
 
-// The graph for tangents of which some are zero. Gradients that no given tangent leads to are None, and so are those
-// that are not wanted; parameters stay the same, those of missing tangents are unused. A backward is linear in its
-// tangents, which is what this counts on.
-Part partOf(const ir::Graph& backward, size_t firstTangent, const std::vector<bool>& given,
+// Changes a graph into the one for tangents of which some are zero. Gradients that no given tangent leads to are None,
+// and so are those that are not wanted; parameters stay the same, those of missing tangents are unused. A backward is
+// linear in its tangents, which is what this counts on.
+Part partOf(std::unique_ptr<ir::Graph> backward, size_t firstTangent, const std::vector<bool>& given,
             const std::vector<bool>& wanted);
 
 }  // namespace saker::aot

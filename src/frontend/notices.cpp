@@ -3,7 +3,7 @@
 #include <set>
 
 #include "frontend/log.h"
-#include "frontend/user_names.h"
+#include "frontend/user_lines.h"
 #include "host/kept_error.h"
 #include "watch/loop.h"
 #include "watch/ref.h"
@@ -18,6 +18,13 @@ std::set<std::string>& toldNotices() {
   return all;
 }
 
+// The line that led there; else the function's; of one that a library defines, the line that calls it.
+Definition shownPlace(const Definition& defined, const Stop& why) {
+  if (!why.file.empty() || !isInstalled(defined.file)) return defined;
+  Definition caller = lineOfUser();
+  return caller.file.empty() ? defined : caller;
+}
+
 }  // namespace
 
 void tellOnce(PyObject* function, const std::string& what, const Stop& why) {
@@ -25,6 +32,7 @@ void tellOnce(PyObject* function, const std::string& what, const Stop& why) {
   KeptError kept;
   std::string name = functionName(function);
   Definition at = why.file.empty() ? definitionOf(function) : Definition{why.file, why.line};
+  Definition shown = shownPlace(at, why);
   std::string place = at.file + ":" + std::to_string(at.line);
   // These are about the process, and not about the function.
   bool everywhere = why.why == Why::Traced || why.why == Why::PythonVersion;
@@ -40,7 +48,7 @@ void tellOnce(PyObject* function, const std::string& what, const Stop& why) {
   Ref module = Ref::steal(PyImport_ImportModule("saker._logs"));
   const StopReason& row = why.reason();
   Ref done = Ref::steal(module ? PyObject_CallMethod(module.get(), "tell", "sssis", text.c_str(), row.name.c_str(),
-                                                     at.file.c_str(), at.line, row.hint)
+                                                     shown.file.c_str(), shown.line, row.hint)
                                : nullptr);
   PyErr_Clear();
   if (traced) PyThreadState_LeaveTracing(state);

@@ -2,30 +2,15 @@
 #include "frontend/compiling_question.h"
 #include "frontend/kinds.h"
 #include "frontend/subjects/subjects.h"
+#include "frontend/user_lines.h"
 #include "host/kept_error.h"
 #include "host/objects.h"
 #include "host/symbol_watch.h"
 #include "watch/loop.h"
-#include "watch/once.h"
 
 namespace saker::frontend {
 
 namespace {
-
-// Python code of PyTorch's or of Python's own library: the user's line is the one that led there.
-const std::string& folderOfTorch() {
-  static constinit watch::Once<std::string> folder;
-  return folder.get([] {
-    Ref module = Ref::steal(PyImport_ImportModule("torch"));
-    std::string file = module ? textAttribute(module.get(), "__file__") : "";
-    return file.substr(0, file.rfind('/') + 1);
-  });
-}
-
-bool isLibrary(const std::string& file) {
-  bool installed = file.find("/site-packages/") != std::string::npos;
-  return file.starts_with(folderOfTorch()) || (!installed && file.find("/lib/python3.") != std::string::npos);
-}
 
 std::string textOf(PyObject* unicode) {
   const char* data = unicode ? PyUnicode_AsUTF8(unicode) : nullptr;

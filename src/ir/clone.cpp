@@ -63,6 +63,17 @@ std::unique_ptr<Graph> clone(const Graph& graph, std::span<const size_t> order) 
   return made;
 }
 
+std::unique_ptr<Graph> clone(const Graph& graph, std::span<const Node* const> nodes, std::span<const size_t> returned) {
+  auto made = std::make_unique<Graph>(graph.sharedContext(), graph.name());
+  Cloner cloner(*made, std::vector<Value*>(graph.valueLimit()));
+  cloner.copyParameters(*graph.top(), made->top());
+  for (const Node* node : nodes) cloner.copyNode(*node, made->top());
+  std::vector<Arg> args;
+  for (size_t place : returned) args.push_back(cloner.copyArg(graph.top()->terminator()->arg(place)));
+  made->appendReturn(made->top(), args);
+  return made;
+}
+
 void copyNodes(const Graph& from, const Region& body, Graph& to, Region* into, std::vector<Value*> values) {
   values.resize(from.valueLimit());
   Cloner(to, std::move(values)).copyNodes(body, into);

@@ -51,4 +51,15 @@ void addInputLike(torch::autograd::Node& node, const Metadata& told) {
   }
 }
 
+// One more input of a node, a gradient of this dtype and these sizes; its number.
+template <typename AnyNode>
+uint32_t addInput(AnyNode& node, const at::TensorOptions& options, c10::IntArrayRef sizes) {
+  c10::SmallVector<c10::SymInt, c10::kDimVectorStaticSize> shape(sizes.begin(), sizes.end());
+  if constexpr (requires(at::ScalarType dtype) { node.add_input_metadata(options, shape, false, false, dtype); }) {
+    return node.add_input_metadata(options, shape, false, false, c10::typeMetaToScalarType(options.dtype()));
+  } else {
+    return node.add_input_metadata(options, shape, false, false);
+  }
+}
+
 }  // namespace saker::aten
