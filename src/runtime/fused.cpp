@@ -1,6 +1,5 @@
 #include "runtime/fused.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/SmallVector.h>
 
@@ -8,13 +7,14 @@
 #include <optional>
 
 #include "aten/enums.h"
+#include "runtime/parallel.h"
 
 namespace saker::runtime {
 
 namespace {
 
-// What a task is worth starting for, in lines of kernels times elements: about 20 us.
-constexpr int64_t kWorkOfTask = 200'000;
+// What a part is worth waking a thread for: see lower::Launch::work.
+constexpr int64_t kWorkOfTask = 1'500'000;
 
 std::atomic<uint64_t> launches = 0;
 
@@ -89,16 +89,13 @@ bool FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at:
     for (const Known& argument : each.arguments) arguments.push_back(argument.in(sizes));
     int64_t steps = each.steps.in(sizes), work = each.work.in(sizes);
     kernel::Function function = code_->compiled[i].function;
-    if (work < 2 * kWorkOfTask || steps < 2) {
-      if (steps > 0) function(pointers.data(), arguments.data(), 0, steps);
-      if (guarded) guarded->copyBack();
-      if (raises) return false;
-      continue;
+    auto part = [&](int64_t begin, int64_t end) { function(pointers.data(), arguments.data(), begin, end); };
+    if (work < 2 * kWorkOfTask) {
+      if (steps > 0) part(0, steps);
+    } else {
+      double share = static_cast<double>(kWorkOfTask) / static_cast<double>(work);
+      inParallel(steps, std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(steps) * share)), part);
     }
-    int64_t grain = std::max<int64_t>(
-        1, static_cast<int64_t>(static_cast<double>(steps) / static_cast<double>(work) * kWorkOfTask));
-    at::parallel_for(0, steps, grain,
-                     [&](int64_t begin, int64_t end) { function(pointers.data(), arguments.data(), begin, end); });
     if (guarded) guarded->copyBack();
     if (raises) return false;
   }
