@@ -7,30 +7,17 @@
 
 namespace saker::runtime {
 
-namespace {
-
-// Gradients that a backward is given may lie otherwise than those that it was compiled for: that of a sum is one number
-// for all elements.
-at::Tensor laidOutAs(const Geometry& told, const at::Tensor& tensor) {
-  return at::empty_strided(told.sizes, told.strides, tensor.options()).copy_(tensor);
-}
-
-}  // namespace
-
 // Launches the kernels of a group. False: there is no code yet, or somebody wants to see the operators, or a tensor
-// has other sizes than told, or one of the operators would raise.
+// lies otherwise than told, or one of the operators would raise.
 bool Run::launch(const Instruction& at) {
   const FusedCode& code = *at.fused;
   if (!code.isReady() || conduct_ || freely_) return false;
+  for (uint32_t i : at.checked) {
+    const at::Tensor& operand = slots_[at.operands[i].slot];
+    if (!sizes_.sameStrides(code.operands()[i], operand)) return false;
+  }
   c10::SmallVector<at::Tensor, 8> operands, results;
   for (const Operand& operand : at.operands) operands.push_back(slots_[operand.slot]);
-  for (uint32_t i : at.checked) {
-    const Told& told = code.operands()[i];
-    if (sizes_.sameStrides(told, operands[i])) continue;
-    Geometry geometry = sizes_.geometry(told);
-    if (operands[i].sizes() != c10::IntArrayRef(geometry.sizes)) return false;
-    operands[i] = laidOutAs(geometry, operands[i]);
-  }
   for (size_t i = 0; i < at.results.size(); ++i) {
     if (at.places[i] != kNone) {
       results.push_back(workspace_->at(at.places[i]));

@@ -56,6 +56,23 @@ def test_gradients(dynamic: bool) -> None:
     assert launched(lambda: step(native)) > 1, _C.code_error()
 
 
+@pytest.mark.parametrize("lies", ["expanded", "transposed"])
+def test_gradients_that_lie_otherwise_than_compiled_for(lies: str) -> None:
+    native = saker.compile(program, backend="native")
+    inputs = [torch.randn(33, 65, requires_grad=True) for _ in range(2)]
+    tangent = torch.randn(()).expand(33, 65) if lies == "expanded" else torch.randn(65, 33).t()
+
+    def step(function: Callable) -> tuple[Tensor, ...]:
+        return torch.autograd.grad(function(*inputs), inputs, tangent)
+
+    step(native), step(native)
+    before = _C.kernels_launched()
+    found = step(native)
+    assert _C.kernels_launched() - before == (2 if lies == "expanded" else 1)
+    torch.testing.assert_close(found, step(program), rtol=1e-4, atol=1e-5)
+    assert [each.stride() for each in found] == [each.stride() for each in step(program)]
+
+
 def test_modules_and_copies_keep_it() -> None:
     model = torch.nn.Sequential(torch.nn.LayerNorm(16), torch.nn.GELU())
     x = torch.randn(4, 16)
