@@ -4,22 +4,30 @@
 
 The ratio is that to eager mode: below 1 is faster. ``first`` is the first call, in milliseconds: operators are called
 while code is generated in the background. The first table has the first calls of models with code generation in them.
+``--growth`` measures compiling 1 to 64 equal layers and loading the library, ``--memory`` the peak of memory (what is
+kept from call to call included), ``--cold`` the first results in processes of their own.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
+import shutil
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 
 import saker
-from native_programs import Problem, functions, models
+from native_programs import Problem, equal_layers, functions, models
 from saker import _C
 
 # A function may be this much slower than eager mode before it is marked.
@@ -36,14 +44,21 @@ def _first(problem: Problem, compiled: Callable[..., Any]) -> float:
     return took
 
 
-def _median(problem: Problem, ways: dict[str, Callable[..., Any]], rounds: int, seconds: float) -> dict[str, float]:
-    """Turn by turn: all see the same noise. Short calls are measured several at a time."""
+def _times(problem: Problem, ways: dict[str, Callable[..., Any]], options: argparse.Namespace) -> dict[str, float]:
+    """Turn by turn: all see the same noise. Short calls are measured several at a time.
+
+    Medians; the best of short samples where others use the machine, which then mostly measure what those do.
+    """
+    rounds, seconds = options.rounds, options.seconds
     for function in ways.values():
         problem.call(function)
     start = time.perf_counter()
     problem.call(problem.function)
     one = max(time.perf_counter() - start, 1e-7)
     calls = max(1, min(200, int(seconds / rounds / len(ways) / one)))
+    if options.best:
+        calls = max(1, min(20, int(5e-4 / one)))
+        rounds = max(rounds, int(seconds / len(ways) / calls / one))
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, function in ways.items():
@@ -51,27 +66,120 @@ def _median(problem: Problem, ways: dict[str, Callable[..., Any]], rounds: int, 
             for _ in range(calls):
                 problem.call(function)
             times[name].append((time.perf_counter() - start) / calls)
-    return {name: statistics.median(each) for name, each in times.items()}
+    pick = min if options.best else statistics.median
+    return {name: pick(each) for name, each in times.items()}
 
 
-def _row(problem: Problem, options: argparse.Namespace) -> bool:
-    """Prints one line. Whether generated code is slower than eager mode."""
-    saker.reset()
+def _ways(problem: Problem, options: argparse.Namespace) -> dict[str, Callable[..., Any]]:
     ways = {"eager": problem.function, "aten": saker.compile(problem.function, dynamic=False)}
     ways["native"] = saker.compile(problem.function, dynamic=False, backend="native")
     if options.torch_compile:
         torch._dynamo.reset()
         ways["torch"] = torch.compile(problem.function, dynamic=False)
+    return ways
+
+
+def _copy(numbers: int, options: argparse.Namespace) -> None:
+    """Prints how fast PyTorch copies a tensor of so many floats: what memory gives."""
+    x, y = torch.randn(numbers), torch.empty(numbers)
+    problem = Problem("copy", y.copy_, (x,))
+    took = _times(problem, {"eager": problem.function}, options)["eager"]
+    print(f"{'copy':28}{took * 1e6:11.1f}   {8 * numbers / took / 1e9:.1f} GB/s")
+
+
+def _mean(ratios: list[float]) -> str:
+    return f"{math.exp(statistics.mean(map(math.log, ratios))):.2f}" if ratios else "-"
+
+
+def _row(problem: Problem, options: argparse.Namespace) -> dict[str, float]:
+    """Prints one line. The times."""
+    saker.reset()
+    ways = _ways(problem, options)
     first = _first(problem, ways["native"])
     before = _C.kernels_launched()
     problem.call(ways["native"])
     kernels = _C.kernels_launched() - before
-    found = _median(problem, ways, options.rounds, options.seconds)
+    found = _times(problem, ways, options)
     slower = found["native"] > _SLOWER * found["eager"]
     cells = "".join(f"{found[name] * 1e6:11.1f}" for name in found)
     ratios = "".join(f"{found[name] / found['eager']:8.2f}" for name in found if name != "eager")
     print(f"{problem.name:28}{cells}{ratios}{kernels:8}{first * 1e3:9.1f}{'  slower' * slower}", flush=True)
-    return slower
+    return found
+
+
+def _peak(call: Callable[[], Any]) -> int:
+    """The most bytes that a call holds beyond what was there before; workspaces, which are kept, count as taken."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        call()
+    events = [each for each in profile.profiler.kineto_results.events() if each.name() == "[memory]"]
+    now = peak = 0
+    for event in sorted(events, key=lambda each: each.start_ns()):
+        now += event.nbytes()
+        peak = max(peak, now)
+    return peak + _C.workspace_bytes()
+
+
+def _memory(options: argparse.Namespace) -> None:
+    names = ["eager", "aten", "native", *["torch"] * options.torch_compile]
+    print(f"\n{'peak of a call, MiB':28}" + "".join(f"{name:>11}" for name in names))
+    for problem in [*functions(1 << 20), *models()]:
+        if options.only not in problem.name:
+            continue
+        cells = ""
+        for name in names:
+            saker.reset()
+            function = _ways(problem, options)[name]
+            for _ in range(3):
+                problem.call(function)
+                _C.wait_for_code()
+            cells += f"{_peak(lambda: problem.call(function)) / (1 << 20):11.1f}"
+        print(f"{problem.name:28}{cells}", flush=True)
+
+
+def _growth() -> None:
+    code = Path(_C.__file__).with_name("libsaker_codegen.so")
+    ask = "import time, saker\nfrom saker import _C\nt = time.perf_counter()\n_C.code_status()\n"
+    ask += "print((time.perf_counter() - t) * 1e3)"
+    loads = [float(subprocess.run([sys.executable, "-c", ask], capture_output=True, check=True).stdout) for _ in "123"]
+    size = code.stat().st_size / (1 << 20)
+    print(f"\nlibrary: {size:.1f} MiB, loaded in {statistics.median(loads):.1f} ms, of a process of its own")
+    print(f"\n{'equal layers, ms':28}{'first':>8} {'second':>8} {'third':>8}   parts, ms")
+    _phases(equal_layers(2))  # what is loaded once
+    for layers in (1, 4, 16, 64):
+        _phases(equal_layers(layers))
+
+
+def _first_result(name: str, way: str) -> None:
+    """Prints how long a process that has done nothing else takes to the first result with generated code."""
+    problem = next(each for each in models() if each.name == name)
+    start = time.perf_counter()
+    if way == "native":
+        os.environ["SAKER_COMPILE"] = "sync"
+        function = saker.compile(problem.function, dynamic=False, backend="native")
+        before = _C.kernels_launched()
+        while _C.kernels_launched() == before:
+            problem.call(function)
+    else:
+        function = torch.compile(problem.function, dynamic=False) if way == "torch" else problem.function
+        problem.call(function)
+    print(time.perf_counter() - start)
+
+
+def _cold(options: argparse.Namespace) -> None:
+    ways = ["eager", "native", *["torch"] * options.torch_compile]
+    print(f"\n{'first result, ms':28}" + "".join(f"{way:>11}" for way in ways))
+    for problem in models():
+        if options.only not in problem.name:
+            continue
+        cells = ""
+        for way in ways:
+            caches = tempfile.mkdtemp()
+            command = [sys.executable, __file__, "--first", problem.name, way]
+            given = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": caches}
+            ran = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
+            shutil.rmtree(caches, ignore_errors=True)
+            cells += f"{float(ran.stdout.split()[-1]) * 1e3:11.0f}" if ran.returncode == 0 else f"{'failed':>11}"
+        print(f"{problem.name:28}{cells}", flush=True)
 
 
 def _phases(problem: Problem) -> None:
@@ -102,15 +210,25 @@ def main() -> None:
     parser.add_argument("--numbers", type=int, nargs="*", default=[4, 4096, 1 << 20], help="elements of a tensor")
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--best", action="store_true", help="minima in place of medians, for a busy machine")
     parser.add_argument("--seconds", type=float, default=0.2, help="about so long for one line")
     parser.add_argument("--only", default="", help="problems whose names have this")
     parser.add_argument("--no-models", action="store_true")
     parser.add_argument("--torch-compile", action="store_true", help="torch.compile too, which takes long")
+    parser.add_argument("--growth", action="store_true", help="only compile times of equal layers, and the library")
+    parser.add_argument("--memory", action="store_true", help="only the peak of memory")
+    parser.add_argument("--cold", action="store_true", help="only first results")
+    parser.add_argument("--first", nargs=2, metavar=("NAME", "WAY"), help="only the first result of one model")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     saker.set_logs("")
+    if options.first:
+        return _first_result(*options.first)
     status, load = _C.code_status(), os.getloadavg()[0]
     print(f"torch {torch.__version__}, code for {status['target']}, {os.cpu_count()} cores, load {load:.1f}")
+    torch.set_num_threads(options.threads[0])
+    if options.growth or options.memory or options.cold:
+        return _growth() if options.growth else _memory(options) if options.memory else _cold(options)
     if not options.no_models:
         print(f"\n{'first calls, ms':28}{'first':>8} {'second':>8} {'third':>8}   parts, ms")
         for problem in models():
@@ -125,9 +243,16 @@ def main() -> None:
             what = f"{numbers} numbers" if numbers else "models"
             head = "".join(f"{f'{name} us':>11}" for name in names) + "".join(f"{name:>8}" for name in names[1:])
             print(f"\n{f'{what}, {threads} thread' + 's' * (threads > 1):28}{head}{'kernels':>8}{'first ms':>9}")
+            if numbers:
+                _copy(numbers, options)
+            times = []
             for problem in functions(numbers) if numbers else models():
                 if options.only in problem.name:
-                    slower += _row(problem, options)
+                    times.append(_row(problem, options))
+            slower += sum(each["native"] > _SLOWER * each["eager"] for each in times)
+            for than in [name for name in names if name != "native"]:
+                ratios = [each["native"] / each[than] for each in times]
+                print(f"native against {than}: geometric mean {_mean(ratios)}, worst {max(ratios, default=0):.2f}")
     print(f"\n{slower} lines are slower than eager mode by more than 3 %; load {os.getloadavg()[0]:.1f}")
 
 

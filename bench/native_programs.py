@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import sys
 from collections.abc import Callable
@@ -155,18 +156,34 @@ class Patches(nn.Module):
 
 
 class Logits(nn.Module):
-    """A GPT-2 of `transformers` with random weights, small."""
+    """A GPT-2 or a Llama of `transformers` with random weights, small."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str, layers: int) -> None:
         super().__init__()
         sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python" / "helpers"))
         import zoo
 
-        self.model = zoo.gpt2(layers=4, width=128, heads=4, vocabulary=256, positions=64).module.eval()
+        if kind == "GPT-2":
+            self.model = zoo.gpt2(layers=layers, width=128, heads=4, vocabulary=256, positions=64).module.eval()
+        else:
+            import transformers
+
+            sizes = {"vocab_size": 256, "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": layers}
+            config = transformers.LlamaConfig(**{**zoo.DECODER, **sizes})
+            self.model = transformers.LlamaForCausalLM(config).eval()
         self.ids = zoo.tokens(4, 64, 256)
 
     def forward(self, ids: Tensor) -> Tensor:
         return self.model(input_ids=ids).logits
+
+
+def equal_layers(layers: int) -> Problem:
+    """As many distinct kernels as one layer has; each number of layers has its own."""
+    width = 64 + layers
+    model = nn.Sequential(
+        *(nn.Sequential(nn.Linear(width, width), nn.LayerNorm(width), nn.GELU()) for _ in range(layers))
+    )
+    return Problem(f"{layers} layers", model, (torch.randn(16, width),), backward=True)
 
 
 def models() -> list[Problem]:
@@ -180,8 +197,11 @@ def models() -> list[Problem]:
         nn.ReLU(),
     )
     image = torch.randn(8, 3, 32, 32)
-    gpt2 = Logits()
-    made = [Problem("GPT-2", gpt2, (gpt2.ids,)), Problem("GPT-2, backward", gpt2, (gpt2.ids,), backward=True)]
+    made = []
+    for kind, layers in (("GPT-2", 4), ("Llama", 8)):
+        model = Logits(kind, layers)
+        made.append(Problem(kind, model, (model.ids,)))
+        made.append(Problem(f"{kind}, backward", model, (model.ids,), backward=True))
     for name, model, x in [
         ("MLP", mlp, torch.randn(64, 256)),
         ("ConvNet", convolutions.eval(), image),
@@ -189,4 +209,6 @@ def models() -> list[Problem]:
     ]:
         made.append(Problem(name, model, (x,)))
         made.append(Problem(f"{name}, backward", model, (x.clone().requires_grad_(),), backward=True))
+    training = copy.deepcopy(convolutions).train()
+    made.append(Problem("ConvNet in training", training, (image.clone().requires_grad_(),), backward=True))
     return made

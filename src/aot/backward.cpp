@@ -45,6 +45,14 @@ bool isAsTold(const at::Tensor& tangent, const ir::TensorType& type) {
   return same;
 }
 
+// One number for many elements, as the gradient of a sum is.
+bool isExpanded(const at::Tensor& tensor) {
+  for (int64_t i = 0; i < tensor.dim(); ++i) {
+    if (tensor.strides()[i] == 0 && tensor.sizes()[i] > 1) return true;
+  }
+  return false;
+}
+
 // The nodes of results that have their own.
 class Entry final : public aten::EntryNode {
  public:
@@ -282,17 +290,20 @@ variable_list Backward::compiled(variable_list tangents, const std::vector<bool>
 }
 
 // Tangents of other strides are taken as they are where the graph can: then gradients have the strides that they have
-// in eager mode. Otherwise they are copied.
+// in eager mode. Otherwise they are copied; so are expanded ones where kernels were generated for other strides.
 variable_list Backward::run(const Plan::Backward& part, std::vector<at::Tensor> inputs,
                             const std::vector<bool>& given) const {
   size_t first = plan_->cut.saved.size();
-  bool told = true;
+  bool told = true, onlyExpanded = plan_->native.wanted;
   for (size_t i = 0; i < given.size(); ++i) {
-    told &= !given[i] || isAsTold(inputs[first + stage().tangents[i]], toldFor(i));
+    const at::Tensor& tangent = inputs[first + stage().tangents[i]];
+    if (!given[i] || isAsTold(tangent, toldFor(i))) continue;
+    told = false;
+    onlyExpanded &= isExpanded(tangent);
   }
   aten::BelowAutograd below;
   if (told) return part.run(std::move(inputs), saved_->numbers);
-  if (part.runFreely && !part.refused) {
+  if (part.runFreely && !part.refused && !onlyExpanded) {
     try {
       return part.runFreely(inputs, saved_->numbers);
     } catch (const c10::Error&) {

@@ -25,7 +25,7 @@ struct Launch {
   std::vector<Operand> buffers;
   std::vector<sym::Int> arguments;  // integers that the kernel is given
   sym::Int steps = 1;               // of axis 0
-  sym::Int work = 0;                // lines of the kernel that are done in all steps: what threads are worth
+  sym::Int work = 0;                // hundredths of a nanosecond, about, of one thread with wide vectors
   sym::Int bytesRead = 0;           // of tensors, each counted once and whole
   sym::Int bytesWritten = 0;
 };

@@ -78,6 +78,7 @@ void touchGuarded(const at::Tensor& tensor, bool writes) {
 
 void bindNative(py::module_& module) {
   module.def("kernels_launched", &runtime::FusedCode::launched);
+  module.def("workspace_bytes", &runtime::Workspace::allBytes);
   module.def("wait_for_code", &runtime::waitForCode, py::call_guard<py::gil_scoped_release>());
   module.def("code_error", &runtime::compileError);
   module.def("code_status", &status);

@@ -1,6 +1,5 @@
 #include "runtime/fused.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/SmallVector.h>
 
@@ -8,13 +7,14 @@
 #include <optional>
 
 #include "aten/enums.h"
+#include "runtime/parallel.h"
 
 namespace saker::runtime {
 
 namespace {
 
-// What a task is worth starting for, in lines of kernels times elements: about 20 us.
-constexpr int64_t kWorkOfTask = 200'000;
+// What a part is worth waking a thread for: see lower::Launch::work.
+constexpr int64_t kWorkOfTask = 1'500'000;
 
 std::atomic<uint64_t> launches = 0;
 
@@ -53,16 +53,35 @@ void* FusedCode::pointer(const at::Tensor& tensor, bool written, GuardedBuffers*
 
 uint64_t FusedCode::launched() { return launches.load(std::memory_order_relaxed); }
 
-bool FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at::Tensor> results, Sizes& sizes) const {
-  c10::SmallVector<at::Tensor, 4> temporaries;
-  for (const Temporary& each : temporaries_) {
-    temporaries.push_back(at::empty({each.elements.in(sizes)}, at::TensorOptions(each.dtype)));
+void FusedCode::allocate(Temporaries& made, Sizes& sizes, Workspace* workspace, bool apart) const {
+  if (apart) {
+    for (const Temporary& each : temporaries_) {
+      made.apart.push_back(at::empty({each.elements.in(sizes)}, at::TensorOptions(each.dtype)));
+    }
+    return;
   }
+  constexpr size_t kLine = 64;
+  c10::SmallVector<size_t, 8> offsets;
+  size_t bytes = 0;
+  for (const Temporary& each : temporaries_) {
+    offsets.push_back(bytes);
+    bytes += static_cast<size_t>(each.elements.in(sizes)) * c10::elementSize(each.dtype);
+    bytes = (bytes + kLine - 1) / kLine * kLine;
+  }
+  if (!workspace) made.own = at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions(at::kByte));
+  void* begin = workspace ? workspace->scratch(bytes) : made.own.mutable_data_ptr();
+  for (size_t offset : offsets) made.pointers.push_back(static_cast<char*>(begin) + offset);
+}
+
+bool FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at::Tensor> results, Sizes& sizes,
+                       Workspace* workspace) const {
   launches.fetch_add(launches_.size(), std::memory_order_relaxed);
   bool raises = false;
   c10::SmallVector<void*, 16> pointers;
   c10::SmallVector<int64_t, 16> arguments;
   GuardPages guards = guardPages();
+  Temporaries temporaries;
+  if (!temporaries_.empty()) allocate(temporaries, sizes, workspace, guards != GuardPages::Off);
   for (size_t i = 0; i < launches_.size(); ++i) {
     const Launch& each = launches_[i];
     pointers.clear();
@@ -79,7 +98,8 @@ bool FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at:
           pointers.push_back(pointer(results[buffer.number], true, beside));
           break;
         case lower::Operand::Kind::Temporary:
-          pointers.push_back(pointer(temporaries[buffer.number], true, beside));
+          pointers.push_back(beside ? pointer(temporaries.apart[buffer.number], true, beside)
+                                    : temporaries.pointers[buffer.number]);
           break;
         case lower::Operand::Kind::Flag:
           pointers.push_back(&raises);
@@ -89,16 +109,13 @@ bool FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at:
     for (const Known& argument : each.arguments) arguments.push_back(argument.in(sizes));
     int64_t steps = each.steps.in(sizes), work = each.work.in(sizes);
     kernel::Function function = code_->compiled[i].function;
-    if (work < 2 * kWorkOfTask || steps < 2) {
-      if (steps > 0) function(pointers.data(), arguments.data(), 0, steps);
-      if (guarded) guarded->copyBack();
-      if (raises) return false;
-      continue;
+    auto part = [&](int64_t begin, int64_t end) { function(pointers.data(), arguments.data(), begin, end); };
+    if (work < 2 * kWorkOfTask) {
+      if (steps > 0) part(0, steps);
+    } else {
+      double share = static_cast<double>(kWorkOfTask) / static_cast<double>(work);
+      inParallel(steps, std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(steps) * share)), part);
     }
-    int64_t grain = std::max<int64_t>(
-        1, static_cast<int64_t>(static_cast<double>(steps) / static_cast<double>(work) * kWorkOfTask));
-    at::parallel_for(0, steps, grain,
-                     [&](int64_t begin, int64_t end) { function(pointers.data(), arguments.data(), begin, end); });
     if (guarded) guarded->copyBack();
     if (raises) return false;
   }

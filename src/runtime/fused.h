@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
 
 #include <atomic>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "lower/lower.h"
 #include "runtime/guard_pages.h"
 #include "runtime/sizes.h"
+#include "runtime/workspace.h"
 
 namespace saker::runtime {
 
@@ -49,7 +51,9 @@ class FusedCode {
   // How many kernels were launched in this process.
   static uint64_t launched();
   // Computes all results from all operands. Only where code is ready. False: an operator would raise, call them.
-  bool launch(std::span<const at::Tensor> operands, std::span<const at::Tensor> results, Sizes& sizes) const;
+  // Temporaries lie in the workspace, if there is one.
+  bool launch(std::span<const at::Tensor> operands, std::span<const at::Tensor> results, Sizes& sizes,
+              Workspace* workspace) const;
 
  private:
   struct Launch {
@@ -61,6 +65,13 @@ class FusedCode {
     c10::ScalarType dtype;
     Known elements;
   };
+  // Temporaries of one launch of the group, one behind the other.
+  struct Temporaries {
+    c10::SmallVector<at::Tensor, 4> apart;  // each between pages that cannot be touched, if that is asked for
+    c10::SmallVector<void*, 8> pointers;
+    at::Tensor own;
+  };
+  void allocate(Temporaries& made, Sizes& sizes, Workspace* workspace, bool apart) const;
 
   static void* pointer(const at::Tensor& tensor, bool written, GuardedBuffers* guarded);
 

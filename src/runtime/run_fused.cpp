@@ -32,7 +32,7 @@ bool Run::launch(const Instruction& at) {
       results.push_back(at::empty_strided(told.sizes, told.strides, options));
     }
   }
-  if (!code.launch(operands, results, sizes_)) return false;
+  if (!code.launch(operands, results, sizes_, workspace_.get())) return false;
   operands.clear();
   for (uint32_t slot : at.freed) slots_[slot].reset();
   for (size_t i = 0; i < at.results.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <new>
 #include <string_view>
@@ -46,6 +47,8 @@ c10::Storage allocate(size_t bytes) {
           /*resizable=*/false};
 }
 
+std::atomic<size_t> taken = 0;
+
 }  // namespace
 
 void keepMemory() {
@@ -58,7 +61,7 @@ Workspace::Workspace(const WorkspacePlan& plan) {
   aten::RunForReal real;
   std::vector<c10::Storage> storages;
   for (size_t bytes : plan.buffers) {
-    bytes_ += bytes;
+    add(bytes);
     storages.push_back(allocate(bytes));
   }
   for (const WorkspacePlan::Place& place : plan.places) {
@@ -66,6 +69,26 @@ Workspace::Workspace(const WorkspacePlan& plan) {
     told.offset = 0;
     tensors_.push_back(tensorOver(storages[place.buffer], *place.type, told));
   }
+}
+
+Workspace::~Workspace() { taken -= bytes_; }
+
+void Workspace::add(size_t bytes) {
+  bytes_ += bytes;
+  taken += bytes;
+}
+
+size_t Workspace::allBytes() { return taken; }
+
+void* Workspace::scratch(size_t bytes) {
+  size_t had = scratch_ ? scratch_.nbytes() : 0;
+  if (had < bytes) {
+    c10::InferenceMode ordinary(false);
+    aten::RunForReal real;
+    scratch_ = allocate(bytes);
+    add(bytes - had);
+  }
+  return scratch_.mutable_data();
 }
 
 std::unique_ptr<Workspace> IdleWorkspaces::take(const WorkspacePlan& plan) {

@@ -30,11 +30,20 @@ void keepMemory();
 class Workspace {
  public:
   explicit Workspace(const WorkspacePlan& plan);
+  ~Workspace();
+  Workspace(const Workspace&) = delete;
   const at::Tensor& at(size_t place) const { return tensors_[place]; }
+  // Memory for one launch after the other, which grows to what the largest of them needs.
+  void* scratch(size_t bytes);
   size_t bytes() const { return bytes_; }
+  // Of all workspaces in this process, those too that wait for the next run.
+  static size_t allBytes();
 
  private:
+  void add(size_t bytes);
+
   std::vector<at::Tensor> tensors_;
+  c10::Storage scratch_;
   size_t bytes_ = 0;
 };
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable
 
 import pytest
@@ -54,6 +55,43 @@ def test_gradients(dynamic: bool) -> None:
         assert launched(lambda: step(native)) > 0 or not dynamic
         torch.testing.assert_close(step(native), step(program), rtol=1e-4, atol=1e-5)
     assert launched(lambda: step(native)) > 1, _C.code_error()
+
+
+@pytest.mark.parametrize("lies", ["expanded", "transposed"])
+def test_gradients_that_lie_otherwise_than_compiled_for(lies: str) -> None:
+    native = saker.compile(program, backend="native")
+    inputs = [torch.randn(33, 65, requires_grad=True) for _ in range(2)]
+    tangent = torch.randn(()).expand(33, 65) if lies == "expanded" else torch.randn(65, 33).t()
+
+    def step(function: Callable) -> tuple[Tensor, ...]:
+        return torch.autograd.grad(function(*inputs), inputs, tangent)
+
+    step(native), step(native)
+    before = _C.kernels_launched()
+    found = step(native)
+    assert _C.kernels_launched() - before == (2 if lies == "expanded" else 1)
+    torch.testing.assert_close(found, step(program), rtol=1e-4, atol=1e-5)
+    assert [each.stride() for each in found] == [each.stride() for each in step(program)]
+
+
+def test_kernels_run_on_pytorchs_threads() -> None:
+    native, x = saker.compile(program, backend="native"), torch.randn(1 << 21)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        for _ in range(3):
+            alone = native(x, x)
+        torch.set_num_threads(2)
+        native(x, x)
+        process, thread = time.process_time(), time.thread_time()
+        for _ in range(50):
+            found = native(x, x)
+        own = time.thread_time() - thread
+        others = time.process_time() - process - own
+    finally:
+        torch.set_num_threads(threads)
+    assert others > 0.2 * own
+    assert torch.equal(found, alone)
 
 
 def test_modules_and_copies_keep_it() -> None:

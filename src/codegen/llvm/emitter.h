@@ -1,5 +1,5 @@
 // Writes the code of one kernel: loops over its axes (nest.cpp), its reductions (reduce.cpp), its loads and stores
-// (memory.cpp) and its other lines (lines.cpp).
+// (memory.cpp, tiles.cpp) and its other lines (lines.cpp).
 #pragma once
 
 #include <map>
@@ -53,6 +53,14 @@ class Emitter {
   bool storesShort() const;                     // elements of less than four bytes
   Value* notEmpty(uint32_t from, uint32_t to);  // whether all these axes have steps
   void close();
+  void phases();
+
+  // tiles.cpp
+  void chooseTiles();
+  void tileLoop(uint32_t axis);
+  void tiledLines();
+  void fillTile(const kernel::Node& node, Value* memory);
+  Value* tiled(uint32_t node);  // a row of its tile
 
   // reduce.cpp
   void loopPhase(const kernel::Phase& phase);
@@ -104,6 +112,9 @@ class Emitter {
   std::vector<Value*> arguments_;
   std::vector<Value*> buffers_;
   std::map<std::string, Known> pointers_;
+  uint32_t tileAxis_ = kernel::kNone;  // along which transposed loads are contiguous
+  std::map<uint32_t, Value*> tiles_;   // by such a load: a square of its elements, on the stack
+  Range tile_{};                       // steps of that axis which are in the squares
 };
 
 }  // namespace saker::codegen

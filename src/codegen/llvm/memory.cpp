@@ -142,6 +142,11 @@ Value* Emitter::loaded(const Node& node, const Address& address) {
 
 void Emitter::load(uint32_t i) {
   const Node& node = kernel_.nodes[i];
+  if (tiles_.count(i)) {
+    Value* value = tiled(i);
+    if (node.dtype == DType::Bool) value = code_.b.CreateICmpNE(value, llvm::Constant::getNullValue(value->getType()));
+    return know(i, value, code_.top());
+  }
   Address place = address(node);
   // Memory that the kernel writes is read where the line stands.
   int level = kernel_.buffers[node.at].written || place.varies ? code_.top() : std::max(place.level, levelOf(node));

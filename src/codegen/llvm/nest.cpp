@@ -18,6 +18,7 @@ Emitter::Emitter(llvm::Module& module, const kernel::Kernel& kernel, const Targe
   while (parallel_ < kernel.axes.size() && !kernel.axes[parallel_].reduced) ++parallel_;
   vectorReduced_ = kernel.vector != kNone && kernel.axes[kernel.vector].reduced;
   chooseLanes();
+  chooseTiles();
 }
 
 void Emitter::run() {
@@ -123,17 +124,19 @@ Values Emitter::vectorLoop(uint32_t axis, Range range, Values carried, const std
   });
 }
 
-void Emitter::parallelAxis(uint32_t axis) {
-  if (axis == parallel_) {
-    for (const kernel::Phase& phase : kernel_.phases) {
-      if (phase.loop) {
-        loopPhase(phase);
-      } else {
-        lines(phase);
-      }
+void Emitter::phases() {
+  for (const kernel::Phase& phase : kernel_.phases) {
+    if (phase.loop) {
+      loopPhase(phase);
+    } else {
+      lines(phase);
     }
-    return;
   }
+}
+
+void Emitter::parallelAxis(uint32_t axis) {
+  if (axis == parallel_) return tileAxis_ == kNone ? phases() : tiledLines();
+  if (axis == tileAxis_) return tileLoop(axis);
   auto body = [&](Values) -> Values {
     parallelAxis(axis + 1);
     return {};

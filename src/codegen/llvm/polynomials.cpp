@@ -47,11 +47,9 @@ Value* scale(Code& code, Value* x, Value* n) {
   return b.CreateFMul(b.CreateFMul(x, power(half)), power(b.CreateSub(whole, half)));
 }
 
-}  // namespace
-
-Value* expPolynomial(Code& code, Value* x) {
+// exp of numbers between -104 and 89, and of nan.
+Value* expInRange(Code& code, Value* x) {
   auto& b = code.b;
-  x = atLeast(code, atMost(code, x, 89.0), -104.0);
   Value* n = nearest(code, b.CreateFMul(x, code.like(x, 1.44269504088896341)));
   Value* r = code.fma(n, code.like(x, -0.693359375), x);  // the first part of ln 2 has few digits
   r = code.fma(n, code.like(x, 2.12194440054690583e-4), r);
@@ -59,6 +57,12 @@ Value* expPolynomial(Code& code, Value* x) {
       horner(code, r, {1.979024863e-04, 1.394475916e-03, 8.333497669e-03, 4.166629362e-02, 1.666666586e-01, 0.5});
   Value* e = code.fma(p, b.CreateFMul(r, r), r);
   return scale(code, b.CreateFAdd(e, code.like(x, 1.0)), n);
+}
+
+}  // namespace
+
+Value* expPolynomial(Code& code, Value* x) {
+  return expInRange(code, atLeast(code, atMost(code, x, 89.0), -104.0));
 }
 
 Value* exp2Polynomial(Code& code, Value* x) {
@@ -102,7 +106,8 @@ Value* tanhPolynomial(Code& code, Value* x) {
   Value* z = b.CreateFMul(x, x);
   Value* p = horner(code, z, {-5.698899572e-03, 2.063385070e-02, -5.373818035e-02, 1.333142473e-01, -3.333328134e-01});
   Value* small = code.fma(b.CreateFMul(p, z), magnitude, magnitude);
-  Value* e = expPolynomial(code, b.CreateFAdd(magnitude, magnitude));
+  Value* bounded = atMost(code, magnitude, 10.0);  // from there on it is 1
+  Value* e = expInRange(code, b.CreateFAdd(bounded, bounded));
   Value* ratio = b.CreateFDiv(code.like(x, 2.0), b.CreateFAdd(e, code.like(x, 1.0)));
   Value* large = b.CreateFSub(code.like(x, 1.0), ratio);
   return copySign(code, b.CreateSelect(b.CreateFCmpOLT(magnitude, code.like(x, 0.625)), small, large), x);
@@ -121,7 +126,7 @@ Value* erfPolynomial(Code& code, Value* x) {
   Value* q = horner(code, t,
                     {1.083840039e-05, -3.188835145e-04, 3.626572995e-03, -2.372858664e-02, 1.061981653e-01,
                      6.351746260e-01, 1.286427761e-01});
-  Value* e = expPolynomial(code, b.CreateFNeg(code.fma(q, t, t)));
+  Value* e = expInRange(code, code.fma(b.CreateFNeg(q), t, b.CreateFNeg(t)));
   Value* large = copySign(code, b.CreateFSub(code.like(x, 1.0), e), x);
   return b.CreateSelect(b.CreateFCmpOLT(magnitude, code.like(x, 0.92)), small, large);
 }
