@@ -47,6 +47,26 @@ bool hasCompany(const Node& node) {
   return false;
 }
 
+// The arguments of the operator of item `i`: by name where all names are known to it, else in order; then defaults.
+bool argumentsOf(const Node& node, const ops::Operator& item, size_t i, SmallVec<Arg, 8>& args) {
+  const std::vector<ir::SchemaArgument>& from = ops::of(&node)->parsed.arguments;
+  const std::vector<ir::SchemaArgument>& to = item.parsed.arguments;
+  bool named = std::all_of(from.begin(), from.end(),
+                           [&](const ir::SchemaArgument& each) { return item.parsed.indexOf(each.name).has_value(); });
+  for (size_t k = 0; k < to.size(); ++k) {
+    std::optional<size_t> place = named ? ops::of(&node)->parsed.indexOf(to[k].name) : std::optional(k);
+    if (place && *place < node.args().size()) {
+      Arg arg = node.arg(*place);
+      args.push_back(arg.isList() ? arg.toList()[i] : arg);
+    } else if (to[k].defaultValue) {
+      args.push_back(*to[k].defaultValue);
+    } else {
+      return false;
+    }
+  }
+  return named || node.args().size() <= to.size();
+}
+
 bool trySplit(ir::Graph& graph, Node* node) {
   const ops::Operator* item = itemOf(*node);
   if (!item || !onCpu(*node) || !hasCompany(*node)) return false;
@@ -56,14 +76,8 @@ bool trySplit(ir::Graph& graph, Node* node) {
   ops::Builder build(graph, node->region(), node, node->origin());
   std::vector<Node*> made;
   for (size_t i = 0; i < count; ++i) {
-    SmallVec<Arg, 8> args(node->args());
-    for (Arg& arg : args) {
-      if (arg.isList()) arg = arg.toList()[i];
-    }
-    for (size_t k = args.size(); k < item->parsed.arguments.size(); ++k) {
-      if (item->parsed.arguments[k].defaultValue) args.push_back(*item->parsed.arguments[k].defaultValue);
-    }
-    Node* one = args.size() == item->parsed.arguments.size() ? build.tryCall(*item, args) : nullptr;
+    SmallVec<Arg, 8> args;
+    Node* one = argumentsOf(*node, *item, i, args) ? build.tryCall(*item, args) : nullptr;
     bool same = one && one->resultCount() == 1 && (!byValue || one->result()->type() == node->result(i)->type());
     if (one) made.push_back(one);
     if (same) continue;

@@ -228,6 +228,7 @@ void addForeach(Rows& rows) {
   add(rows, "copy_(Tensor(a!)[] self, Tensor[] src, bool non_blocking=False) -> ()", each<"aten::copy_">);
   rows.push_back({"aten::_foreach_norm.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[]", norm,
                   Cost::Reduction});
+  rows.back().item = itemOperator<"aten::linalg_vector_norm">;
   rows.push_back({"aten::_foreach_max(Tensor[] self) -> Tensor[]", inferItems<"aten::max">, Cost::Reduction});
   rows.push_back({"aten::_foreach_mm(Tensor[] self, Tensor[] mat2) -> Tensor[]", inferItems<"aten::mm">, Cost::Matmul});
 }
