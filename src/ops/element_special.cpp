@@ -25,7 +25,7 @@ Num shifted(Element& e) {
 
 // (self, lambd)
 Num hardShrink(Element& e) {
-  Num x = own(e), bound = e.scalar(1, x);
+  Num x = own(e), bound = step(e, e.scalar(1, x));
   return select((x >= -bound) & (x <= bound), 0, x);
 }
 
@@ -34,10 +34,9 @@ Num softShrink(Element& e) {
   return select(isNan(x), x, select(x > bound, x - bound, select(x < -bound, x + bound, 0)));
 }
 
-// (grad_output, self, lambd), of both; of nan, f16 gives the gradient
+// (grad_output, self, lambd), of both; of nan, 0
 Num shrinkBackward(Element& e) {
-  Num grad = own(e), x = own(e, 1), bound = e.scalar(2, x);
-  if (e.type().dtype == DType::Float16) return select((x >= -bound) & (x <= bound), 0, grad);
+  Num grad = own(e), x = own(e, 1), bound = step(e, e.scalar(2, x));
   return select((x < -bound) | (x > bound), grad, 0);
 }
 
