@@ -454,6 +454,14 @@ void Tape::note(const Converted& converted, const Call& call, ir::Origin origin)
   }
 }
 
+// Was autograd on where some operator was called?
+static bool recordsHistory(const ir::Graph& graph) {
+  for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
+    if (!node->isReturn() && !node->attributes().noGrad) return true;
+  }
+  return false;
+}
+
 std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outputs) {
   auto program = std::make_unique<runtime::Program>();
   std::vector<ir::Arg> returned;
@@ -470,6 +478,7 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
   // Behind an operator that fails, version counters are to stand where eager mode leaves them.
   program->userWrote = userWrote_ || !risk_.before.empty();
   program->closedWrites.resize(inputs_.size());
+  bool followed = program->userWrote || recordsHistory(graph());
   bool others = host().othersRun() && !userWrote_;
   for (const Input& input : inputs_) {
     if (input.literal) {
@@ -485,8 +494,8 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
       moved = static_cast<uint32_t>(input.tensor._version() - input.version);
     }
     program->argumentWrites.push_back(moved);
-    // What is written gets a history, whether it is returned or not.
-    program->differentiable |= moved != 0 && input.tensor.requires_grad();
+    // What is written gets a history, whether it is returned or not; optimizers write with autograd off.
+    program->differentiable |= followed && moved != 0 && input.tensor.requires_grad();
   }
   graph().appendReturn(graph().top(), returned);
   program->objects = kept();

@@ -19,6 +19,7 @@ class Assembler {
     chooseOrder();
     collapse();
     keepExpensive();
+    storeLast();
     writePhases();
     for (const Memory& memory : builder_.memory()) {
       kernel_.buffers.push_back({memory.dtype(), memory.written});
@@ -126,6 +127,7 @@ class Assembler {
     for (uint32_t store : stores) {
       const Expression result = expressions_[store];
       if (!result.inLoop || result.level == 0 || result.node.operands[1] != kNone) continue;
+      if (KernelBuilder::isOverwritten(builder_.memory()[result.node.at])) continue;
       std::vector<bool> needed(expressions_.size());
       mark(result.node.operands[0], needed);
       uint32_t best = kNone;
@@ -149,6 +151,27 @@ class Assembler {
     if (id == kNone || seen[id] || !expressions_[id].inLoop) return;
     seen[id] = true;
     for (uint32_t operand : expressions_[id].node.operands) mark(operand, seen);
+  }
+
+  // What goes in the place of a parameter is stored by the last loop that reads the old contents.
+  void storeLast() {
+    for (uint32_t store : builder_.stores()) {
+      uint32_t buffer = expressions_[store].node.at;
+      if (!KernelBuilder::isOverwritten(builder_.memory()[buffer])) continue;
+      overwrites_ = true;
+      for (uint32_t i = 0; i < expressions_.size(); ++i) {
+        const Expression& e = expressions_[i];
+        if (e.node.op != Op::Reduce && e.node.op != Op::Store) continue;
+        uint32_t level = e.node.op == Op::Reduce ? e.level - 1 : e.level;
+        if (!expressions_[store].inLoop || level <= expressions_[store].level) continue;
+        std::vector<bool> seen(expressions_.size());
+        for (uint32_t operand : e.node.operands) mark(operand, seen);
+        for (uint32_t k = 0; k < seen.size(); ++k) {
+          const Node& node = expressions_[k].node;
+          if (seen[k] && node.op == Op::Load && node.at == buffer) expressions_[store].level = level;
+        }
+      }
+    }
   }
 
   // ---- phases ----
@@ -186,6 +209,14 @@ class Assembler {
   void writePhase(uint32_t level, bool loop) {
     auto begin = static_cast<uint32_t>(kernel_.nodes.size());
     level_ = level;
+    for (uint32_t i = 0; overwrites_ && i < expressions_.size(); ++i) {  // all is read before anything is stored
+      const Node& node = expressions_[i].node;
+      if (!needed_[i] || node.op != Op::Store || !belongs(i, level, loop)) continue;
+      for (uint32_t operand : node.operands) write(operand);
+    }
+    for (uint32_t i = 0; overwrites_ && i < expressions_.size(); ++i) {
+      if (needed_[i] && expressions_[i].node.op != Op::Store && belongs(i, level, loop)) write(i);
+    }
     for (uint32_t i = 0; i < expressions_.size(); ++i) {
       if (needed_[i] && belongs(i, level, loop)) write(i);
     }
@@ -290,6 +321,7 @@ class Assembler {
   std::vector<bool> needed_;                 // by expression
   std::unordered_map<uint32_t, Kept> kept_;  // what waits in memory for a later loop
   std::vector<uint32_t> extraStores_;
+  bool overwrites_ = false;  // a result is stored in the place of what is read
   uint32_t level_ = 0;
   kernel::Kernel kernel_;
 };

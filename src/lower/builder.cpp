@@ -253,7 +253,7 @@ void KernelBuilder::check(uint32_t fails) {
 uint32_t KernelBuilder::load(const ir::Value* value, const ir::Dims& strides, const Places& places) {
   kernel::Node node = line(Op::Load, value->tensor()->dtype);
   node.operands[0] = mask_;
-  node.at = bufferOf(value, false);
+  node.at = bufferOf(value, source_.isOverwritten(value));
   node.index = index(places, strides);
   return add(node);
 }
@@ -329,11 +329,11 @@ Places KernelBuilder::rootPlaces(const ir::Value* value) {
   return places;
 }
 
-void KernelBuilder::store(const ir::Value* value, const ir::Dims& strides) {
+void KernelBuilder::store(const ir::Value* value, const ir::Dims& strides, const ir::Value* over) {
   Places places = rootPlaces(value);
   kernel::Node node = line(Op::Store, value->tensor()->dtype);
   node.operands[0] = compute(value, places).id;
-  node.at = bufferOf(value, true);
+  node.at = bufferOf(over ? over : value, true);
   node.index = index(places, strides);
   stores_.push_back(add(node));
 }

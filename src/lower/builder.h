@@ -30,19 +30,25 @@ class KernelBuilder {
     virtual ~Source() = default;
     // Strides of what lies in memory, or nothing: it is computed.
     virtual std::optional<ir::Dims> strides(const ir::Value* value) const = 0;
+    // The kernel stores a result in its place.
+    virtual bool isOverwritten(const ir::Value* /*parameter*/) const { return false; }
   };
 
   KernelBuilder(ir::Context& context, const Source& source, Axes axes)
       : context_(context), source_(source), axes_(std::move(axes)) {}
 
-  // A result of the kernel. Throws Split, NeedsMemory, ops::NotLowered.
-  void store(const ir::Value* value, const ir::Dims& strides);
+  // A result of the kernel; `over`: the parameter in whose place it goes. Throws Split, NeedsMemory, ops::NotLowered.
+  void store(const ir::Value* value, const ir::Dims& strides, const ir::Value* over = nullptr);
 
   const Axes& axes() const { return axes_; }
   Arguments& arguments() { return arguments_; }
   Expressions& expressions() { return expressions_; }
   const std::vector<Memory>& memory() const { return memory_; }
   const std::vector<uint32_t>& stores() const { return stores_; }
+  // Is it read too, before a result takes its place?
+  static bool isOverwritten(const Memory& memory) {
+    return memory.written && memory.value && memory.value->isParameter();
+  }
 
  private:
   friend class Call;

@@ -1,7 +1,11 @@
 #include "lower/can_lower.h"
 
+#include <algorithm>
+
+#include "ir/copy_arg.h"
 #include "kernel/verify.h"
 #include "lower/builder.h"
+#include "lower/without_writes.h"
 #include "ops/effects.h"
 #include "ops/operator.h"
 #include "symbolic/context.h"
@@ -64,13 +68,51 @@ std::string tryRule(const ir::Node& node, const ops::Operator& op) {
   return {};
 }
 
+// A call that writes to a tensor: what it computes is asked of the calls that it is without the write.
+Answer partOfStore(const ir::Node& node) {
+  if (std::string why = whyNotAStore(node); !why.empty()) return {Part::Library, why};
+  ir::Graph scratch(node.region()->graph()->sharedContext());
+  std::vector<ir::Arg> operands;
+  std::vector<const ir::Value*> known;
+  for (const ir::Use& use : node.operands()) {
+    if (std::string bad = badTensor(use.value); !bad.empty()) return {Part::Library, bad};
+    if (std::find(known.begin(), known.end(), use.value) != known.end()) continue;
+    known.push_back(use.value);
+    operands.push_back(ir::Arg::value(scratch.addParameter(scratch.top(), use.value->type())));
+  }
+  static const ops::Operator* fused = ops::find("saker::fused");
+  ir::Node* group = scratch.append(scratch.top(), fused, operands, {});
+  ir::Region* body = scratch.addRegion(group);
+  std::vector<ir::Value*> inside;
+  for (const ir::Arg& operand : operands) inside.push_back(scratch.addParameter(body, operand.toValue()->type()));
+  SmallVec<ir::Arg, 8> args(node.args());
+  Arena arena;
+  std::vector<ir::Value*> values(node.region()->graph()->valueLimit());
+  for (size_t i = 0; i < known.size(); ++i) values[known[i]->id()] = inside[i];
+  for (ir::Arg& arg : args) arg = ir::copyArg(arg, values, arena);
+  const ir::Type* type = node.result()->type();
+  scratch.append(body, node.op(), args, {&type, 1}, node.origin());
+  scratch.appendReturn(body, {});
+  WithoutWrites alone = withoutWrites(*group);
+  if (!alone.group) return {Part::Library, alone.reason};
+  const ir::Region& computed = *alone.group->regions()[0];
+  for (const ir::Node* each = computed.first(); !each->isReturn(); each = each->next()) {
+    if (Answer answer = partOf(*each); answer.part == Part::Library) return answer;
+  }
+  return {Part::Computed, {}};
+}
+
 }  // namespace
 
 Answer partOf(const ir::Node& node) {
   const ops::Operator* op = ops::of(&node);
   if (!op) return {Part::Library, node.op()->qualified + " is not in the table"};
+  if (ops::writes(node)) return partOfStore(node);
   if (!op->element) return {Part::Library, node.op()->qualified + " is a library call"};
-  if (ops::writes(node) || !node.regions().empty()) return {Part::Library, node.op()->qualified + " writes"};
+  if (!node.regions().empty()) return {Part::Library, node.op()->qualified + " has bodies"};
+  if (node.attributes().inferenceToggled || node.attributes().ownVersion) {
+    return {Part::Library, node.op()->qualified + " runs in another mode"};
+  }
   for (const ir::Use& use : node.operands()) {
     if (std::string bad = badTensor(use.value); !bad.empty()) return {Part::Library, bad};
   }

@@ -5,9 +5,12 @@
 
 #include "lower/groups.h"
 #include "lower/lower.h"
+#include "lower/split_lists.h"
+#include "lower/write_order.h"
 #include "ops/effects.h"
 #include "ops/group.h"
 #include "passes/inline.h"
+#include "passes/memory.h"
 
 namespace saker::lower {
 namespace {
@@ -15,11 +18,24 @@ namespace {
 using ir::Node;
 using ir::Value;
 
-// Nodes between two that write: nothing is moved out of here.
+// Inputs that share memory are views of one, and what is not in the table ends a segment.
+constexpr passes::Memory::Assumptions kRecorded = {false, passes::Memory::Assumptions::Unknown::Nothing};
+
+WriteOrder orderOf(const ir::Graph& graph, std::span<Node* const> nodes) {
+  bool writes = std::any_of(nodes.begin(), nodes.end(), [](const Node* node) { return ops::effectsOf(*node).writes; });
+  return writes ? WriteOrder(nodes, passes::Memory(graph, kRecorded)) : WriteOrder();
+}
+
+// Nodes between two of which it is not known what they do: nothing is moved out of here.
 class Segment {
  public:
   Segment(ir::Graph& graph, std::vector<Node*> nodes, Node* end, const FuseOptions& options)
-      : graph_(graph), nodes_(std::move(nodes)), end_(end), fewest_(options.fewestNodes), groups_(nodes_, options) {}
+      : graph_(graph),
+        nodes_(std::move(nodes)),
+        end_(end),
+        fewest_(options.fewestNodes),
+        writes_(orderOf(graph, nodes_)),
+        groups_(nodes_, options, writes_) {}
 
   void run(Fusion& fusion) {
     sort();
@@ -76,6 +92,9 @@ class Segment {
             for (const ir::Use& use : member->operands()) pushReads(use.value, group, push, position);
             forBodies(member, [&](const Value* value) { pushReads(value, group, push, position); });
             if (const Node* earlier = before[position.at(member)]) push(earlier);
+            for (const Node* earlier : writes_.before(member)) {
+              if (!isMade(group) || groups_.of(earlier) != group) push(earlier);
+            }
           }
           continue;
         }
@@ -122,6 +141,14 @@ class Segment {
     copied_.clear();
     // What it reads: through free nodes, whose copies stand in the body.
     std::vector<Value*> operands;
+    bool writes = false;
+    for (const Node* member : members) {
+      ops::eachWritten(*member, [&](Value* value) {
+        writes = true;
+        bool inside = value->def() && isInside(value->def());
+        if (!inside && std::find(operands.begin(), operands.end(), value) == operands.end()) operands.push_back(value);
+      });
+    }
     for (const Node* member : members) {
       for (const ir::Use& use : member->operands()) findOperands(use.value, operands);
     }
@@ -131,7 +158,7 @@ class Segment {
         if (isReadOutside(member->result(i))) results.push_back(member->result(i));
       }
     }
-    if (results.empty()) return;
+    if (results.empty() && !writes) return;
     std::vector<ir::Arg> args;
     for (Value* operand : operands) args.push_back(ir::Arg::value(operand));
     std::vector<const ir::Type*> types;
@@ -172,12 +199,13 @@ class Segment {
   void findOperands(Value* value, std::vector<Value*>& operands) {
     Node* def = value->def();
     if (def && isInside(def)) return;
+    if (std::find(operands.begin(), operands.end(), value) != operands.end()) return;
     if (def && isCopied(def)) {
       if (std::find(copied_.begin(), copied_.end(), def) == copied_.end()) copied_.push_back(def);
       for (const ir::Use& use : def->operands()) findOperands(use.value, operands);
       return;
     }
-    if (std::find(operands.begin(), operands.end(), value) == operands.end()) operands.push_back(value);
+    operands.push_back(value);
   }
 
   // Not where only views of it are outside, which nobody reads there.
@@ -238,6 +266,7 @@ class Segment {
   std::vector<Node*> nodes_;
   Node* end_;
   size_t fewest_;
+  WriteOrder writes_;
   Groups groups_;
   std::vector<std::vector<Node*>> members_;  // by group, in order
   std::vector<uint32_t> order_;              // groups
@@ -254,7 +283,8 @@ void fuseRegion(ir::Graph& graph, ir::Region* region, const FuseOptions& options
       nodes.push_back(node);
     } else {
       for (ir::Region* body : node->regions()) fuseRegion(graph, body, options, fusion);
-      if (node->isReturn() || effects.unknown || effects.writes) {
+      bool apart = effects.unknown || effects.has(ops::kSetsStorage) || (effects.writes && !node->regions().empty());
+      if (node->isReturn() || apart) {
         Segment(graph, std::move(nodes), node, options).run(fusion);
         nodes.clear();
       } else {
@@ -265,10 +295,25 @@ void fuseRegion(ir::Graph& graph, ir::Region* region, const FuseOptions& options
   }
 }
 
+// What writes to a tensor gives that tensor: one name for it is enough.
+void nameWrittenOnce(ir::Graph& graph, const ir::Region* region) {
+  for (const Node* node = region->first(); node; node = node->next()) {
+    for (const ir::Region* body : node->regions()) nameWrittenOnce(graph, body);
+    const ops::Operator* op = ops::of(node);
+    if (!op || op->variant != ops::Variant::Inplace || op->cost == ops::Cost::View || node->resultCount() != 1)
+      continue;
+    if (op->has(ops::kSetsStorage) || !node->arg(0).isValue()) continue;
+    Value* written = node->arg(0).toValue();
+    if (written->type() == node->result()->type()) graph.replaceAllUses(node->result(), written);
+  }
+}
+
 }  // namespace
 
 Fusion fuse(ir::Graph& graph, const FuseOptions& options) {
   Fusion fusion;
+  splitLists(graph);
+  nameWrittenOnce(graph, graph.top());
   fuseRegion(graph, graph.top(), options, fusion);
   return fusion;
 }

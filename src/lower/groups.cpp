@@ -36,7 +36,8 @@ Extent extentOf(const ir::Node* node) {
 
 }  // namespace
 
-Groups::Groups(std::span<ir::Node* const> nodes, const FuseOptions& options) : options_(options) {
+Groups::Groups(std::span<ir::Node* const> nodes, const FuseOptions& options, const WriteOrder& order)
+    : options_(options), order_(order) {
   if (nodes.empty()) return;
   const ir::Graph& graph = *nodes[0]->region()->graph();
   facts_.resize(graph.nodeLimit());
@@ -46,6 +47,9 @@ Groups::Groups(std::span<ir::Node* const> nodes, const FuseOptions& options) : o
     Facts& facts = facts_[node->id()];
     facts.known = true;
     facts.part = answer.part;
+    // What is filled and then written is one tensor: groups cannot have copies of it.
+    bool filled = facts.part == Part::Free && ops::of(node)->cost == ops::Cost::Fill;
+    if (filled && order_.isWritten(node->result())) facts.part = Part::Computed;
     facts.reason = std::move(answer.reason);
     place(node);
   }
@@ -89,6 +93,9 @@ bool Groups::fits(const Group& group, const ir::Node* node, std::string* why) co
     return false;
   };
   if (group.nodes.size() >= options_.mostNodes) return no("is one node too many");
+  bool raises = ops::effectsOf(*node).has(ops::kFailsOnData), writes = ops::writes(*node);
+  if ((raises || group.raises) && (writes || group.writes)) return no("may raise, beside what writes");
+  if (!agree(group.touches, order_.touches(node))) return no("sees memory that is written in another way");
   Extent extent = extentOf(node);
   if (extent.space) {
     if (group.space && !sameSpace(*group.space, *extent.space)) return no("reduces along other dimensions");
@@ -102,6 +109,8 @@ bool Groups::fits(const Group& group, const ir::Node* node, std::string* why) co
 
 bool Groups::fits(const Group& a, const Group& b) const {
   if (a.nodes.size() + b.nodes.size() > options_.mostNodes) return false;
+  if ((a.raises || b.raises) && (a.writes || b.writes)) return false;
+  if (!agree(a.touches, b.touches)) return false;
   if (a.space && b.space && !sameSpace(*a.space, *b.space)) return false;
   if (surelyEqual(a.elements, b.elements)) return true;
   if (a.space && !b.space && surelyEqual(b.elements, a.space->rows())) return true;
@@ -115,6 +124,10 @@ void Groups::join(ir::Node* node, uint32_t to) {
   if (group.nodes.empty()) group.elements = extent.elements;
   group.nodes.push_back(node);
   facts_[node->id()].group = to;
+  std::span<const WriteOrder::Touch> touches = order_.touches(node);
+  group.touches.insert(group.touches.end(), touches.begin(), touches.end());
+  group.writes |= ops::writes(*node);
+  group.raises |= ops::effectsOf(*node).has(ops::kFailsOnData);
   for (const ir::Use& use : node->operands()) {
     std::vector<uint32_t>& groups = readBy_[use.value->id()];
     if (groups.empty() || groups.back() != to) groups.push_back(to);
@@ -133,9 +146,36 @@ void Groups::merge(uint32_t into, uint32_t from) {
   both.insert(both.end(), to.nodes.begin(), to.nodes.end());
   both.insert(both.end(), gone.nodes.begin(), gone.nodes.end());
   to.nodes = std::move(both);
+  to.touches.insert(to.touches.end(), gone.touches.begin(), gone.touches.end());
+  to.writes |= gone.writes;
+  to.raises |= gone.raises;
   if (to.ended.empty()) to.ended = gone.ended;
   gone.nodes.clear();
   gone.gone = true;
+}
+
+// Is `value` the tensor that is written, or a view of it that the group has a copy of?
+bool Groups::seesThrough(const ir::Value* value, const ir::Value* written) const {
+  while (value != written) {
+    const ir::Node* def = value->def();
+    if (!def || !has(def) || facts_[def->id()].part != Part::Free || def->operandCount() == 0) return false;
+    value = def->operand(0);
+  }
+  return true;
+}
+
+// In one group, memory that is written is seen as one tensor, and as views of it.
+bool Groups::agree(std::span<const WriteOrder::Touch> a, std::span<const WriteOrder::Touch> b) const {
+  for (const WriteOrder::Touch& one : a) {
+    for (const WriteOrder::Touch& other : b) {
+      if (one.memory != other.memory || (!one.written && !other.written)) continue;
+      bool same = one.written && other.written ? one.value == other.value
+                  : one.written                ? seesThrough(other.value, one.value)
+                                               : seesThrough(one.value, other.value);
+      if (!same) return false;
+    }
+  }
+  return true;
 }
 
 // A group of the same depth that reads a value which this node reads, all of it.
@@ -157,6 +197,9 @@ void Groups::place(ir::Node* node) {
   Facts& facts = facts_[node->id()];
   std::vector<const ir::Node*> made;
   producers(node, made);
+  for (const ir::Node* earlier : order_.before(node)) {
+    if (std::find(made.begin(), made.end(), earlier) == made.end()) made.push_back(earlier);
+  }
   ops::Effects effects = ops::effectsOf(*node);
   // What may raise stays in order, so that the first error is the one that is seen.
   bool ordered = facts.part != Part::Free && (effects.ordered() || effects.has(ops::kFailsOnData));
@@ -208,18 +251,20 @@ void Groups::sink() {
     if (groups_[g].gone) continue;
     uint32_t reader = kNoGroup;
     bool one = true;
+    auto visit = [&](const ir::Node* user) {
+      if (has(user) && facts_[user->id()].part == Part::Free) return;
+      uint32_t group = of(user);
+      if (group == g) return;
+      one &= group != kNoGroup && (reader == kNoGroup || reader == group);
+      reader = group;
+    };
     for (const ir::Node* node : groups_[g].nodes) {
       one &= !ops::effectsOf(*node).has(ops::kFailsOnData);
+      for (const ir::Node* later : order_.behind(node)) visit(later);
       for (size_t i = 0; one && i < node->resultCount(); ++i) {
         found.clear();
         readers(node->result(i), found);
-        for (const ir::Node* user : found) {
-          if (has(user) && facts_[user->id()].part == Part::Free) continue;
-          uint32_t group = of(user);
-          if (group == g) continue;
-          one &= group != kNoGroup && (reader == kNoGroup || reader == group);
-          reader = group;
-        }
+        for (const ir::Node* user : found) visit(user);
       }
     }
     if (one && reader != kNoGroup && fits(groups_[reader], groups_[g])) {

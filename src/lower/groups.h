@@ -11,6 +11,7 @@
 #include "lower/can_lower.h"
 #include "lower/fuse.h"
 #include "lower/space.h"
+#include "lower/write_order.h"
 
 namespace saker::lower {
 
@@ -24,9 +25,13 @@ class Groups {
     std::optional<Space> space;  // that it reduces
     std::string ended;
     bool gone = false;  // became part of another one
+    std::vector<WriteOrder::Touch> touches;
+    bool writes = false;
+    bool raises = false;  // because of data
   };
 
-  Groups(std::span<ir::Node* const> nodes, const FuseOptions& options);
+  // `order`: of the same nodes.
+  Groups(std::span<ir::Node* const> nodes, const FuseOptions& options, const WriteOrder& order);
 
   // Of a node of the list: its group, or kNoGroup.
   uint32_t of(const ir::Node* node) const;
@@ -55,7 +60,11 @@ class Groups {
   void readers(const ir::Value* value, std::vector<const ir::Node*>& found) const;
   uint32_t depthOf(const ir::Node* node) const;
 
+  bool seesThrough(const ir::Value* value, const ir::Value* written) const;
+  bool agree(std::span<const WriteOrder::Touch> a, std::span<const WriteOrder::Touch> b) const;
+
   const FuseOptions& options_;
+  const WriteOrder& order_;
   std::vector<Facts> facts_;  // by node id
   std::vector<Group> groups_;
   std::vector<std::vector<uint32_t>> readBy_;  // by value id: groups that read it

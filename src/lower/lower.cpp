@@ -7,6 +7,8 @@
 #include "lower/assemble.h"
 #include "lower/builder.h"
 #include "lower/chunk.h"
+#include "lower/store_copy.h"
+#include "lower/without_writes.h"
 #include "ops/operator.h"
 #include "symbolic/context.h"
 
@@ -24,13 +26,20 @@ struct Root {
   Operand place;
   size_t kernel = 0;
   bool apart = false;  // a result that others read as memory, in a kernel behind its own
+  // The parameter of the body in whose place it is stored. `late`: it lies in a temporary before, since the old
+  // contents are read at other places or by later kernels.
+  const Value* over = nullptr;
+  bool late = false;
+  bool done = false;  // a kernel of this attempt has stored it
 
   bool isMemory() const { return apart || place.kind == Operand::Kind::Temporary; }
 };
 
 class GroupLowering {
  public:
-  explicit GroupLowering(const ir::Node& group) : group_(group), body_(*group.regions()[0]) {}
+  // The last results go in the place of the parameters `written`.
+  GroupLowering(const ir::Node& group, std::span<const uint32_t> written)
+      : group_(group), body_(*group.regions()[0]), written_(written) {}
 
   Lowered run() {
     Lowered lowered;
@@ -41,6 +50,10 @@ class GroupLowering {
         const ir::Arg& returned = body_.terminator()->arg(i);
         roots_.push_back({returned.toValue(), {Operand::Kind::Result, static_cast<uint32_t>(i)}});
         if (!returned.toValue()->def()) ops::notLowered("a parameter is returned");
+        size_t results = group_.resultCount() - written_.size();
+        if (i < results) continue;
+        roots_.back().place = {Operand::Kind::Parameter, written_[i - results]};
+        roots_.back().over = body_.parameters()[written_[i - results]];
       }
       for (size_t attempt = 0; !tryOnce(lowered); ++attempt) {
         if (attempt == kMostAttempts) ops::notLowered("too many ways to split its loops");
@@ -73,6 +86,10 @@ class GroupLowering {
       if (!root || root->kernel == kernel_) return std::nullopt;
       return group_.stridesOf(*root);
     }
+    bool isOverwritten(const Value* parameter) const override {
+      const Root* root = group_.rootOver(parameter);
+      return root && !root->late && root->kernel == kernel_;
+    }
 
    private:
     const GroupLowering& group_;
@@ -93,7 +110,15 @@ class GroupLowering {
     return nullptr;
   }
 
+  const Root* rootOver(const Value* parameter) const {
+    for (const Root& root : roots_) {
+      if (root.over && root.over == parameter) return &root;
+    }
+    return nullptr;
+  }
+
   ir::Dims stridesOf(const Root& root) const {
+    if (root.over && !root.late) return ir::Dims(root.over->tensor()->strides());
     if (root.place.kind == Operand::Kind::Result) return ir::Dims(root.value->tensor()->strides());
     return ir::contiguousStrides(root.value->tensor()->sizes());
   }
@@ -207,17 +232,24 @@ class GroupLowering {
 
   // False: something was learnt, begin anew.
   bool tryOnce(Lowered& lowered) {
+    for (Root& root : roots_) root.done = false;
     try {
       std::vector<Plan> plans = plan();
       std::vector<Temporary> partial = temporaries_;
       for (size_t k = 0; k < plans.size(); ++k) {
         Launch launch = build(plans[k], k);
-        if (std::optional<Chunks> chunks = splitIntoChunks(launch, partial)) {
+        if (readsWhatIsWritten(launch)) return false;
+        std::optional<Chunks> chunks;
+        if (mayBeSplit(launch)) chunks = splitIntoChunks(launch, partial);
+        if (chunks) {
           lowered.launches.push_back(std::move(chunks->first));
           lowered.launches.push_back(std::move(chunks->second));
         } else {
           lowered.launches.push_back(std::move(launch));
         }
+      }
+      for (const Root& root : roots_) {
+        if (root.late) lowered.launches.push_back(copyOf(root));
       }
       lowered.temporaries = std::move(partial);
     } catch (const NeedsMemory& need) {
@@ -236,6 +268,46 @@ class GroupLowering {
     return true;
   }
 
+  // Is a parameter read where an earlier kernel has written to it, or this one at another place? Then that write comes
+  // last.
+  bool readsWhatIsWritten(const Launch& launch) {
+    for (uint32_t b = 0; b < launch.buffers.size(); ++b) {
+      if (launch.buffers[b].kind != Operand::Kind::Parameter) continue;
+      for (Root& root : roots_) {
+        if (!root.over || root.late || !(root.place == launch.buffers[b])) continue;
+        bool written = launch.kernel.buffers[b].written;
+        bool late = written ? readsBehindStore(launch.kernel, b) : root.done;
+        root.done |= written;
+        if (!late) continue;
+        auto number = static_cast<uint32_t>(temporaries_.size());
+        temporaries_.push_back({root.value->tensor()->dtype, ir::numel(root.value->tensor()->sizes())});
+        root.place = {Operand::Kind::Temporary, number};
+        root.late = true;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // What is done once before a loop is done for every chunk of it: nothing that is read there may change.
+  static bool mayBeSplit(const Launch& launch) {
+    for (const kernel::Phase& phase : launch.kernel.phases) {
+      if (phase.loop) return true;
+      for (uint32_t i = phase.begin; i < phase.end; ++i) {
+        const kernel::Node& node = launch.kernel.nodes[i];
+        if (node.op == kernel::Op::Store && launch.buffers[node.at].kind == Operand::Kind::Parameter) return false;
+      }
+    }
+    return true;
+  }
+
+  Launch copyOf(const Root& root) const {
+    const TensorType& to = *root.over->tensor();
+    Launch launch = storeCopy(to.dtype, to.sizes(), to.strides());
+    launch.buffers = {root.place, {Operand::Kind::Parameter, root.over->index()}};
+    return launch;
+  }
+
   Launch build(const Plan& plan, size_t k) {
     Loads loads(*this, k);
     Axes axes(plan.space);
@@ -243,7 +315,10 @@ class GroupLowering {
       if (attempt == kMostAttempts) ops::notLowered("too many ways to split its loops");
       try {
         KernelBuilder builder(group_.region()->graph()->context(), loads, axes);
-        for (size_t root : plan.roots) builder.store(roots_[root].value, stridesOf(roots_[root]));
+        for (size_t i : plan.roots) {
+          const Root& root = roots_[i];
+          builder.store(root.value, stridesOf(root), root.late ? nullptr : root.over);
+        }
         return finish(builder);
       } catch (const Split& split) {
         axes.split(split);
@@ -261,7 +336,8 @@ class GroupLowering {
       const Root* root = rootOf(memory.value);
       const TensorType& type = *memory.value->tensor();
       sym::Int bytes = ir::numel(type.sizes()) * sym::Int(ir::byteSize(type.dtype));
-      (memory.written ? launch.bytesWritten : launch.bytesRead) += bytes;
+      if (memory.written) launch.bytesWritten += bytes;
+      if (!memory.written || builder.isOverwritten(memory)) launch.bytesRead += bytes;
       launch.buffers.push_back(root ? root->place : Operand{Operand::Kind::Parameter, memory.value->index()});
     }
     Assembled assembled = assemble(builder);
@@ -273,6 +349,7 @@ class GroupLowering {
 
   const ir::Node& group_;
   const ir::Region& body_;
+  std::span<const uint32_t> written_;
   std::vector<Root> roots_;
   std::vector<Temporary> temporaries_;
 };
@@ -285,7 +362,19 @@ std::string nameOf(const Operand& operand) {
 
 }  // namespace
 
-Lowered lower(const ir::Node& group) { return GroupLowering(group).run(); }
+Lowered lower(const ir::Node& group) {
+  if (!writesParameters(group)) return GroupLowering(group, {}).run();
+  WithoutWrites computed = withoutWrites(group);
+  if (!computed.group) return {{}, {}, computed.reason};
+  Lowered lowered = GroupLowering(*computed.group, computed.written).run();
+  for (const Launch& launch : lowered.launches) {
+    for (const Operand& buffer : launch.buffers) {
+      // The operators that are called instead would find what is written already.
+      if (buffer.kind == Operand::Kind::Flag) return {{}, {}, "what may raise beside what writes"};
+    }
+  }
+  return lowered;
+}
 
 std::string describe(const Lowered& lowered) {
   if (!lowered.ok()) return "# not lowered: " + lowered.reason + "\n";

@@ -219,7 +219,9 @@ using ElementRows = std::vector<ElementRow>;
   X(addIndexElements)             \
   X(addLossElements)              \
   X(addNormalizationElements)     \
+  X(addPartElements)              \
   X(addReductionElements)         \
+  X(addSpecialElements)           \
   X(addUnaryElements)             \
   X(addViewElements)              \
   X(addWindowElements)

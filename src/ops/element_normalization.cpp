@@ -1,4 +1,6 @@
 // What one element is: softmax and normalisation over trailing dimensions, with their derivatives.
+#include <limits>
+
 #include "ops/element.h"
 #include "ops/reduce.h"
 #include "ops/shape.h"
@@ -38,6 +40,15 @@ Num softmax(Element& e) {
   Row row{e};
   Num most = row.most(row.there(0));
   return exp(row.here(0) - most) / row.sum(exp(row.there(0) - most));
+}
+
+// (self, dim, dtype): of rows that are -inf throughout, zeros
+Num safeSoftmax(Element& e) {
+  if (e.in.tensor(0).dtype != e.type().dtype) notLowered("a softmax of another dtype");
+  Row row{e};
+  Num most = row.most(row.there(0));
+  Num whole = exp(row.here(0) - most) / row.sum(exp(row.there(0) - most));
+  return select(most == -std::numeric_limits<double>::infinity(), 0, whole);
 }
 
 // Along rows, eager mode keeps sums and their logarithms in the dtype of the result.
@@ -154,6 +165,7 @@ void addNormalizationElements(ElementRows& rows) {
     rows.push_back({std::string("aten::") + name, rule, along});
   };
   add("_softmax", softmax, alongDim<1>);
+  add("_safe_softmax", safeSoftmax, alongDim<1>);
   add("_log_softmax", logSoftmax, alongDim<1>);
   add("_softmax_backward_data", softmaxBackward, alongDim<2>);
   add("_log_softmax_backward_data", logSoftmaxBackward, alongDim<2>);

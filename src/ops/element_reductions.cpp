@@ -42,16 +42,18 @@ Places outerPlaces(const Element& e, const Along& along) {
 // The element of self at the place of the loop, as `dtype` is computed in.
 struct Loop {
   Num x;
-  Num count;  // of the elements that become one, in the same dtype
+  Num count;      // of the elements that become one, in the same dtype
+  Places places;  // of x
 };
 Loop loop(Element& e, DType dtype) {
   Along along = *e.in.op().along(e.in, e.result);
-  Num x = e.rounded(e.at(0, e.inside(*along.tensor, along.dims, outerPlaces(e, along))), dtype);
+  Places places = e.inside(*along.tensor, along.dims, outerPlaces(e, along));
+  Num x = e.rounded(e.at(0, places), dtype);
   Int count = 1;
   for (size_t d = 0; d < along.tensor->rank; ++d) {
     if (along.dims >> d & 1) count *= along.tensor->size(d);
   }
-  return {x, e.convert(e.number(Place(count)), x.dtype)};
+  return {x, e.convert(e.number(Place(count)), x.dtype), places};
 }
 
 Num sum(Element& e) { return e.reduce(Reduction::Sum, loop(e, e.type().dtype).x); }
@@ -63,8 +65,8 @@ Num product(Element& e) {
 }
 
 Num mean(Element& e) {
-  auto [x, count] = loop(e, e.type().dtype);
-  return e.reduce(Reduction::Sum, x) / count;
+  Loop all = loop(e, e.type().dtype);
+  return e.reduce(Reduction::Sum, all.x) / all.count;
 }
 
 template <Reduction ofNumbers, Reduction ofBools>
@@ -78,12 +80,84 @@ Num truth(Element& e) {
   return e.reduce(kind, e.convert(loop(e, e.in.tensor(0).dtype).x, DType::Bool));
 }
 
+// ---- where the largest is ----
+
+// Of argument 1 where it is given, else along all.
+std::optional<Along> alongOneOrAll(const Infer& in, size_t) {
+  const TensorType& self = in.tensor(0);
+  return Along{&self, in.given(1) ? reducedDim(in, 1, self.rank) : allDims(self.rank)};
+}
+
+// The place of the first of the largest (smallest) numbers; of the first nan, if there is one.
+template <Reduction kind>
+Num firstOf(Element& e, const Loop& all, Num most) {
+  if (all.x.dtype == DType::Bool) notLowered("the place of a bool");
+  Along along = *e.in.op().along(e.in, e.result);
+  Place at;
+  for (size_t d = 0; d < along.tensor->rank; ++d) {
+    if (along.dims >> d & 1) at = at * along.tensor->size(d) + all.places[d];
+  }
+  Num hit = all.x == most;
+  if (ir::isFloat(all.x.dtype)) hit = hit | isNan(all.x);
+  Num none = e.integer(DType::Int64, std::numeric_limits<int64_t>::max());
+  return e.reduce(Reduction::Min, select(hit, e.number(at), none));
+}
+
+// (self, dim, keepdim)
+template <Reduction kind>
+Num placeOf(Element& e) {
+  Loop all = loop(e, e.in.tensor(0).dtype);
+  return firstOf<kind>(e, all, e.reduce(kind, all.x));
+}
+
+// Eager mode gives the first of equal numbers: of zeros with different signs, that one's.
+template <Reduction kind>
+Num atFirst(Element& e, const Loop& all, Num most) {
+  Place at = e.place(firstOf<kind>(e, all, most));
+  Along along = *e.in.op().along(e.in, e.result);
+  Places places = outerPlaces(e, along);
+  for (size_t d = 0; d < along.tensor->rank; ++d) {
+    if (along.dims >> d & 1) places.insert(places.begin() + static_cast<std::ptrdiff_t>(d), at);
+  }
+  return e.rounded(e.at(0, places), e.type().dtype);
+}
+
+// (self, dim, keepdim): the number and its place. Of zeros with both signs, the number is the one at the place.
+template <Reduction kind>
+Num extremeAndPlace(Element& e) {
+  Loop all = loop(e, e.in.tensor(0).dtype);
+  Num most = e.reduce(kind, all.x);
+  if (e.result == 1) return firstOf<kind>(e, all, most);
+  if (!ir::isFloat(all.x.dtype)) {
+    if (all.x.dtype == DType::Bool) notLowered("the place of a bool");
+    return most;
+  }
+  return atFirst<kind>(e, all, most);
+}
+
+Num smallestAndLargest(Element& e) {
+  Num x = loop(e, e.type().dtype).x;
+  bool isBool = x.dtype == DType::Bool;
+  if (e.result == 0) return e.reduce(isBool ? Reduction::All : Reduction::Min, x);
+  return e.reduce(isBool ? Reduction::Any : Reduction::Max, x);
+}
+
+Num countOfNonzero(Element& e) {
+  Num x = loop(e, e.in.tensor(0).dtype).x;
+  return e.reduce(Reduction::Sum, e.convert(e.convert(x, DType::Bool), DType::Int64));
+}
+
+Num sumWithoutNans(Element& e) {
+  Num x = loop(e, e.type().dtype).x;
+  return e.reduce(Reduction::Sum, ir::isFloat(x.dtype) ? select(isNan(x), 0, x) : x);
+}
+
 // (self, dim, correction, keepdim)
 struct Moments {
   Num mean, variance;
 };
 Moments moments(Element& e) {
-  auto [x, count] = loop(e, e.in.tensor(0).dtype);
+  auto [x, count, places] = loop(e, e.in.tensor(0).dtype);
   Num mean = e.reduce(Reduction::Sum, x) / count;
   Num off = x - mean;
   Num squares = e.reduce(Reduction::Sum, off * off);
@@ -92,6 +166,7 @@ Moments moments(Element& e) {
 }
 
 Num variance(Element& e) { return moments(e).variance; }
+Num deviationAndMean(Element& e) { return e.result == 0 ? sqrt(moments(e).variance) : moments(e).mean; }
 Num deviation(Element& e) { return sqrt(moments(e).variance); }
 Num varianceAndMean(Element& e) { return e.result == 0 ? moments(e).variance : moments(e).mean; }
 
@@ -139,6 +214,17 @@ void addReductionElements(ElementRows& rows) {
   add("var_mean.correction", varianceAndMean, alongDims<1>);
   add("logsumexp", logSumExp, alongDims<1>);
   add("linalg_vector_norm", norm, alongDims<2>);
+  add("std_mean.correction", deviationAndMean, alongDims<1>);
+  add("max", extreme<Reduction::Max, Reduction::Any>, alongDims<kNoKeep>);
+  add("min", extreme<Reduction::Min, Reduction::All>, alongDims<kNoKeep>);
+  add("max.dim", extremeAndPlace<Reduction::Max>, alongDim);
+  add("min.dim", extremeAndPlace<Reduction::Min>, alongDim);
+  add("argmax", placeOf<Reduction::Max>, alongOneOrAll);
+  add("argmin", placeOf<Reduction::Min>, alongOneOrAll);
+  add("aminmax", smallestAndLargest, alongOneOrAll);
+  add("count_nonzero", countOfNonzero, alongOneOrAll);
+  add("count_nonzero.dim_IntList", countOfNonzero, alongDims<1>);
+  add("nansum", sumWithoutNans, alongDims<1>);
 }
 
 }  // namespace saker::ops

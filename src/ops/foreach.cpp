@@ -56,21 +56,33 @@ const Operator* itemOperator() {
   return found;
 }
 
+// The rule of a list, and the operator of one item.
+struct Each {
+  InferFn rule;
+  ItemFn item;
+};
+
 template <Name item>
-void each(Infer& in) {
+void inferItems(Infer& in) {
   inferEach(in, itemOperator<item>(), arguments(in));
 }
 
+template <Name item>
+constexpr Each each = {inferItems<item>, itemOperator<item>};
+
 // The other operand is one number in a tensor.
 template <Name item>
-void eachWithTensor(Infer& in) {
+void inferWithTensor(Infer& in) {
   if (in.tensor(1).rank != 0) refuse(in.op().qualified + " needs a tensor without dimensions");
-  each<item>(in);
+  inferItems<item>(in);
 }
+
+template <Name item>
+constexpr Each eachWithTensor = {inferWithTensor<item>, itemOperator<item>};
 
 // One number for each item, in a tensor of one dimension.
 template <Name item>
-void eachWithNumbers(Infer& in) {
+void inferWithNumbers(Infer& in) {
   const TensorType& numbers = in.tensor(3);
   if (numbers.rank != 1 || numbers.size(0) != Int(itemCount(in))) refuse("one number is needed for each item");
   if (numbers.device.type != DeviceType::CPU) unsupported("numbers that lie on another device");
@@ -82,6 +94,10 @@ void eachWithNumbers(Infer& in) {
   args[3] = Arg::type(in.context().types().plain(kind));
   inferEach(in, itemOperator<item>(), args);
 }
+
+// Its numbers are read from memory: a call of the item's operator has none to name.
+template <Name item>
+constexpr Each eachWithNumbers = {inferWithNumbers<item>, nullptr};
 
 void norm(Infer& in) {
   itemCount(in);
@@ -97,8 +113,9 @@ void norm(Infer& in) {
   }
 }
 
-void add(Rows& rows, std::string schema, InferFn rule, uint32_t traits = kOwnWrites) {
-  rows.push_back({"aten::_foreach_" + std::move(schema), rule, Cost::Pointwise, traits});
+void add(Rows& rows, std::string schema, const Each& each, uint32_t traits = kOwnWrites) {
+  Row& row = rows.emplace_back(Row{"aten::_foreach_" + std::move(schema), each.rule, Cost::Pointwise, traits});
+  row.item = each.item;
 }
 
 #define SAKER_FOREACH_UNARY(X) \
@@ -211,8 +228,9 @@ void addForeach(Rows& rows) {
   add(rows, "copy_(Tensor(a!)[] self, Tensor[] src, bool non_blocking=False) -> ()", each<"aten::copy_">);
   rows.push_back({"aten::_foreach_norm.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[]", norm,
                   Cost::Reduction});
-  rows.push_back({"aten::_foreach_max(Tensor[] self) -> Tensor[]", each<"aten::max">, Cost::Reduction});
-  rows.push_back({"aten::_foreach_mm(Tensor[] self, Tensor[] mat2) -> Tensor[]", each<"aten::mm">, Cost::Matmul});
+  rows.back().item = itemOperator<"aten::linalg_vector_norm">;
+  rows.push_back({"aten::_foreach_max(Tensor[] self) -> Tensor[]", inferItems<"aten::max">, Cost::Reduction});
+  rows.push_back({"aten::_foreach_mm(Tensor[] self, Tensor[] mat2) -> Tensor[]", inferItems<"aten::mm">, Cost::Matmul});
 }
 
 }  // namespace saker::ops

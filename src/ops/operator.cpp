@@ -73,6 +73,7 @@ void fill(Operator& op, const Row& row) {
   op.traits = row.traits;
   op.bodies = row.bodies;
   op.check = row.check;
+  op.item = row.item;
   SAKER_CHECK(op.parsed.arguments.size() <= 64, "an operator has more than 64 arguments");
   for (size_t i = 0; i < op.parsed.arguments.size(); ++i) {
     if (op.parsed.arguments[i].writes) op.writes |= uint64_t{1} << i;

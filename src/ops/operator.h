@@ -23,6 +23,8 @@ struct Along;
 struct Num;
 using ElementFn = Num (*)(Element& e);
 using AlongFn = std::optional<Along> (*)(const Infer& in, size_t result);
+struct Operator;
+using ItemFn = const Operator* (*)();
 
 // How the time of an operator is spent; what to fuse and what to recompute follows from it.
 #define SAKER_COSTS(X)                                                                      \
@@ -77,6 +79,7 @@ struct Row {
   std::vector<std::string_view> hiddenWrites = {};
   uint8_t bodies = 0;                // of branches and loops (control_flow.h)
   ir::OpDef::Check check = nullptr;  // and what must hold of their bodies
+  ItemFn item = nullptr;             // of an operator on lists: the one that is done to each item
 };
 
 struct Operator : ir::OpDef {
@@ -90,6 +93,7 @@ struct Operator : ir::OpDef {
   std::vector<int8_t> resultAlias;  // per schema return: the argument it is or is a view of, or -1
   ElementFn element = nullptr;      // nullptr: only a library does it
   AlongFn along = nullptr;          // of reductions and normalisations: along which dimensions
+  ItemFn item = nullptr;            // of an operator on lists: the one that is done to each item, one after the other
 
   bool has(Trait trait) const { return traits & trait; }
   bool isRandom() const { return has(kRandom); }

@@ -4,6 +4,7 @@
 
 #include "aten/enums.h"
 #include "ir/schema.h"
+#include "ops/functional_form.h"
 #include "ops/operator.h"
 
 namespace saker::python {
@@ -103,6 +104,13 @@ py::tuple toPython(const aten::SharedContext& context, const ir::Type* type) {
                         bool{tensor->flags.neg});
 }
 
+// Can kernels be made of it: of what it computes, of what it writes, or of what it does to each item of its lists?
+static bool isGenerated(const ops::Operator& op) {
+  const ops::Operator* one = op.item ? op.item() : &op;
+  if (one && one->writes) one = ops::functionalForm(*one).op;
+  return one && one->element;
+}
+
 py::list operatorTable() {
   py::list table;
   for (const ops::Operator* op : ops::all()) {
@@ -112,6 +120,7 @@ py::list operatorTable() {
     entry["schema"] = ir::toString(op->parsed);
     entry["cost"] = ops::name(op->cost);
     entry["variant"] = variantName(op->variant);
+    entry["generated"] = isGenerated(*op);
     py::list traits;
     for (const TraitName& known : kTraitNames) {
       if (op->has(known.trait)) traits.append(known.name);

@@ -27,6 +27,8 @@ class Conduct {
  public:
   virtual ~Conduct() = default;
   virtual void call(const Instruction& at, torch::jit::Stack& stack) { at.handle->callBoxed(&stack); }
+  // May kernels run in the place of groups of operators?
+  virtual bool mayLaunch() const { return false; }
   // With each fresh result, in the layout that the graph tells; what it returns is used from there on. `moved`: the
   // operator gave another layout.
   virtual at::Tensor fresh(const ir::Value&, at::Tensor real, const Geometry&, bool /*moved*/) { return real; }

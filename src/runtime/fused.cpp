@@ -89,10 +89,11 @@ bool FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at:
     std::optional<GuardedBuffers> guarded;
     if (guards != GuardPages::Off) guarded.emplace(guards);
     GuardedBuffers* beside = guarded ? &*guarded : nullptr;
-    for (const lower::Operand& buffer : each.buffers) {
+    for (size_t k = 0; k < each.buffers.size(); ++k) {
+      const lower::Operand& buffer = each.buffers[k];
       switch (buffer.kind) {
         case lower::Operand::Kind::Parameter:
-          pointers.push_back(pointer(operands[buffer.number], false, beside));
+          pointers.push_back(pointer(operands[buffer.number], code_->kernels[i].buffers[k].written, beside));
           break;
         case lower::Operand::Kind::Result:
           pointers.push_back(pointer(results[buffer.number], true, beside));

@@ -84,6 +84,12 @@ struct Instruction {
   std::shared_ptr<const FusedCode> fused;
   std::vector<uint32_t> places;
   std::vector<uint32_t> checked;
+  // What the caller sees the version of: an operand or a result, once for each write to it.
+  struct Counted {
+    bool result;
+    uint32_t number;
+  };
+  std::vector<Counted> counted;
 };
 
 }  // namespace saker::runtime

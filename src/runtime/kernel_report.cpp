@@ -78,14 +78,16 @@ void compileAll(const std::vector<lower::Lowered>& all, NativeCode native, Fusio
 
 FusionReport reportKernels(const ir::Graph& graph, bool simplified, bool compiles, NativeCode native) {
   FusionReport report;
-  if (!graph.top()->terminator() || !isFunctional(graph)) {
+  bool functional = isFunctional(graph);
+  if (!graph.top()->terminator() || !(functional || mayFuse(graph))) {
     noteOutside(*graph.top(), report.outside);
     report.reason =
-        "the graph writes to tensors, or more than values may be seen of an operator: its operators are called";
+        "the graph changes layouts of tensors, or more than values may be seen of an operator: its operators are "
+        "called";
     return report;
   }
   std::unique_ptr<ir::Graph> copy = ir::clone(graph);
-  if (!simplified) {
+  if (functional && !simplified) {
     passes::RunResult ran = passes::run(*copy, passes::kSimplify, {});
     if (ran.error) {
       report.reason = *ran.error;

@@ -367,6 +367,17 @@ void Preparation::translateFused(Instruction& made) {
     if (use.value->isParameter()) made.checked.push_back(number);
     ++number;
   }
+  const ir::Region& body = *made.node->regions()[0];
+  std::span<const ir::Arg> returned = body.terminator()->args();
+  for (const ir::Node* node = body.first(); node && !node->isReturn(); node = node->next()) {
+    if (!node->attributes().shown) continue;
+    ops::eachWritten(*node, [&](const ir::Value* written) {
+      if (written->isParameter()) return made.counted.push_back({false, written->index()});
+      for (uint32_t i = 0; i < returned.size(); ++i) {
+        if (returned[i].toValue() == written) return made.counted.push_back({true, i});
+      }
+    });
+  }
 }
 
 // Behind everything that was translated so far.

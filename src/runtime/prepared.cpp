@@ -10,14 +10,15 @@ namespace saker::runtime {
 
 namespace {
 
-bool isFunctionalRegion(const ir::Region& region) {
+template <typename Refuses>
+bool holdsInside(const ir::Region& region, Refuses&& refuses) {
   for (const ir::Node* node = region.first(); node && !node->isReturn(); node = node->next()) {
     const ops::Operator* op = ops::of(node);
     ir::Attributes recorded = node->attributes();
-    if (!op || op->has(ops::kSetsStorage) || ops::writes(*node)) return false;
+    if (!op || op->has(ops::kSetsStorage) || (ops::writes(*node) && refuses(*op))) return false;
     if (recorded.inferenceToggled || recorded.ownVersion) return false;
     for (const ir::Region* body : node->regions()) {
-      if (!isFunctionalRegion(*body)) return false;
+      if (!holdsInside(*body, refuses)) return false;
     }
   }
   return true;
@@ -25,21 +26,30 @@ bool isFunctionalRegion(const ir::Region& region) {
 
 }  // namespace
 
-bool isFunctional(const ir::Graph& graph) { return isFunctionalRegion(*graph.top()); }
+bool isFunctional(const ir::Graph& graph) {
+  return holdsInside(*graph.top(), [](const ops::Operator&) { return true; });
+}
+
+bool mayFuse(const ir::Graph& graph) {
+  // Not where a tensor gets another layout: its one type would not tell.
+  return holdsInside(*graph.top(), [](const ops::Operator& op) { return op.cost == ops::Cost::View; });
+}
 
 void Prepared::prepare(One& one, Executable::Views views) const {
   passes::Stages stages;
   using passes::Stage;
   bool fuse = native_.wanted ? !passes::isForbidden(Stage::Fuse) : !passes::isOff(Stage::Fuse);
-  if (views == Executable::Views::Direct && (!simplified_ || fuse) && graph_.top()->terminator() &&
-      isFunctional(graph_)) {
+  bool functional = isFunctional(graph_);
+  bool changes = functional ? !simplified_ || fuse : fuse && mayFuse(graph_);
+  if (views == Executable::Views::Direct && changes && graph_.top()->terminator()) {
     one.graph = ir::clone(graph_);
     one.numbers.resize(one.graph->nodeLimit());
     const ir::Node* from = graph_.top()->first();
     for (const ir::Node* to = one.graph->top()->first(); to; to = to->next(), from = from->next()) {
       one.numbers[to->id()] = from->id();
     }
-    if (!simplified_ && !stages.run(Stage::Simplify, "recording", *one.graph, passes::kSimplify).empty()) {
+    if (functional && !simplified_ &&
+        !stages.run(Stage::Simplify, "recording", *one.graph, passes::kSimplify).empty()) {
       one.graph.reset();
     }
     auto group = [&] { return lower::fuse(*one.graph), one.graph.get(); };

@@ -13,6 +13,8 @@ namespace saker::runtime {
 // Can its operators be left out, moved and fused? Not where a recording writes: its writes run as they are, as values
 // they would be copies. Nor where more than values may be seen of an operator.
 bool isFunctional(const ir::Graph& graph);
+// Can kernels be made of its operators? They may write to tensors: what does stays in order.
+bool mayFuse(const ir::Graph& graph);
 
 class Prepared {
  public:

@@ -14,6 +14,7 @@ class RecordedCalls final : public Conduct {
   RecordedCalls(const Program& program, bool withAutograd);
 
   void call(const Instruction& at, torch::jit::Stack& stack) override { call(*at.node, *at.handle, at.makes, stack); }
+  bool mayLaunch() const override { return !withAutograd_; }
   // `makes`: it takes no tensor, and is of the table.
   void call(const ir::Node& node, const c10::OperatorHandle& handle, bool makes, torch::jit::Stack& stack);
 

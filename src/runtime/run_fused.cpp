@@ -1,6 +1,7 @@
 // Fused groups in a run.
 #include <ATen/ops/empty_strided.h>
 #include <c10/util/SmallVector.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include "aten/enums.h"
 #include "runtime/executable.h"
@@ -11,7 +12,7 @@ namespace saker::runtime {
 // lies otherwise than told, or one of the operators would raise.
 bool Run::launch(const Instruction& at) {
   const FusedCode& code = *at.fused;
-  if (!code.isReady() || conduct_ || freely_) return false;
+  if (!code.isReady() || (conduct_ && !conduct_->mayLaunch()) || freely_) return false;
   for (uint32_t i : at.checked) {
     const at::Tensor& operand = slots_[at.operands[i].slot];
     if (!sizes_.sameStrides(code.operands()[i], operand)) return false;
@@ -33,6 +34,10 @@ bool Run::launch(const Instruction& at) {
     }
   }
   if (!code.launch(operands, results, sizes_, workspace_.get())) return false;
+  for (const Instruction::Counted& counted : at.counted) {
+    const at::Tensor& written = counted.result ? results[counted.number] : operands[counted.number];
+    if (!written.is_inference()) torch::autograd::impl::bump_version(written);
+  }
   operands.clear();
   for (uint32_t slot : at.freed) slots_[slot].reset();
   for (size_t i = 0; i < at.results.size(); ++i) {

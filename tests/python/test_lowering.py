@@ -148,12 +148,26 @@ UNARY: dict[str, tuple[Callable[[torch.Tensor], object], tuple[torch.dtype, ...]
     "full_like": (lambda x: x + torch.full_like(x, 0.3), FLOATS),
     "zeros_and_ones": (lambda x: (x + torch.zeros_like(x)) * torch.ones(x.shape, dtype=x.dtype), FLOATS),
     "arange": (lambda x: x + torch.arange(x.shape[-1]), ALL),
+    "isposinf": (torch.isposinf, ALL),
+    "isneginf": (torch.isneginf, ALL),
+    "signbit": (torch.signbit, ALL),
+    "hardshrink": (lambda x: F.hardshrink(x, 0.7), FLOATS),
+    "softshrink": (lambda x: F.softshrink(x, 0.7), FLOATS),
+    "celu": (lambda x: F.celu(x, 0.7), (f32, f64)),
+    "glu": (lambda x: F.glu(x, 0), FLOATS),
+    "deg2rad": (torch.deg2rad, FLOATS),
+    "rad2deg": (torch.rad2deg, FLOATS),
+    "entr": (torch.special.entr, FLOATS),
+    "shift_left": (lambda x: x << 2, (i64, i32, u8)),
+    "shift_right": (lambda x: x >> 1, (i64, i32, u8)),
+    "eye": (lambda x: x + torch.eye(x.shape[0], x.shape[1], dtype=x.dtype), NUMBERS),
     "arange_step": (lambda x: x * torch.arange(2, 2 + 3 * x.shape[-1], 3), NUMBERS),
 }
 # Where the order of a formula's steps is PyTorch's affair.
 OFF = {"gelu": 2e-6, "rsqrt": 1e-6, "sigmoid": 1e-6, "pow_-half": 1e-6, "xlogy": 1e-6, "mish": 1e-6,
        "elu": 1e-6, "silu": 1e-6, "softplus": 1e-6, "logsigmoid": 1e-6,
-       "pow_1.7": 1e-6, "gelu_tanh": 2e-6}  # fmt: skip
+       "pow_1.7": 1e-6, "gelu_tanh": 2e-6, "celu": 1e-6, "glu": 1e-6, "entr": 1e-6, "logaddexp": 1e-6,
+       "logaddexp2": 1e-6, "xlog1py": 1e-6}  # fmt: skip
 # Of infinity these are nan in PyTorch's vectors.
 PLAIN = ("gelu", "gelu_tanh", "gelu_backward", "gelu_tanh_backward", "mish", "silu_backward")
 
@@ -226,6 +240,15 @@ BINARY: dict[str, tuple[Callable[..., object], tuple[torch.dtype, ...]]] = {
     "hardtanh_backward": (lambda a, b: aten.hardtanh_backward(a, b, -0.3, 0.3), FLOATS),
     "hardswish_backward": (aten.hardswish_backward, FLOATS),
     "hardsigmoid_backward": (aten.hardsigmoid_backward, FLOATS),
+    "shifts": (lambda a, b: (a << b) ^ (a >> b), (i64, i32, u8)),
+    "heaviside": (torch.heaviside, ALL),
+    "logaddexp": (torch.logaddexp, FLOATS),
+    "logaddexp2": (torch.logaddexp2, FLOATS),
+    "xlog1py": (torch.special.xlog1py, FLOATS),
+    "hardshrink_backward": (lambda a, b: aten.hardshrink_backward(a, b, 0.7), FLOATS),
+    "softshrink_backward": (lambda a, b: aten.softshrink_backward(a, b, 0.7), FLOATS),
+    "glu_backward": (lambda a, b: aten.glu_backward(a[:4], b, 0), FLOATS),
+    "dropout_backward": (lambda a, b: aten.native_dropout_backward(a, b > 0, 1.25), FLOATS),
     "softplus_backward": (lambda a, b: aten.softplus_backward(a, b, 2, 3), FLOATS),
 }
 OFF.update({name: 1e-6 for name in BINARY if name.endswith("_backward") and not name.startswith(("thres", "leaky"))})
@@ -280,6 +303,19 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[torch.dtype, ...]]] = {
     "log_softmax": (lambda x: torch.log_softmax(x, -1), FLOATS),
     "layer_norm": (lambda x: F.layer_norm(x, x.shape[-1:]), FLOATS),
     "layer_norm_two": (lambda x: F.layer_norm(x, x.shape[1:], torch.ones(x.shape[1:], dtype=x.dtype)), FLOATS),
+    "std_mean": (lambda x: torch.std_mean(x, -1), FLOATS),
+    "argmax": (lambda x: x.argmax(1), NUMBERS),
+    "argmin_keep": (lambda x: x.argmin(-1, keepdim=True), NUMBERS),
+    "argmax_all": (lambda x: x.argmax(), NUMBERS),
+    "max_dim": (lambda x: x.max(-1), NUMBERS),
+    "min_dim": (lambda x: x.min(0, keepdim=True), NUMBERS),
+    "max_all": (lambda x: x.max(), ALL),
+    "min_all": (lambda x: x.min(), ALL),
+    "aminmax": (lambda x: torch.aminmax(x, dim=1), ALL),
+    "aminmax_all": (lambda x: torch.aminmax(x), NUMBERS),
+    "count_nonzero": (lambda x: aten.count_nonzero.dim_IntList(x, [1]), ALL),
+    "nansum": (lambda x: torch.nansum(x, -1), NUMBERS),
+    "safe_softmax": (lambda x: aten._safe_softmax(x.masked_fill(x.abs() < 9, -torch.inf), -1), FLOATS),
     "softmax_backward": (lambda x: aten._softmax_backward_data(x, x.softmax(-1), -1, x.dtype), FLOATS),
     "log_softmax_backward": (lambda x: aten._log_softmax_backward_data(x, x.log_softmax(1), 1, x.dtype), FLOATS),
 }
@@ -294,9 +330,21 @@ def test_reductions(name: str, dtype: torch.dtype) -> None:
     if dtype.is_floating_point:
         x = torch.where(x.isfinite(), x, x.new_full((), 0.25))
     tolerance = {bf16: 2e-2, f16: 4e-3, f32: 4e-6, f64: 1e-12}.get(dtype, 0)
-    if name in ("amax", "amin"):
+    if ("max" in name.removeprefix("softmax") and "softmax" not in name) or "min" in name:
         tolerance = 0
     check(ROWS[name][0], [x], tolerance)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", ["argmax", "argmin_keep", "argmax_all", "max_dim", "min_dim", "nansum"])
+def test_reductions_of_special_numbers(name: str, dtype: torch.dtype) -> None:
+    """The first of several nans, infinities or zeros."""
+    x = sample(dtype, 4, 3, 16)
+    check(ROWS[name][0], [x], {bf16: 2e-2, f16: 4e-3}.get(dtype, 1e-6) if name == "nansum" else 0)
+    if name != "nansum":
+        zeros = torch.tensor([-0.0, 0.0, -0.0, 0.0], dtype=dtype).repeat(3, 3, 4)
+        check(ROWS[name][0], [zeros])
+        check(ROWS[name][0], [x.nan_to_num(0, 1, -1).round()])
 
 
 VIEWS: dict[str, Callable[..., object]] = {
@@ -315,6 +363,20 @@ VIEWS: dict[str, Callable[..., object]] = {
     "stack": lambda x: torch.stack([x, x * 2], -1) + 1,
     "pad": lambda x: F.pad(x, (1, 2, 0, 1), value=0.5) * 2,
     "pad_less": lambda x: F.pad(x, (-1, 2)) * 2,
+    "slice_scatter": lambda x: torch.slice_scatter(x, x[:, :, 3:9] * 2, 2, 5, 11) + 1,
+    "slice_scatter_steps": lambda x: torch.slice_scatter(x, x[:, :, 3:8] * 2, 2, 1, 15, 3) + 1,
+    "select_scatter": lambda x: torch.select_scatter(x, x[:, 0] * 2, 1, -1) + 1,
+    "slice_backward": lambda x: aten.slice_backward(x * 2, [4, 9, 16], 1, 2, 5, 1) + 1,
+    "slice_backward_steps": lambda x: aten.slice_backward(x * 2, [4, 3, 48], 2, 2, 48, 3) + 1,
+    "select_backward": lambda x: aten.select_backward(x * 2, [4, 5, 3, 16], 1, -2) + 1,
+    "repeat": lambda x: x.repeat(2, 3, 1, 2) * 2,
+    "reflection_pad1d": lambda x: F.pad(x, (3, 5), mode="reflect") * 2,
+    "reflection_pad2d": lambda x: F.pad(x, (3, 5, 1, 2), mode="reflect") * 2,
+    "replication_pad1d": lambda x: F.pad(x, (3, 20), mode="replicate") * 2,
+    "replication_pad2d": lambda x: F.pad(x, (3, -5, 1, 7), mode="replicate") * 2,
+    "unsafe_split": lambda x: torch.mul(*torch.unsafe_split(x, 8, -1)),
+    "diagonal": lambda x: x.diagonal(1, 2, 1) * 2 + x.diagonal(-1, 1, 2)[:, :1],
+    "unfold": lambda x: x.unfold(2, 4, 3) * 2,
     "chunk": lambda x: torch.mul(*x.chunk(2, -1)),
     "unbind": lambda x: x.unbind(1)[1] * x.unbind(1)[2],
     "odd_reshape": lambda x: x[:, :, :15].reshape(3, 60) + 1,

@@ -116,7 +116,7 @@ class Program:
     @property
     def keeps_signs(self) -> bool:
         """Whether eager mode determines signs of zeros: of two, its vector code and its tails take another one."""
-        return not re.search("max|min|relu|clamp|hardtanh", self.source)
+        return not re.search("max|min|relu|clamp|hardtanh|shrink", self.source)
 
     def function(self) -> Callable[..., list[Tensor]]:
         scope: dict[str, Any] = dict(_SCOPE)
@@ -169,6 +169,10 @@ _UNARY = [
     ("=", "w", "{a} + 3"), ("=", "w", "{a} * {a} - 1"), ("=", "w", "-{a}"), ("=", "w", "{a}.clamp(-3, 5)"),
     ("=", "w", "{a} // 3"), ("=", "w", "{a} % 7"), ("=", "w", "{a}.bitwise_not()"), ("=", "w", "{a} & 5"),
     ("=", "w", "{a} / 4"), ("=", "w", "{a}.abs()"), ("=", "w", "{a} > 2"), ("=", "w", "{a} == 1"),
+    ("=", "F", "{a}.isposinf()"), ("=", "F", "{a}.signbit()"), ("~", "f", "F.celu({a})"),
+    ("~", "f", "torch.deg2rad({a})"), ("=", "w", "{a} << 1"), ("=", "w", "{a} >> 1"),
+    ("~", "f", "F.glu({a}.unsqueeze(0).repeat(2, *[1] * {a}.dim()), 0)"),
+    ("=kink", "F", "F.hardshrink({a}, 0.5)"), ("=kink", "F", "F.softshrink({a}, 0.5)"),
     ("=", "B", "~{a}"), ("=", "B", "{a}.logical_not()"), ("=", "B", "{a} + 1"), ("=", "B", "{a} * 0.5"),
 ]  # fmt: skip
 _BINARY = [
@@ -180,6 +184,7 @@ _BINARY = [
     ("=", "BB", "torch.logical_or({a}, {b})"),
     ("=", "ww", "{a} & {b}"), ("=", "ww", "{a} ^ {b}"), ("~", "ff", "torch.add({a}, {b}, alpha=2)"),
     ("~", "ff", "torch.lerp({a}, {b}, 0.25)"), ("~", "fff", "torch.addcmul({a}, {b}, {c}, value=0.5)"),
+    ("~", "ff", "torch.logaddexp({a}, {b})"), ("=", "NN", "torch.heaviside({a}.detach(), {b}.detach())"),
     ("~", "ff", "torch.atan2({a}, {b} * {b} + 1)"), ("=", "fw", "{a} * {b}"), ("=", "fB", "{a} * {b}"),
 ]  # fmt: skip
 _REDUCTIONS = [
@@ -191,6 +196,11 @@ _REDUCTIONS = [
     ("~", "f", "F.layer_norm({a}, {a}.shape[-1:])"), ("~", "f", "F.layer_norm({a}, {a}.shape[-1:])"),
     ("~", "f", "{a} * torch.rsqrt(({a} * {a}).mean(-1, keepdim=True) + 0.1)"),
     ("~", "f", "({a} * {a} + 1).norm(dim={d})"),
+    ("=", "F", "{a}.argmax({d})"), ("=", "F", "{a}.argmin({d}, keepdim=True)"), ("=", "F", "{a}.argmax()"),
+    ("=kink", "F", "{a}.max({d}).values"), ("=", "F", "{a}.min({d}).indices"), ("=kink", "F", "{a}.min()"),
+    ("=", "w", "{a}.argmax({d})"), ("=", "w", "{a}.max({d}).values"),
+    ("=", "F", "torch.aminmax({a}.detach(), dim={d}).max"),
+    ("~", "f", "torch.std_mean({a}, {d}, correction=0)[1]"), ("=", "F", "{a}.count_nonzero({d})"),
     ("=", "w", "{a}.sum({d})"), ("=", "w", "{a}.sum()"), ("=", "w", "{a}.amax({d})"), ("=", "B", "{a}.sum({d})"),
     ("=", "B", "{a}.any({d})"), ("=", "B", "{a}.all({d})"), ("=", "B", "{a}.all()"), ("~", "f", "{a}.sum(({d}, {e}))"),
     ("~", "f", "torch.softmax({a} * 0.5, {d}) * {a}"), ("=", "w", "{a}.cumsum({d})"),
@@ -202,9 +212,26 @@ _VIEWS = [
     "{a}.expand(3, *{a}.shape)", "{a}.unsqueeze(-1).expand(*{a}.shape, 2)", "{a}.chunk(2, {d})[0]",
     "{a}.unbind({d})[-1]",
     "{a}.reshape({a}.shape[::-1])", "{a}.unfold(-1, 2, 1)", "F.pad({a}, (1, 2))", "{a}.roll(1, {d})",
+    "{a}.slice_scatter({a}[1:] * 2, 0, 1)", "{a}.select_scatter({a}.select({d}, 0) * 2, {d}, -1)",
+    "{a}.unsafe_split(2, {d})[0]", "{a}.unfold(0, 2, 2)", "{a}.diagonal(0, {d}, {e})", "{a}.diagonal(-1, {d}, {e})",
+    'F.pad({a}.reshape(1, 1, -1), (1, 2), mode="replicate")', 'F.pad({a}.reshape(1, 1, -1), (1, 2), mode="reflect")',
     "torch.cat([{a}, {a}], {d})", "torch.stack([{a}, {a}], {d})", "{a}.repeat(2, *[1] * ({a}.dim() - 1))", "{a}.mT",
 ]  # fmt: skip
 _JOINS = ["torch.cat([{a}, {b}], {d})", "torch.stack([{a}, {b}], {d})", "torch.cat([{a}, {b}[:1]], 0)"]
+# What is written is a copy, so that a program gives the same when it runs again; views of it are read afterwards.
+_WRITES = [
+    ("=", "nn", "(lambda c: (c.add_({b}), c)[1])({a}.clone())"),
+    ("=", "nn", "(lambda c: (c.mul_({b}), c.neg_(), c)[2])({a}.clone())"),
+    ("=", "nn", "(lambda c: (c[..., ::2].add_(1), c)[1])({a}.clone())"),
+    ("=", "nn", "(lambda c: (c.copy_({b}), c)[1])({a}.clone())"),
+    ("=", "fB", "(lambda c: (c.masked_fill_({b}, 2.0), c)[1])({a}.clone())"),
+    ("=", "ff", "(lambda c, d: (c.mul_(2), c.sub_(d), d.add_(c), d)[3])({a}.clone(), {b}.clone())"),
+    ("=", "f", "(lambda c, v: (c.mul_(2), v + 1)[1])(*(lambda c: (c, c.transpose({d}, {e})))({a}.clone()))"),
+    ("=", "f", "(lambda c: (c.zero_(), c.add_({a}), c * 3)[2])(torch.empty_like({a}))"),
+    ("~", "f", "(lambda c: (c.sub_(c.mean({d}, keepdim=True)), c)[1])({a}.clone())"),
+    ("=", "f", "(lambda c: (torch._foreach_mul_([c, c[:1]], 2), torch._foreach_add_([c], 1), c)[2])({a}.clone())"),
+]  # fmt: skip
+_RULES = {"unary": _UNARY, "binary": _BINARY, "reduce": _REDUCTIONS, "write": _WRITES}
 _CASTS = ["{a}.to(torch.{t})", "{a}.to(torch.{t}) + 1"]
 
 
@@ -270,7 +297,7 @@ class Maker:
 
     def _line(self) -> None:
         rng = self.rng
-        kind = rng.choices(("unary", "binary", "reduce", "view", "join", "cast"), (30, 30, 14, 18, 4, 8))[0]
+        kind = rng.choices(("unary", "binary", "reduce", "view", "join", "cast", "write"), (30, 30, 14, 18, 4, 8, 8))[0]
         rule, wanted = "=", "v"
         if kind == "view":
             text = rng.choice(_VIEWS)
@@ -279,7 +306,7 @@ class Maker:
         elif kind == "cast":
             text = rng.choice(_CASTS)
         else:
-            rule, wanted, text = rng.choice({"unary": _UNARY, "binary": _BINARY, "reduce": _REDUCTIONS}[kind])
+            rule, wanted, text = rng.choice(_RULES[kind])
         operands = [self._operand(each) for each in wanted]
         if any(each is None for each in operands):
             return
