@@ -4,8 +4,11 @@
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <set>
+#include <span>
 #include <string_view>
-#include <typeinfo>
+#include <typeindex>
+#include <unordered_set>
+#include <utility>
 
 #include "control/call_derivative.h"
 
@@ -40,18 +43,48 @@ bool hasSaved(torch::autograd::Node& node) {
   return false;
 }
 
+// What nodes save follows from their formula and from which of their inputs have gradients: every formula that saves
+// tensors saves one that is always there. So one node of a kind that saves is asked, since its answer is an exception.
+class Saves {
+ public:
+  bool operator()(torch::autograd::Node& node) {
+    std::pair<std::type_index, std::vector<bool>> kind(typeid(node), {});
+    for (const torch::autograd::Edge& edge : node.next_edges()) kind.second.push_back(edge.is_valid());
+    if (saving_.contains(kind)) return true;
+    bool saves = hasSaved(node);
+    if (saves && !isAskedAlone(node)) saving_.insert(std::move(kind));
+    return saves;
+  }
+
+ private:
+  // Here it follows from the program.
+  static bool isAskedAlone(const torch::autograd::Node& node) {
+    return dynamic_cast<const control::CallNode*>(&node) || keepsUnasked(node);
+  }
+
+  std::set<std::pair<std::type_index, std::vector<bool>>> saving_;
+};
+
+std::string_view asText(std::span<const uint64_t> bits) {
+  return {reinterpret_cast<const char*>(bits.data()), bits.size_bytes()};
+}
+
 }  // namespace
 
 std::vector<Joint::Buffers> findBuffers(const Paths& paths, const std::vector<torch::autograd::Edge>& ends) {
-  std::set<const torch::autograd::Node*> others;
+  std::unordered_set<const torch::autograd::Node*> others;
   for (const torch::autograd::Edge& end : ends) others.insert(end.function.get());
-  std::set<Joint::Buffers> found;
-  for (torch::autograd::Node* node : paths.nodes()) {
-    if (others.contains(node)) continue;
-    Joint::Buffers reached{paths.tangents(node), paths.gradients(node)};
-    if (!found.contains(reached) && hasSaved(*node)) found.insert(std::move(reached));
+  std::unordered_set<std::string_view> known;  // bits of nodes that keep something
+  std::vector<Joint::Buffers> found;
+  Saves saves;
+  for (size_t place = 0; place < paths.nodes().size(); ++place) {
+    torch::autograd::Node* node = paths.nodes()[place];
+    std::string_view bits = asText(paths.bits(place));
+    if (others.contains(node) || known.contains(bits) || !saves(*node)) continue;
+    known.insert(bits);
+    found.push_back({paths.tangents(node), paths.gradients(node)});
   }
-  return {found.begin(), found.end()};
+  return found;
 }
 
 }  // namespace saker::aot

@@ -8,7 +8,7 @@
 
 namespace saker::aot {
 
-// Lets all nodes go of what they keep, to see which have something: the graph cannot be run any more.
+// Lets nodes go of what they keep, to see which have something: the graph cannot be run any more.
 std::vector<Joint::Buffers> findBuffers(const Paths& paths, const std::vector<torch::autograd::Edge>& ends);
 
 }  // namespace saker::aot

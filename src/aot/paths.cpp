@@ -8,22 +8,21 @@ namespace {
 
 using torch::autograd::Edge;
 
-void set(std::vector<uint64_t>& row, size_t bit) { row[bit / 64] |= uint64_t{1} << (bit % 64); }
+constexpr size_t kWord = 64;
 
-void merge(std::vector<uint64_t>& row, const std::vector<uint64_t>& other) {
-  for (size_t i = 0; i < row.size(); ++i) row[i] |= other[i];
-}
+void set(uint64_t* bits, size_t bit) { bits[bit / kWord] |= uint64_t{1} << (bit % kWord); }
 
-std::vector<bool> bits(const std::vector<uint64_t>& row, size_t count) {
-  std::vector<bool> out(count);
-  for (size_t i = 0; i < count; ++i) out[i] = row[i / 64] >> (i % 64) & 1;
-  return out;
+void merge(uint64_t* bits, const uint64_t* other, size_t words) {
+  for (size_t i = 0; i < words; ++i) bits[i] |= other[i];
 }
 
 }  // namespace
 
 Paths::Paths(const std::vector<Edge>& roots, const std::vector<Edge>& wanted)
-    : rootCount_(roots.size()), wantedCount_(wanted.size()) {
+    : rootCount_(roots.size()),
+      wantedCount_(wanted.size()),
+      rootWords_((rootCount_ + kWord - 1) / kWord),
+      wantedWords_((wantedCount_ + kWord - 1) / kWord) {
   std::unordered_set<const Node*> ends;
   for (const Edge& edge : wanted) ends.insert(edge.function.get());
   // Depth first, without recursion: graphs are deep.
@@ -45,8 +44,7 @@ Paths::Paths(const std::vector<Edge>& roots, const std::vector<Edge>& wanted)
       work.pop_back();
     }
   }
-  from_.assign(nodes_.size(), Row((rootCount_ + 63) / 64));
-  to_.assign(nodes_.size(), Row((wantedCount_ + 63) / 64));
+  bits_.resize(nodes_.size() * words());
   auto eachNext = [&](size_t place, const auto& visit) {
     if (ends.contains(nodes_[place])) return;
     for (const Edge& edge : nodes_[place]->next_edges()) {
@@ -54,25 +52,28 @@ Paths::Paths(const std::vector<Edge>& roots, const std::vector<Edge>& wanted)
     }
   };
   for (size_t i = 0; i < wanted.size(); ++i) {
-    if (auto place = places_.find(wanted[i].function.get()); place != places_.end()) set(to_[place->second], i);
+    if (auto place = places_.find(wanted[i].function.get()); place != places_.end()) set(to(place->second), i);
   }
   for (size_t place = 0; place < nodes_.size(); ++place) {
-    eachNext(place, [&](size_t next) { merge(to_[place], to_[next]); });
+    eachNext(place, [&](size_t next) { merge(to(place), to(next), wantedWords_); });
   }
-  for (size_t i = 0; i < roots.size(); ++i) set(from_[places_.at(roots[i].function.get())], i);
+  for (size_t i = 0; i < roots.size(); ++i) set(from(places_.at(roots[i].function.get())), i);
   for (size_t place = nodes_.size(); place-- > 0;) {
-    eachNext(place, [&](size_t next) { merge(from_[next], from_[place]); });
+    eachNext(place, [&](size_t next) { merge(from(next), from(place), rootWords_); });
   }
 }
 
-std::vector<bool> Paths::tangents(const Node* node) const {
-  auto place = places_.find(node);
-  return place == places_.end() ? std::vector<bool>(rootCount_) : bits(from_[place->second], rootCount_);
-}
+std::vector<bool> Paths::tangents(const Node* node) const { return answer(node, 0, rootCount_); }
 
-std::vector<bool> Paths::gradients(const Node* node) const {
+std::vector<bool> Paths::gradients(const Node* node) const { return answer(node, rootWords_, wantedCount_); }
+
+std::vector<bool> Paths::answer(const Node* node, size_t firstWord, size_t count) const {
+  std::vector<bool> out(count);
   auto place = places_.find(node);
-  return place == places_.end() ? std::vector<bool>(wantedCount_) : bits(to_[place->second], wantedCount_);
+  if (place == places_.end()) return out;
+  std::span<const uint64_t> row = bits(place->second).subspan(firstWord);
+  for (size_t i = 0; i < count; ++i) out[i] = row[i / kWord] >> (i % kWord) & 1;
+  return out;
 }
 
 }  // namespace saker::aot

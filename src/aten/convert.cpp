@@ -122,7 +122,7 @@ ir::Arg Converter::argument(const c10::IValue& value, IntMeaning meaning) {
   throw ops::RefusalException{{ops::Reason::Unsupported, "no counterpart of an argument of type " + value.tagKind()}};
 }
 
-const ir::TensorType* Converter::tensor(const at::Tensor& tensor) {
+ir::TensorSpec Converter::spec(const at::Tensor& tensor) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   ir::TensorSpec spec;
   spec.dtype = toDType(tensor.scalar_type());
@@ -145,7 +145,26 @@ const ir::TensorType* Converter::tensor(const at::Tensor& tensor) {
   }
   // Sparse tensors have no strides; the type keeps zeros in their place.
   if (!strided) spec.strides.resize(spec.sizes.size());
-  return context_.types().tensor(spec);
+  return spec;
+}
+
+static bool sameInts(std::span<const sym::Int> known, c10::IntArrayRef found) {
+  if (known.size() != found.size()) return false;
+  for (size_t i = 0; i < known.size(); ++i) {
+    if (known[i].constant() != found[i]) return false;
+  }
+  return true;
+}
+
+bool surelyHasType(const at::Tensor& tensor, const ir::TensorType& type) {
+  if (tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() || type.symbolic) return false;
+  if (type.layout != ir::Layout::Strided || tensor.layout() != c10::kStrided) return false;
+  ir::TensorFlags flags;
+  flags.conj = tensor.is_conj();
+  flags.neg = tensor.is_neg();
+  return type.flags == flags && type.dtype == toDType(tensor.scalar_type()) &&
+         type.device == toDevice(tensor.device()) && sameInts(type.sizes(), tensor.sizes()) &&
+         sameInts(type.strides(), tensor.strides()) && type.offset.constant() == tensor.storage_offset();
 }
 
 sym::Int Converter::integer(const c10::SymInt& value) {

@@ -33,7 +33,8 @@ class Converter {
   // Throws ops::RefusalException where a value has no counterpart (a symbol of someone else).
   std::span<const ir::Arg> arguments(std::span<const IntMeaning> meanings, std::span<const c10::IValue> values);
   ir::Arg argument(const c10::IValue& value, IntMeaning meaning);
-  const ir::TensorType* tensor(const at::Tensor& tensor);
+  const ir::TensorType* tensor(const at::Tensor& tensor) { return context_.types().tensor(spec(tensor)); }
+  ir::TensorSpec spec(const at::Tensor& tensor);
   sym::Int integer(const c10::SymInt& value);
 
  private:
@@ -46,6 +47,10 @@ class Converter {
   Arena& arena_;
   Unwrap unwrap_;
 };
+
+// Whether a tensor has this type, but for what autograd and Python say of it (requires_grad, a wrapped number), which
+// the type says nothing of. false where that is not seen at once: symbols, other layouts.
+bool surelyHasType(const at::Tensor& tensor, const ir::TensorType& type);
 
 // A device as tensors on it report it: "cuda" is the current CUDA device.
 ir::Device resolveDevice(c10::Device device);

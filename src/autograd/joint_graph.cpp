@@ -20,7 +20,8 @@ JointGraph::JointGraph(ir::Graph& graph, const Joint& layout, std::optional<cons
       places_(graph.nodeLimit()),
       values_(graph.valueLimit()),
       memory_(graph, {false, passes::Memory::Assumptions::Unknown::ShareOperands}),
-      known_(graph, {false, passes::Memory::Assumptions::Unknown::Nothing}),
+      known_(memory_.allKnown() ? memory_
+                                : passes::Memory(graph, {false, passes::Memory::Assumptions::Unknown::Nothing})),
       holder_(graph.valueLimit()),
       forwardWrites_(graph.valueLimit()),
       backwardWrites_(graph.valueLimit()),

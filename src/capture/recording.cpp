@@ -82,7 +82,7 @@ std::unique_ptr<ir::Graph> Recording::takeGraph() {
 
 const ir::TensorType* Recording::typeOf(const at::Tensor& tensor) {
   Arena scratch;
-  ir::TensorSpec spec(*aten::Converter(*context(), scratch, host().hooks.unwrap).tensor(tensor));
+  ir::TensorSpec spec = aten::Converter(*context(), scratch, host().hooks.unwrap).spec(tensor);
   spec.flags.requiresGrad = false;
   spec.flags.wrappedNumber = false;
   return context()->types().tensor(spec);

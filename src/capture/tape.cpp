@@ -115,8 +115,8 @@ bool Tape::computed(const at::Tensor& tensor) const {
 ir::Value* Tape::valueOf(const at::Tensor& tensor) {
   auto found = known_.find(tensor.unsafeGetTensorImpl());
   if (found != known_.end()) {
-    const ir::TensorType* type = typeOf(tensor);
-    if (found->second.value->type() != type) spoil(Why::OtherMemory);
+    const ir::TensorType* type = found->second.value->tensor();
+    if (!type || !(aten::surelyHasType(tensor, *type) || typeOf(tensor) == type)) spoil(Why::OtherMemory);
     return found->second.value;
   }
   if (ir::Value* saved = gradients_ ? valueSaved(tensor) : nullptr) {

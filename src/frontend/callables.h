@@ -14,6 +14,14 @@ inline PyObject* selfOf(PyObject* callable) {
   return self && !PyModule_Check(self) && !PyType_Check(self) ? self : nullptr;
 }
 
+// What a slot wrapper is bound to, where it is (a method-wrapper, such as x.__add__).
+inline Ref selfOfWrapper(PyObject* wrapper) {
+  static PyObject* const key = PyUnicode_InternFromString("__self__");
+  Ref self = Ref::steal(PyObject_GetAttr(wrapper, key));
+  if (!self) PyErr_Clear();
+  return self;
+}
+
 // The same text as an object that is compared by its address.
 inline Ref interned(PyObject* text) {
   PyObject* raw = Py_NewRef(text);

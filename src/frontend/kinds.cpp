@@ -86,11 +86,29 @@ bool comparesInPython(PyObject* object) {
   return found && PyFunction_Check(found);
 }
 
-std::string textAttribute(PyObject* object, const char* attribute) {
-  Ref text = Ref::steal(PyObject_GetAttrString(object, attribute));
-  const char* data = text && PyUnicode_Check(text.get()) ? PyUnicode_AsUTF8(text.get()) : nullptr;
+namespace {
+
+std::string asText(PyObject* text) {
+  const char* data = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : nullptr;
   PyErr_Clear();
   return data ? data : "";
+}
+
+}  // namespace
+
+std::string textAttribute(PyObject* object, const char* attribute) {
+  return asText(Ref::steal(PyObject_GetAttrString(object, attribute)).get());
+}
+
+// Functions of C keep it where it is read without making a text of Python's: most calls ask for it.
+std::string nameOf(PyObject* callable) {
+  static PyObject* const key = PyUnicode_InternFromString("__name__");
+  if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+  PyTypeObject* type = Py_TYPE(callable);
+  if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyClassMethodDescr_Type) {
+    return asText(PyDescr_NAME(callable));
+  }
+  return asText(Ref::steal(PyObject_GetAttr(callable, key)).get());
 }
 
 Ref keysInOrder(PyObject* dict) {
@@ -102,15 +120,15 @@ Ref keysInOrder(PyObject* dict) {
   return iterator ? Ref::steal(PySequence_Tuple(iterator.get())) : Ref();
 }
 
-bool isAtom(PyObject* object) {
+namespace {
+
+bool isOfAtomType(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   return object == Py_None || type == &PyLong_Type || type == &PyUnicode_Type || type == &PyBool_Type ||
          type == &PyFloat_Type || type == &PyBytes_Type || type == &PyComplex_Type || object == Py_Ellipsis ||
          object == Py_NotImplemented || isTorchConstant(type) || type == &PyRange_Type || type == &PyCode_Type ||
          numpy::isScalar(object);
 }
-
-namespace {
 
 bool isEnumMember(PyObject* object) {
   PyTypeObject* meta = Py_TYPE(Py_TYPE(object));
@@ -160,20 +178,33 @@ bool isOfNamedType(PyObject* object) {
 
 }  // namespace
 
+namespace {
+
 // The type decides, and is asked about again and again. Its version tells it from one that had the same address.
-bool isNamed(PyObject* object) {
+template <bool (*decide)(PyObject* object)>
+bool byType(PyObject* object) {
   struct Known {
     const PyTypeObject* type;
     unsigned version;
-    bool named;
+    bool answer;
   };
   static Known known[512];  // under the interpreter's lock
   const PyTypeObject* type = Py_TYPE(object);
   Known& entry = known[(reinterpret_cast<uintptr_t>(type) >> 4) % std::size(known)];
   if (entry.type != type || entry.version != type->tp_version_tag || entry.version == 0) {
-    entry = {type, type->tp_version_tag, isOfNamedType(object)};
+    entry = {type, type->tp_version_tag, decide(object)};
   }
-  return entry.named;
+  return entry.answer;
 }
+
+bool isOfNumpyConstants(PyObject* object) {
+  return numpy::isDtype(object) || numpy::isScalar(object) || numpy::isDtypeClass(object);
+}
+
+}  // namespace
+
+bool isAtom(PyObject* object) { return byType<isOfAtomType>(object); }
+bool isNamed(PyObject* object) { return byType<isOfNamedType>(object); }
+bool isNumpyConstant(PyObject* object) { return byType<isOfNumpyConstants>(object); }
 
 }  // namespace saker::frontend

@@ -12,7 +12,8 @@
 namespace saker::frontend {
 
 // What kind of object this is to a guard.
-bool isAtom(PyObject* object);  // a number, a string: its value is all there is
+bool isAtom(PyObject* object);           // a number, a string: its value is all there is
+bool isNumpyConstant(PyObject* object);  // a scalar or dtype of NumPy's, or the class of one
 // A function that its module has under its name: it is not made anew for each call.
 bool isGlobalFunction(PyObject* function);
 bool isNamed(PyObject* object);  // a class, a function, a module: which one it is is all there is
@@ -32,7 +33,7 @@ bool comparesByIdentity(PyObject* object);
 bool comparesInPython(PyObject* object);
 // What an attribute says in text; empty where it says nothing.
 std::string textAttribute(PyObject* object, const char* attribute);
-inline std::string nameOf(PyObject* callable) { return textAttribute(callable, "__name__"); }
+std::string nameOf(PyObject* callable);  // its __name__
 inline std::string moduleOf(PyObject* callable) { return textAttribute(callable, "__module__"); }
 // One of a call's arguments, those of keywords last: by position or by name. nullptr: it is not given.
 PyObject* argumentOf(const std::vector<PyObject*>& args, PyObject* names, size_t index, const char* name);

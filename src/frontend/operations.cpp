@@ -184,9 +184,10 @@ Behaviour Operations::ofCall(PyObject* callable) const {
   if (found != calls_.end()) return found->second;
   // A method-wrapper: a slot wrapper bound to an object.
   if (Py_TYPE(callable) == &_PyMethodWrapper_Type) {
-    Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
-    Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
-    Ref owner = Ref::steal(PyObject_GetAttrString(callable, "__objclass__"));
+    static PyObject* const nameKey = PyUnicode_InternFromString("__name__");
+    static PyObject* const ownerKey = PyUnicode_InternFromString("__objclass__");
+    Ref name = Ref::steal(PyObject_GetAttr(callable, nameKey));
+    Ref owner = Ref::steal(PyObject_GetAttr(callable, ownerKey));
     PyErr_Clear();
     if (name && owner && PyType_Check(owner.get())) {
       PyObject* descriptor = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner.get()), name.get());

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "frontend/around.h"
+#include "frontend/callables.h"
 #include "frontend/checkpoints.h"
 #include "frontend/compiling_question.h"
 #include "frontend/higher_order.h"
@@ -72,7 +73,7 @@ PyObject* Recorder::insteadOf(PyObject* callable) {
 
 std::optional<bool> Recorder::callsDescriptor(PyObject* callable, const Values& args) {
   if (!Py_IS_TYPE(callable, &_PyMethodWrapper_Type) || args.empty()) return std::nullopt;
-  Ref descriptor = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
+  Ref descriptor = selfOfWrapper(callable);
   if (!descriptor || !Py_IS_TYPE(descriptor.get(), &PyGetSetDescr_Type)) return std::nullopt;
   keep(descriptor);
   PyObject* name = PyDescr_NAME(descriptor.get());

@@ -73,8 +73,7 @@ bool initialisesException(PyObject* callable) {
            nameOf(callable) == "__init__";
   }
   if (!Py_IS_TYPE(callable, &_PyMethodWrapper_Type)) return false;
-  Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
-  PyErr_Clear();
+  Ref self = selfOfWrapper(callable);
   return self && PyExceptionInstance_Check(self.get()) && nameOf(callable) == "__init__";
 }
 
@@ -335,8 +334,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
     return makes(reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(callable)), args);
   }
   if (initialisesException(callable)) {
-    Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
-    PyErr_Clear();
+    Ref self = selfOfWrapper(callable);
     PyObject* error = self ? self.get() : args.empty() ? nullptr : args[0];
     if (error && placeOf(error) != kInside) return stop(Why::ChangesEarlierException);
     return true;
@@ -349,7 +347,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
   if (behaviour != Behaviour::Unknown) {
     if (PyObject* self = selfOf(callable)) args.insert(args.begin(), self);
     if (Py_IS_TYPE(callable, &_PyMethodWrapper_Type)) {
-      Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
+      Ref self = selfOfWrapper(callable);
       args.insert(args.begin(), self.get());
     }
     if (behaviour == Behaviour::Tensor && isTensorMethod(callable, "storage_offset")) guards().asksOffsets = true;

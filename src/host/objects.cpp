@@ -35,7 +35,10 @@ bool answersCalls(PyTypeObject* type) {
 }
 
 bool isTensor(PyObject* object) {
-  return Py_TYPE(object) == tensorClass() || PyType_IsSubtype(Py_TYPE(object), tensorClass());
+  PyTypeObject* type = Py_TYPE(object);
+  if (type == tensorClass()) return true;
+  // The class of tensors is made by a class statement: no class of C derives from it.
+  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && PyType_IsSubtype(type, tensorClass());
 }
 
 const at::Tensor& tensorOf(PyObject* tensor) { return THPVariable_Unpack(tensor); }

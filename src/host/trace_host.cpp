@@ -4,6 +4,7 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/utils/python_symnode.h>
 
+#include <memory>
 #include <string>
 #include <unordered_map>
 
@@ -35,14 +36,18 @@ std::string_view text(PyObject* unicode) {
 // one's address may come again.
 class UserCode {
  public:
-  bool isUsers(PyCodeObject* code) {
+  // Lines of the user's code by instruction: Python looks for one from the beginning of the function. nullptr: it is
+  // not the user's.
+  using Lines = std::unordered_map<int, int>;
+  Lines* linesOf(PyCodeObject* code) {
     auto known = codes_.find(code);
-    if (known != codes_.end()) return known->second;
-    std::string_view file = text(code->co_filename);
-    bool users = !startsWith(file, torchRoot()) && !startsWith(file, ownRoot()) && file.substr(0, 1) != "<";
-    Py_INCREF(code);
-    codes_.emplace(code, users);
-    return users;
+    if (known == codes_.end()) {
+      std::string_view file = text(code->co_filename);
+      bool users = !startsWith(file, torchRoot()) && !startsWith(file, ownRoot()) && file.substr(0, 1) != "<";
+      Py_INCREF(code);
+      known = codes_.emplace(code, users ? std::make_unique<Lines>() : nullptr).first;
+    }
+    return known->second.get();
   }
 
  private:
@@ -62,8 +67,14 @@ class UserCode {
     return root.get([] { return folderOf("saker"); });
   }
 
-  std::unordered_map<PyCodeObject*, bool> codes_;
+  std::unordered_map<PyCodeObject*, std::unique_ptr<Lines>> codes_;
 };
+
+int lineOf(PyFrameObject* frame, UserCode::Lines& lines) {
+  auto [known, isNew] = lines.try_emplace(PyFrame_GetLasti(frame));
+  if (isNew) known->second = PyFrame_GetLineNumber(frame);
+  return known->second;
+}
 
 // The innermost frame that is the user's. PyTorch lets go of the interpreter's lock before it calls an operator.
 const ir::Location* location(ir::Context& context) {
@@ -74,8 +85,8 @@ const ir::Location* location(ir::Context& context) {
   const ir::Location* found = nullptr;
   while (frame && !found) {
     PyCodeObject* code = PyFrame_GetCode(frame);
-    if (users.isUsers(code)) {
-      found = context.location(text(code->co_filename), PyFrame_GetLineNumber(frame), text(code->co_qualname));
+    if (UserCode::Lines* lines = users.linesOf(code)) {
+      found = context.location(text(code->co_filename), lineOf(frame, *lines), text(code->co_qualname));
     }
     Py_DECREF(code);
     PyFrameObject* back = PyFrame_GetBack(frame);

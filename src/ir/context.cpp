@@ -41,9 +41,6 @@ const OpaqueRef* Context::opaque(std::string_view className, uint64_t number) {
   return arena_.make<OpaqueRef>(OpaqueRef{arena_.copy(className), number});
 }
 
-const OpDef* returnOp() {
-  static const OpDef op{"return", nullptr, false};
-  return &op;
-}
+const OpDef detail::returnOp{"return", nullptr, false};
 
 }  // namespace saker::ir

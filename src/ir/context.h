@@ -89,7 +89,11 @@ class Context {
   std::vector<std::unique_ptr<OpDef>> unknownOps_;
 };
 
+namespace detail {
+extern const OpDef returnOp;
+}  // namespace detail
+
 // The terminator of every region.
-const OpDef* returnOp();
+inline const OpDef* returnOp() { return &detail::returnOp; }
 
 }  // namespace saker::ir

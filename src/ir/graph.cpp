@@ -7,8 +7,6 @@
 
 namespace saker::ir {
 
-bool Node::isReturn() const { return op_ == returnOp(); }
-
 bool Node::hasUsedResults() const {
   for (uint32_t i = 0; i < resultCount_; ++i) {
     if (results_[i].hasUses()) return true;

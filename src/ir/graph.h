@@ -106,7 +106,7 @@ class Node {
   size_t resultCount() const { return resultCount_; }
   Value* result(size_t i = 0) const { return &results_[i]; }
   std::span<Region* const> regions() const { return {regions_, regionCount_}; }
-  bool isReturn() const;
+  bool isReturn() const { return op_ == returnOp(); }
   bool hasUsedResults() const;
 
  private:

@@ -62,7 +62,7 @@ ResultRange resultsOf(const ir::Node& node, size_t schemaReturn);
 template <typename F>
 void eachShared(const ir::Node& node, F&& f) {
   const Operator* op = of(&node);
-  if (!op) return;
+  if (!op || op->ownMemory) return;
   if (!op->writes) {
     for (size_t i = 0; i < node.resultCount(); ++i) {
       if (sharing(node, i) != Sharing::None) f(node.result(i), node.arg(0).toValue(), true);

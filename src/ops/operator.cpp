@@ -87,6 +87,8 @@ void fill(Operator& op, const Row& row) {
     op.resultAlias.push_back(aliasedArgument(op.parsed, result.alias));
   }
   op.variant = variantOf(op.parsed, op.resultAlias);
+  op.ownMemory = op.writes == 0 && op.variant != Variant::View && !op.has(kMayAlias) &&
+                 std::ranges::all_of(op.parsed.returns, [](const auto& result) { return result.alias.empty(); });
 }
 
 struct Table {

@@ -102,6 +102,8 @@ struct Operator : ir::OpDef {
   // A result is this argument or a view of it.
   bool returnsArgument(size_t i) const;
   bool returnsAnyArgument() const;
+  // A call writes nothing, and no result lies in memory that was there before.
+  bool ownMemory = false;
   // No effect but its results: may be removed when unused.
   bool isRemovable() const { return writes == 0 && !has(kRandom) && !has(kEffect) && !has(kDataDependent); }
   // Same arguments, same results, nothing aliased or written: two may become one.

@@ -61,7 +61,9 @@ bool Memory::visit(const ir::Region* region) {
 bool Memory::visit(const ir::Node* node) {
   if (node->isReturn()) return false;
   bool writes = false;
-  if (ops::of(node)) {
+  const ops::Operator* op = ops::of(node);
+  if (op && op->ownMemory && node->regions().empty() && !op->has(ops::kSetsStorage)) return false;
+  if (op) {
     visitKnown(node);
     writes = ops::writes(*node);
   } else {
@@ -74,6 +76,7 @@ bool Memory::visit(const ir::Node* node) {
 
 bool Memory::visitUnknown(const ir::Node* node) {
   using Unknown = Assumptions::Unknown;
+  allKnown_ = false;
   if (assumptions_.unknown == Unknown::Nothing) return false;
   uint32_t with = world_;
   if (assumptions_.unknown == Unknown::ShareOperands) {

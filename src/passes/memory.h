@@ -31,6 +31,8 @@ class Memory {
   bool escapes(const ir::Value* value) const { return escapes_[find(value->id())]; }
   // Some value of the class is an input of the graph.
   bool isFromOutside(const ir::Value* value) const { return outside_[find(value->id())]; }
+  // Every operator is in the table: nothing was assumed.
+  bool allKnown() const { return allKnown_; }
   // Two values become one.
   void merge(const ir::Value* a, const ir::Value* b) { unite(a->id(), b->id()); }
 
@@ -51,6 +53,7 @@ class Memory {
   std::vector<bool> written_, escapes_, outside_;  // by class
   std::vector<bool> writes_;                       // by node id
   uint32_t world_;
+  bool allKnown_ = true;
 };
 
 }  // namespace saker::passes

@@ -273,9 +273,7 @@ void Arrays::hosted(PyObject* result) {
 
 Answer Arrays::readsAttribute(PyObject* owner, PyObject* name) {
   if (!arrays_.contains(owner)) {
-    // These never change.
-    if (numpy::isDtype(owner) || numpy::isScalar(owner) || numpy::isDtypeClass(owner)) return true;
-    return std::nullopt;
+    return isNumpyConstant(owner) ? Answer(true) : std::nullopt;  // these never change
   }
   if (isOneOf(name, {"shape", "ndim", "size", "dtype", "itemsize", "strides", "nbytes", "__class__"})) return true;
   if (isOneOf(name, {"T", "real", "imag", "mT"})) {
