@@ -32,7 +32,6 @@ namespace saker::aot {
 namespace {
 
 using torch::autograd::Edge;
-using tracing::reachesSubclasses;
 using tracing::reachesUserCode;
 using tracing::Trace;
 
@@ -299,7 +298,7 @@ class JointCapture {
       return;
     }
     if (reachesUserCode(roots)) throw NotAheadOfTime(Why::UserCodeInBackward);
-    if (reachesSubclasses(roots) && moved_.empty()) joint_.roots = findRoots(joint_, callers_, results_, outputs);
+    if (tracing::needFunction(roots) && moved_.empty()) joint_.roots = findRoots(joint_, callers_, results_, outputs);
     observeReads();
     std::vector<Edge> ends = runBackward(roots, wanted, findStages(outputs, aliases, roots, wanted));
     trace().observeReads(nullptr);
