@@ -29,6 +29,7 @@ class OpenedNodes {
   // Nothing: it is none of them.
   static std::optional<bool> saves(const torch::autograd::Node& node);
 };
+
 // A node between a tensor subclass and the tensors that it is made of (src/host/subclass_nodes).
 class SubclassNode : public torch::autograd::Node {
  public:
