@@ -6,6 +6,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
@@ -115,6 +116,7 @@ std::vector<torch::autograd::Edge> Backward::resultEdges() {
 
 variable_list Backward::apply(variable_list&& tangents) {
   std::lock_guard held(saved_->lock);
+  if (leads_) return std::move(tangents);
   std::vector<bool> given, wanted;
   for (const at::Tensor& tangent : tangents) given.push_back(tangent.defined());
   if (std::find(given.begin(), given.end(), true) == given.end()) return variable_list(num_outputs());
@@ -128,9 +130,11 @@ variable_list Backward::apply(variable_list&& tangents) {
   bool strange = std::any_of(tangents.begin(), tangents.end(), isStrange);
   // A partitioner of the user's makes one backward, for all tangents: zeros in the place of missing ones would meet
   // infinities that eager mode never sees.
-  bool lacks = plan_->cutByUser && std::find(given.begin(), given.end(), false) != given.end();
+  bool users = plan_->cutByUser || plan_->backwardHolds;  // the user's own backward is given zeros
+  bool lacks = users && std::find(given.begin(), given.end(), false) != given.end();
   bool casts = plan_->autocastMatters && autocastIsOn();
-  if (c10::GradMode::is_enabled() || strange || lacks || casts) return followed(tangents, given, wanted);
+  bool differs = plan_->backwardHolds && !plan_->backwardHolds();
+  if (c10::GradMode::is_enabled() || strange || lacks || casts || differs) return followed(tangents, given, wanted);
   return compiled(std::move(tangents), given, wanted);
 }
 
@@ -203,7 +207,24 @@ variable_list Backward::followed(const variable_list& tangents, const std::vecto
   std::vector<at::Tensor> primals;
   for (const SavedVariable& primal : saved_->primals) primals.push_back(primal.unpack(getptr()));
   letGo(given, wanted);
-  return gradientsByAutograd(*plan_, stage_, primals, tangents, *this, resultEdges(), saved_->generator);
+  std::vector<torch::autograd::Edge> called = resultEdges();
+  bool leads = plan_->backwardHolds && c10::GradMode::is_enabled();
+  if (!leads) return gradientsByAutograd(*plan_, stage_, primals, tangents, *this, called, saved_->generator);
+  torch::autograd::edge_list ran;
+  variable_list found = gradientsByAutograd(*plan_, stage_, primals, tangents, *this, called, saved_->generator, &ran);
+  leadTo(std::move(ran));
+  return found;
+}
+
+// A backward of the user's need not be linear in what arrives: it is to run once in each pass. The functions have run
+// again, so that gradients can be differentiated; what arrives at the results is led to this run when the pass is over.
+void Backward::leadTo(torch::autograd::edge_list ran) {
+  torch::autograd::Engine::get_default_engine().queue_callback([self = getptr(), ran = std::move(ran)] {
+    auto& backward = static_cast<Backward&>(*self);
+    std::lock_guard held(backward.saved_->lock);
+    backward.leads_ = true;
+    backward.next_edges() = ran;
+  });
 }
 
 const ir::TensorType& Backward::toldFor(size_t tangent) const {

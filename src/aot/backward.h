@@ -69,6 +69,7 @@ class Backward final : public torch::autograd::Node {
   void letGo(const std::vector<bool>& given, const std::vector<bool>& wanted);
   void finish();
   std::optional<size_t> placeOf(size_t gradient) const;
+  void leadTo(torch::autograd::edge_list ran);
   void write(const torch::autograd::variable_list& contents) const;
   void makeSparse(torch::autograd::variable_list& gradients) const;
   at::Tensor layoutOf(size_t parameter) const;
@@ -80,6 +81,7 @@ class Backward final : public torch::autograd::Node {
   std::shared_ptr<const Plan> plan_;
   const size_t stage_;
   std::shared_ptr<Saved> saved_;
+  bool leads_ = false;  // see leadTo
   std::vector<std::pair<aten::WeakNodePtr, uint32_t>> entries_;  // by result; none: all arrive here
 };
 

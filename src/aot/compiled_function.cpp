@@ -62,6 +62,7 @@ CompiledFunction::Saved CompiledFunction::saved() const {
 
 void CompiledFunction::leaveWritesToGraph() { plan_->graphWrites = true; }
 
+void CompiledFunction::setBackwardHolds(std::function<bool()> holds) { plan_->backwardHolds = std::move(holds); }
 void CompiledFunction::setFunction(Callee function) { plan_->function = std::move(function); }
 
 bool CompiledFunction::mayNeedEager() const {

@@ -50,6 +50,7 @@ class CompiledFunction {
   // Does a backward need the function itself? It is called on tensors that autograd follows.
   bool needsFunction() const { return !plan_->joint.roots.empty(); }
   void setFunction(Callee function);
+  void setBackwardHolds(std::function<bool()> holds);  // see Plan
   const ir::Graph& jointGraph() const { return *plan_->joint.program->graph; }
   // See Plan.
   void setHalves(size_t saved, Executable forward, Executable backward);

@@ -35,7 +35,6 @@ namespace {
 
 using torch::autograd::Edge;
 using For = BackwardStage::Gradient::For;
-using tracing::reachesSubclasses;
 using tracing::reachesUserCode;
 using tracing::Trace;
 
@@ -280,7 +279,7 @@ class JointCapture {
       return;
     }
     if (reachesUserCode(roots)) throw NotAheadOfTime(Why::UserCodeInBackward);
-    if (reachesSubclasses(roots) && moved_.empty()) joint_.roots = findRoots(joint_, callers_, results_, outputs);
+    if (tracing::needFunction(roots) && moved_.empty()) joint_.roots = findRoots(joint_, callers_, results_, outputs);
     observeReads();
     std::vector<Edge> ends = runBackward(roots, wanted, findStages(outputs, aliases, roots, wanted));
     trace().observeReads(nullptr);

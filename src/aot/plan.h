@@ -65,6 +65,8 @@ class Plan {
   const ir::Graph& forwardGraph() const { return joint.training ? *cut.forward : *joint.program->graph; }
   Executable forward;
   Callee function;  // the function itself, where a backward needs it
+  // Does what the user's own backwards read hold, with which they were written down? Unset: there are none.
+  std::function<bool()> backwardHolds;
   void setBackward(Executable whole, Maker maker);
   // Halves that somebody else has cut: the forward gives the results and then `saved` tensors, which the backward takes
   // before the tangents.

@@ -229,7 +229,9 @@ void lead(const variable_list& gradients, const std::unordered_map<Edge, Edge>& 
 
 variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::vector<at::Tensor>& primals,
                                   const variable_list& tangents, torch::autograd::Node& node,
-                                  const std::vector<Edge>& called, const at::Tensor& generator) {
+                                  const std::vector<Edge>& called, const at::Tensor& generator,
+                                  std::vector<Edge>* ran) {
+  if (ran) ran->assign(tangents.size(), Edge());
   const Joint& joint = plan.joint;
   const Joint::Stage& stage = plan.stages[number];
   Grafts grafts(joint, stage, node.next_edges());
@@ -274,7 +276,9 @@ variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::ve
         continue;
       }
       roots.push_back(torch::autograd::impl::gradient_edge(results[i]));
-      same.insert_or_assign(roots.back(), called[i]);
+      if (ran) (*ran)[i] = roots.back();
+      // Results that are one node here may depend on each other there.
+      if (!ran || tangents.size() == 1) same.insert_or_assign(roots.back(), called[i]);
       given.push_back(tangents[i]);
     }
     // What is given as several summands is given as one sum here.

@@ -4,6 +4,7 @@
 
 #include <string_view>
 #include <typeinfo>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "capture/trace_tensor.h"
@@ -22,8 +23,11 @@ bool isOf(const Node& node, std::string_view type) {
   return std::string_view(typeid(node).name()).find(type) != std::string_view::npos;
 }
 
+thread_local std::unordered_map<const Node*, bool>* opened = nullptr;
+
 bool runsUserCode(Node& node) {
-  if ((isOf(node, "PyNode") || isOf(node, "CppNode")) && !isFormula(node)) return true;
+  bool isFunction = (isOf(node, "PyNode") || isOf(node, "CppNode")) && !isFormula(node);
+  if (isFunction && !OpenedNodes::saves(node)) return true;
   return !node.pre_hooks().empty() || !node.tensor_pre_hooks().empty() || !node.post_hooks().empty() ||
          !node.retains_grad_hooks().empty();
 }
@@ -49,6 +53,16 @@ void walk(const std::vector<Edge>& roots, const Visit& visit) {
 
 SubclassNode::~SubclassNode() = default;
 
+OpenedNodes::OpenedNodes() { opened = new std::unordered_map<const Node*, bool>; }
+OpenedNodes::~OpenedNodes() { delete std::exchange(opened, nullptr); }
+void OpenedNodes::note(const Node& node, bool saves) {
+  if (opened) opened->insert_or_assign(&node, saves);
+}
+std::optional<bool> OpenedNodes::saves(const Node& node) {
+  auto found = opened ? opened->find(&node) : decltype(opened->end())();
+  return opened && found != opened->end() ? std::optional(found->second) : std::nullopt;
+}
+
 bool reachesUserCode(const std::vector<Edge>& roots) {
   bool found = false;
   walk(roots, [&](Node& node) {
@@ -69,10 +83,10 @@ bool reachesRecordedUserCode(const std::vector<Edge>& roots) {
   return found;
 }
 
-bool reachesSubclasses(const std::vector<Edge>& roots) {
+bool needFunction(const std::vector<Edge>& roots) {
   bool found = false;
   walk(roots, [&](Node& node) {
-    found = found || dynamic_cast<const SubclassNode*>(&node) != nullptr;
+    found = found || OpenedNodes::saves(node) || dynamic_cast<const SubclassNode*>(&node) != nullptr;
     return !found;
   });
   return found;

@@ -3,6 +3,7 @@
 
 #include <torch/csrc/autograd/function.h>
 
+#include <optional>
 #include <vector>
 
 namespace saker::tracing {
@@ -14,13 +15,28 @@ bool reachesUserCode(const std::vector<torch::autograd::Edge>& roots);
 // made again runs those anyway.
 bool reachesRecordedUserCode(const std::vector<torch::autograd::Edge>& roots);
 
+// While one lives on this thread, nodes may be noted that look as if they ran code of the user's and do not: they
+// belong to Functions whose backward was written down when it ran (frontend/open_functions).
+class OpenedNodes {
+ public:
+  OpenedNodes();
+  ~OpenedNodes();
+  OpenedNodes(const OpenedNodes&) = delete;
+  OpenedNodes& operator=(const OpenedNodes&) = delete;
+
+  // `saves`: a second backward is refused where the first one has freed what it kept.
+  static void note(const torch::autograd::Node& node, bool saves);
+  // Nothing: it is none of them.
+  static std::optional<bool> saves(const torch::autograd::Node& node);
+};
+
 // A node between a tensor subclass and the tensors that it is made of (src/host/subclass_nodes).
 class SubclassNode : public torch::autograd::Node {
  public:
   ~SubclassNode() override;
 };
 
-// Does it pass such nodes?
-bool reachesSubclasses(const std::vector<torch::autograd::Edge>& roots);
+// Does it pass such nodes, or opened ones? Only the function itself knows what to do where autograd is to follow.
+bool needFunction(const std::vector<torch::autograd::Edge>& roots);
 
 }  // namespace saker::tracing

@@ -205,6 +205,12 @@ std::optional<Stop> Compiled::finish(Segment& segment, Recorder& recorder, traci
   segment.program->native = options_.native;
   ExecutorOptions options{options_.ahead, whyInstead(segment, hosts, &tape, inputs), options_.backend, hosts.wraps,
                           segment.hazards.mustUndo};
+  if (hosts.onlyFunctions && hosts.wraps && !hosts.any) {
+    HostCalls opened = hosts;
+    opened.repeatable = true;
+    options.functions = !whyInstead(segment, opened, &tape, inputs);
+    if (options.functions) options.instead = Why::AwaitsBackward;
+  }
   segment.hazards.foreign = bool(options_.backend);
   if (changed && segment.hazards.mustUndo) return unsafe;
   if (changed) {

@@ -9,6 +9,7 @@
 #include "capture/errors.h"
 #include "frontend/compiled.h"
 #include "frontend/host_call.h"
+#include "frontend/open_functions.h"
 #include "frontend/wrapped.h"
 #include "host/backend.h"
 #include "host/errors.h"
@@ -123,6 +124,9 @@ Made makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::v
     made.stages = stages.runs();
   }
   if (!made.run && !options.undone) made.run = recording(program);
+  if (made.run && wanted && options.functions && program->gradAround) {
+    made.run = openingFunctions(program, std::move(made.run), made.exactOffsets);
+  }
   return made;
 }
 

@@ -142,6 +142,7 @@ class Guards {
   uint32_t places = 0;
   UserNames names;           // for texts
   bool asksOffsets = false;  // the program asks where tensors begin in their memory
+  bool asksStrides = false;  // and how they lie there
   // Abstract classes were asked: which classes were registered with one, as a number that moves with each.
   Ref registrations;
 

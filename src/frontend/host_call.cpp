@@ -10,9 +10,11 @@
 #include "capture/tape.h"
 #include "capture/trace.h"
 #include "frontend/allowed.h"
+#include "frontend/higher_order.h"
 #include "frontend/hook_handles.h"
 #include "frontend/kinds.h"
 #include "frontend/numpy.h"
+#include "frontend/open_functions.h"
 #include "frontend/operations.h"
 
 #include "host/errors.h"
@@ -128,8 +130,22 @@ at::Tensor numberTensor(double number) {
   return tensor;
 }
 
+bool HostCall::isPlainFunction() const {
+  auto isPlain = [](const auto& self, const HostPart& part) -> bool {
+    using Kind = HostPart::Kind;
+    bool known =
+        part.kind == Kind::Constant || part.kind == Kind::Tensor || part.kind == Kind::Tuple || part.kind == Kind::List;
+    return known &&
+           std::all_of(part.parts.begin(), part.parts.end(), [&](const auto& each) { return self(self, each); });
+  };
+  bool plain =
+      std::all_of(arguments.begin(), arguments.end(), [&](const auto& each) { return isPlain(isPlain, each); });
+  return plain && wraps && !names && !sets && !hooks && higher_order::appliesFunction(callable.get());
+}
+
 HostCall::~HostCall() {
   HoldInterpreter gil;
+  study = {};
   callable = {};
   names = {};
   arguments.clear();
@@ -146,7 +162,8 @@ std::vector<at::Tensor> HostCall::run(const std::vector<at::Tensor>& tensors) {
     values.push_back(held.back().get());
   }
   size_t named = names ? static_cast<size_t>(PyTuple_GET_SIZE(names.get())) : 0;
-  Ref result = Ref::steal(PyObject_Vectorcall(callable.get(), values.data(), values.size() - named, names.get()));
+  Ref apply = functionToCall(*this);
+  Ref result = Ref::steal(PyObject_Vectorcall(apply.get(), values.data(), values.size() - named, names.get()));
   if (!result) throwPythonError();
   if (handle) HookHandles::set(*handle, result.get());
   if (sets || handle) return {};
@@ -201,7 +218,7 @@ std::vector<at::Tensor> callHost(const c10::intrusive_ptr<HostCall>& call, const
   return stack[0].toTensorVector();
 }
 
-static c10::intrusive_ptr<HostCall> hostCallIn(const c10::IValue& object) {
+c10::intrusive_ptr<HostCall> hostCallIn(const c10::IValue& object) {
   static const c10::TypePtr type = c10::getCustomClassType<c10::intrusive_ptr<HostCall>>();
   if (!object.isObject() || !object.isCustomClass() || object.type() != type) return {};
   return object.toCustomClass<HostCall>();
@@ -223,6 +240,7 @@ HostCalls hostCallsOf(const std::vector<c10::IValue>& objects) {
     out.any |= isAllowed(call->callable.get());
     out.sets |= call->sets;
     out.repeatable &= call->repeatable;
+    out.onlyFunctions &= call->isPlainFunction();
   }
   return out;
 }

@@ -42,10 +42,11 @@ class HostCall final : public torch::CustomClassHolder {
   std::vector<HostPart> arguments;  // those of keywords last
   Ref names;
   bool repeatable = false;
-  bool sets = false;                // changes what surrounds operators: never ahead of time
-  bool wraps = false;               // makes a tensor of others, or takes one out: no data is looked at
-  bool hooks = false;               // sets or removes hooks on the backward, which no data makes fail
-  std::optional<uint32_t> handle;   // it gives the handle of a hook, of this number, and no tensor
+  bool sets = false;               // changes what surrounds operators: never ahead of time
+  bool wraps = false;              // makes a tensor of others, or takes one out: no data is looked at
+  bool hooks = false;              // sets or removes hooks on the backward, which no data makes fail
+  Ref study;                       // of a torch.autograd.Function that may become operators (frontend/open_functions.h)
+  std::optional<uint32_t> handle;  // it gives the handle of a hook, of this number, and no tensor
   std::vector<TensorShape> shapes;  // of what it gives
 
   // The first time, what the call that was watched has given.
@@ -53,7 +54,12 @@ class HostCall final : public torch::CustomClassHolder {
   bool isFirst = true;
 
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& tensors);
+  // May it be taken apart: a torch.autograd.Function, given tensors and constants?
+  bool isPlainFunction() const;
 };
+
+// The call of the host that this is, or nothing.
+c10::intrusive_ptr<HostCall> hostCallIn(const c10::IValue& object);
 
 // Calls `visit` with each array, scalar of numpy's, float or tensor in a result, in order. False: there is something
 // else.
@@ -72,6 +78,7 @@ struct HostCalls {
   bool sets = false;
   bool wraps = false;  // such as only make tensors of others do not count as `any`
   bool repeatable = true;
+  bool onlyFunctions = true;  // all are such as may be taken apart
 };
 HostCalls hostCallsOf(const std::vector<c10::IValue>& objects);
 

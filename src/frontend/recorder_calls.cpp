@@ -54,6 +54,11 @@ bool isTensorMethod(PyObject* callable, const char* name) {
   return nameOf(callable) == name;
 }
 
+bool asksStrides(PyObject* method) {
+  std::string_view name = nameOf(method);
+  return name == "stride" || name == "is_contiguous" || name == "is_non_overlapping_and_dense" || name == "dim_order";
+}
+
 // What it makes would be told of as never awaited, where an attempt leaves it behind.
 bool makesCoroutine(PyObject* callable) {
   if (Py_IS_TYPE(callable, &PyMethod_Type)) callable = PyMethod_GET_FUNCTION(callable);
@@ -351,6 +356,7 @@ bool Recorder::callsKnown(PyObject* callable, const watch::Arguments& arguments)
       args.insert(args.begin(), self.get());
     }
     if (behaviour == Behaviour::Tensor && isTensorMethod(callable, "storage_offset")) guards().asksOffsets = true;
+    if (!args.empty() && isTensor(args[0]) && asksStrides(callable)) guards().asksStrides = true;
     if (behaviour == Behaviour::Tensor && !args.empty() && isTensor(args[0]) && nameOf(callable) == "detach_") {
       return subjects_->made.detaches(args[0]);
     }

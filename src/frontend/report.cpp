@@ -50,7 +50,7 @@ void Compiled::note(const Report& report, const Segment& segment) {
     log(Topic::Breaks, "the gradients of " + name + " are not compiled, autograd follows its recording: " +
                            report.instead->text() + " [" + report.instead->reason().name + "]");
   }
-  if (report.instead && report.instead->why != Why::SwitchedOff) {
+  if (report.instead && report.instead->why != Why::SwitchedOff && report.instead->why != Why::AwaitsBackward) {
     tellOnce(function_.get(), "is replayed, but its gradients are not compiled", *report.instead);
   }
   if (report.outcome == "static" && logs(Topic::Recompiles)) {

@@ -3,6 +3,7 @@
 
 #include "python/aot.h"
 #include "python/compile.h"
+#include "python/computation.h"
 #include "python/control.h"
 #include "python/describe.h"
 #include "python/frame_guards.h"
@@ -22,6 +23,7 @@ PYBIND11_MODULE(_C, module) {
   saker::python::bindControl(module);
   saker::python::bindAot(module);
   saker::python::bindDescribe(module);
+  saker::python::bindComputation(module);
   saker::python::bindWatch(module);
   saker::python::bindFrameGuards(module);
   saker::python::bindCompile(module);

@@ -130,16 +130,17 @@ def test_the_variable_does_not_undo_what_the_program_sets(tmp_path: Path) -> Non
 
 class Doubled(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, x: torch.Tensor, *_: Any) -> torch.Tensor:
         return x * 2
 
     @staticmethod
-    def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
-        return g * 2
+    def backward(ctx: Any, g: torch.Tensor) -> Any:
+        return g * 2, *(None,) * (len(ctx.needs_input_grad) - 1)
 
 
 INSTEAD = {
-    "calls-user": lambda x: Doubled.apply(x @ W),
+    "calls-user": lambda x: Doubled.apply(x @ W, slice(0, 1)),
+    "awaits-backward": lambda x: Doubled.apply(x @ W),
     "depends-on-order": lambda x: (x @ W).masked_select(x[:, :3] > 0).sum(),
     "stages-of-written": lambda x: (lambda y: (y, y * y))((x @ W) * 1j),
     "writes-differentiable": lambda x: Y.mul_(2) * (x @ W),

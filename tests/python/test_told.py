@@ -159,15 +159,15 @@ def test_a_tracer_sees_no_frames_of_ours(capfd: pytest.CaptureFixture[str]) -> N
 def test_gradients_that_are_not_compiled(capfd: pytest.CaptureFixture[str]) -> None:
     class Double(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        def forward(ctx: Any, x: torch.Tensor, part: slice) -> torch.Tensor:
             return x * 2
 
         @staticmethod
-        def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
-            return grad * 2
+        def backward(ctx: Any, grad: torch.Tensor) -> Any:
+            return grad * 2, None
 
     def applies(x: torch.Tensor) -> torch.Tensor:
-        return Double.apply(x) + 1
+        return Double.apply(x, slice(0, 1)) + 1
 
     x = torch.ones(3, requires_grad=True)
     compiled = saker.compile(applies)

@@ -1,3 +1,5 @@
+#include <torch/csrc/autograd/variable.h>
+
 #include <algorithm>
 
 #include "frontend/kinds.h"
@@ -41,7 +43,11 @@ PyObject* becomeFunction() {
   return function;
 }
 
-bool isLeaf(const at::Tensor& tensor) { return tensor.requires_grad() && tensor.is_leaf(); }
+// A view that was made while autograd was off requires grad only because what it is a view of does.
+bool isLeaf(const at::Tensor& tensor) {
+  const torch::autograd::AutogradMeta* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  return meta && meta->requires_grad_ && tensor.is_leaf();
+}
 
 bool isText(PyObject* object) { return PyUnicode_CheckExact(object); }
 

@@ -1,0 +1,241 @@
+"""torch.autograd.Function whose forward and backward are written down when they run, and are then a part of a program.
+
+A Function is looked at in one call of a replay: its forward runs on a context that is made in Python, watched, and its
+backward in the same way, when autograd first calls it. Where both do nothing but compute with tensors, programs take
+their place (``opened``), and autograd goes through these ahead of time. PyTorch's own code makes the node in each case.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd.function import FunctionCtx, _is_setup_context_defined, _SingleLevelFunction
+
+from . import _C
+
+
+class Context(FunctionCtx):
+    """What a forward and a backward are given."""
+
+
+class _Place:
+    """Stands for a tensor."""
+
+
+class NotOpened(RuntimeError):
+    """What was written down does not fit here."""
+
+
+def _forward(function: Any, split: bool, needs: tuple[bool, ...], *args: Any) -> Any:
+    context = Context()
+    context.needs_input_grad = needs
+    if split:
+        made = function.forward(*args)
+        function.setup_context(context, args, made)
+    else:
+        made = function.forward(context, *args)
+    return made, context.__dict__
+
+
+def _backward(function: Any, context: Any, *gradients: Any) -> Any:
+    return function.backward(context, *gradients)
+
+
+def _settle(node: Any, made: Any, state: dict[str, Any]) -> Any:
+    """Tells PyTorch what a forward has told its context."""
+    state = {name: value for name, value in state.items() if name != "needs_input_grad"}
+    if "to_save" in state:
+        node.save_for_backward(*state.pop("to_save"))
+    if "dirty_tensors" in state:
+        node.mark_dirty(*state.pop("dirty_tensors"))
+    if "non_differentiable" in state:
+        node.mark_non_differentiable(*state.pop("non_differentiable"))
+    if "materialize_grads" in state:
+        node.set_materialize_grads(state.pop("materialize_grads"))
+    node.__dict__.update(state)
+    return made
+
+
+def _context(node: Any) -> Context:
+    """What a backward sees of its node."""
+    context = Context()
+    context.__dict__.update(node.__dict__)
+    context.needs_input_grad = node.needs_input_grad
+    context.saved_tensors = node.saved_tensors
+    return context
+
+
+class _Places:
+    """Values with placeholders for tensors, and the tensors."""
+
+    def __init__(self) -> None:
+        self.tensors: list[torch.Tensor] = []
+        self.places: list[_Place] = []
+
+    def of(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            for tensor, place in zip(self.tensors, self.places, strict=True):
+                if tensor is value:
+                    return place
+            self.tensors.append(value)
+            self.places.append(_Place())
+            return self.places[-1]
+        if type(value) in (tuple, list):
+            return type(value)(self.of(each) for each in value)
+        if type(value) is dict:
+            return {key: self.of(each) for key, each in value.items()}
+        return value
+
+    def of_context(self, context: Context) -> Context:
+        made = Context()
+        made.__dict__.update(self.of(context.__dict__))
+        return made
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    places = _Places()
+    places.of(value)
+    return places.tensors
+
+
+def _memory(value: Any) -> set[int]:
+    return {tensor.untyped_storage()._cdata for tensor in _tensors(value)}
+
+
+def _subclass(function: Any, forward: Any, backward: Any) -> Any:
+    """The same Function with another forward and backward: errors and nodes are called as they would be."""
+    names = {
+        "forward": staticmethod(forward),
+        "backward": staticmethod(backward),
+        "setup_context": staticmethod(_SingleLevelFunction.setup_context),
+        "__module__": function.__module__,
+        "__qualname__": function.__qualname__,
+    }
+    return type(function)(function.__name__, (function,), names)
+
+
+class Study:
+    """One call of a Function in a program."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.split = _is_setup_context_defined(function.setup_context)
+        self.why = ""  # it stays one operator
+        self.recorded: tuple[Any, Any] = (None, None)  # forward and backward
+        self.forward: Any = None  # bound to placeholders, as is the next one
+        self.backward: Any = None
+        names = ("studied", "opened", "again")
+        made = [_subclass(function, *getattr(self, "_" + name)()) for name in names]
+        self._classes = dict(zip(names, made, strict=True))
+
+    def __str__(self) -> str:
+        return f"it calls {self.function.__name__}.apply: {self.why}"
+
+    # --- what the program asks ---
+
+    def refused(self) -> bool:
+        return bool(self.why)
+
+    def known(self) -> bool:
+        return all(self.recorded)
+
+    def forward_holds(self) -> bool:
+        return self.forward is not None and self.forward.holds(False)
+
+    def backward_holds(self) -> bool:
+        return self.backward is None or self.backward.holds(True)
+
+    def studied(self, *args: Any) -> Any:
+        return self._classes["studied"].apply(*args)
+
+    def opened(self, *args: Any) -> Any:
+        self.forward = self.backward = None
+        made = self._classes["opened"].apply(*args)
+        saves = self.recorded[1].looks_at("saved_tensors")
+        _C.note_opened(_tensors(made), saves)
+        return made
+
+    def again(self, *args: Any) -> Any:
+        return self._classes["again"].apply(*args)
+
+    # --- forward and backward of the three classes ---
+
+    def _written(self, number: int, call: Any, args: tuple[Any, ...]) -> Any:
+        made, recorded, why = _C.record_computation(call, args)
+        self.why = self.why or why
+        self.recorded = (recorded, None) if number == 0 else (self.recorded[0], recorded)
+        return made
+
+    def _bound(self, recorded: Any, args: tuple[Any, ...], places: _Places) -> Any:
+        bound = recorded.bind(args, places.places)
+        if bound is None:
+            raise NotOpened("something that it reads has changed")
+        return bound
+
+    def _studied(self) -> tuple[Any, Any]:
+        def forward(node: Any, *args: Any) -> Any:
+            made, state = self._written(0, _forward, (self.function, self.split, node.needs_input_grad, *args))
+            return _settle(node, made, state)
+
+        def backward(node: Any, *gradients: Any) -> Any:
+            if torch.is_grad_enabled() or self.refused() or self.known():
+                return self.function.backward(node, *gradients)
+            try:
+                context = _context(node)
+            except RuntimeError:  # what was saved was written to, or freed: the backward may not look at it
+                return self.function.backward(node, *gradients)
+            before = dict(context.__dict__)
+            try:
+                return self._written(1, _backward, (self.function, context, *gradients))
+            finally:
+                after = context.__dict__
+                for name in before.keys() | after.keys():
+                    if name not in after:
+                        node.__dict__.pop(name, None)
+                    elif name not in before or after[name] is not before[name]:
+                        setattr(node, name, after[name])
+
+        return forward, backward
+
+    def _opened(self) -> tuple[Any, Any]:
+        def forward(node: Any, *args: Any) -> Any:
+            places = _Places()
+            call = (self.function, self.split, node.needs_input_grad, *places.of(args))
+            self.forward = self._bound(self.recorded[0], call, places)
+            if self.forward.asks_flags() or not self.forward.fits(places.tensors, True):
+                raise NotOpened("its forward was given other tensors")
+            made, state = self.forward.run(places.tensors)
+            if "dirty_tensors" in state:
+                raise NotOpened("it writes to what it is given")
+            outside = _memory(args) | _memory(made)
+            kept = {name: value for name, value in state.items() if name not in _TOLD}
+            if _memory(kept) & outside:
+                raise NotOpened("it keeps a tensor that others may write to")
+            return _settle(node, made, state)
+
+        def backward(node: Any, *gradients: Any) -> Any:
+            places = _Places()
+            context = places.of_context(_context(node))
+            call = (self.function, context, *places.of(gradients))
+            self.backward = self._bound(self.recorded[1], call, places)
+            unfit = self.backward.asks_strides() or self.backward.draws()
+            if unfit or not self.backward.fits(places.tensors, False):
+                raise NotOpened("its backward was given other tensors")
+            return self.backward.run(places.tensors)
+
+        return forward, backward
+
+    def _again(self) -> tuple[Any, Any]:
+        def forward(node: Any, *args: Any) -> Any:
+            places = _Places()
+            places.of(args)
+            return _settle(node, *self.forward.run(places.tensors))
+
+        def backward(node: Any, *gradients: Any) -> Any:
+            return self.function.backward(node, *gradients)  # as it is now
+
+        return forward, backward
+
+
+_TOLD = ("to_save", "dirty_tensors", "non_differentiable", "materialize_grads", "needs_input_grad")
