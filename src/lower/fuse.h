@@ -1,6 +1,6 @@
 // Puts operators that can share a kernel into groups, nodes with a body (ops/group.h): chains of pointwise operators,
-// reductions along the same rows with what is before and behind them, siblings that read the same memory. For graphs
-// in which writes are values; what writes all the same stays outside, and nothing is moved across it.
+// reductions along the same rows with what is before and behind them, siblings that read the same memory. What writes
+// to tensors may be among them, and stays in order; inputs of the graph that share memory must be views of one.
 #pragma once
 
 #include <string>

@@ -39,7 +39,10 @@ class GroupLowering {
  public:
   // The last results go in the place of the parameters `written`.
   GroupLowering(const ir::Node& group, std::span<const uint32_t> written)
-      : group_(group), body_(*group.regions()[0]), written_(written) {}
+      : group_(group), body_(*group.regions()[0]), written_(written), position_(body_.graph()->nodeLimit()) {
+    size_t next = 0;
+    for (const ir::Node* node = body_.first(); node; node = node->next()) position_[node->id()] = next++;
+  }
 
   Lowered run() {
     Lowered lowered;
@@ -226,7 +229,7 @@ class GroupLowering {
     return plans;
   }
 
-  size_t order(const Root& root) const { return root.value->def()->id(); }
+  size_t order(const Root& root) const { return position_[root.value->def()->id()]; }
 
   // ---- one attempt ----
 
@@ -350,6 +353,7 @@ class GroupLowering {
   const ir::Node& group_;
   const ir::Region& body_;
   std::span<const uint32_t> written_;
+  std::vector<size_t> position_;  // in the body, by number of the node: a pass may have made it late
   std::vector<Root> roots_;
   std::vector<Temporary> temporaries_;
 };

@@ -44,10 +44,16 @@ void isInf(Infer& in) {
 
 // Multiplied by a number, so integers become floats.
 void timesNumber(Infer& in) {
+  const TensorType& x = in.tensor(0);
+  // The result is made like the argument first.
+  if (in.op().variant == Variant::Functional && ir::isFloat(x.dtype)) {
+    require(in, kFloats, x.dtype);
+    return likeResult(in, x, x.dtype);
+  }
   TensorSpec number;
   number.dtype = DType::Float64;
   number.flags.wrappedNumber = true;
-  binaryResult(in, in.tensor(0), *in.context().types().tensor(number), kFloats);
+  binaryResult(in, x, *in.context().types().tensor(number), kFloats);
 }
 
 void nanToNum(Infer& in) {

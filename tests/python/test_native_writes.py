@@ -112,6 +112,21 @@ def test_adamw(step: Callable, dtype: torch.dtype) -> None:
     check(step, make, len(SHAPES), 4 * NEAR[dtype])
 
 
+def test_lists_that_become_single_tensors_in_front_of_others() -> None:
+    """Nodes that are made late do not run late."""
+
+    def program(x: Tensor) -> Tensor:
+        y = x.clone()
+        torch._foreach_mul_([y, y[:1]], 2)
+        torch._foreach_add_([y], 1)
+        return nn.functional.layer_norm(y, y.shape[-1:])
+
+    compiled = saker.compile(program)
+    for _ in range(3):
+        x = torch.randn(4, 8).t().requires_grad_()
+        torch.testing.assert_close(compiled(x), program(x))
+
+
 def test_weights_that_lie_in_other_ways() -> None:
     def make() -> list[list[Tensor]]:
         weights = [torch.randn(6, 7).t(), torch.randn(8, 12)[::2, 1:9], torch.randn(2, 3, 4, 5).permute(0, 3, 1, 2)]
