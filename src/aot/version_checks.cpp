@@ -30,8 +30,8 @@ bool meet(const std::vector<bool>& a, const std::vector<bool>& b, const std::vec
 }
 
 // Stands in autograd's graph for the node that made a tensor, as errors name it.
-struct MadeBy final : torch::autograd::Node {
-  explicit MadeBy(std::string name) : name_(std::move(name)) {}
+struct MakerNode final : torch::autograd::Node {
+  explicit MakerNode(std::string name) : name_(std::move(name)) {}
   std::string name() const override { return name_; }
   torch::autograd::variable_list apply(torch::autograd::variable_list&&) override { return {}; }
 
@@ -48,7 +48,7 @@ void raise(const VersionCheck& check, const sym::Assignment& symbols, const std:
   at::Tensor like = at::empty({}, options).expand(runtime::geometryOf(*check.type, symbols).sizes);
   noView.reset();
   like.unsafeGetTensorImpl()->set_version_counter(c10::VariableVersion(expected));
-  if (!maker.empty()) torch::autograd::impl::set_gradient_edge(like, {aten::makeNode<MadeBy>(maker), output});
+  if (!maker.empty()) torch::autograd::impl::set_gradient_edge(like, {aten::makeNode<MakerNode>(maker), output});
   torch::autograd::SavedVariable saved(like, /*is_output=*/false);
   c10::VariableVersion counter = torch::autograd::impl::version_counter(like);
   counter.set_version(now);

@@ -184,6 +184,8 @@ sym::Int Capture::dynamicSize(const DynamicSize& dynamic, int64_t example) {
 const ir::TensorType* Capture::argumentType(size_t index, const at::Tensor& argument,
                                             std::span<const DynamicSize> dynamic) {
   ir::TensorSpec spec(*trace_->typeOf(argument));
+  // A number that came as an input takes no part in choosing dtypes.
+  spec.flags.wrappedNumber = argument.unsafeGetTensorImpl()->is_wrapped_number();
   bool any = false;
   for (const DynamicSize& size : dynamic) {
     int64_t example = size.argument == index ? argument.size(static_cast<int64_t>(size.dim)) : 0;

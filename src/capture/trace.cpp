@@ -227,6 +227,7 @@ at::Tensor Trace::makeTensor(ir::Value* value, const c10::Storage* base) {
   setSizes(impl, context(), type);
   if (type.flags.conj) impl._set_conj(true);
   if (type.flags.neg) impl._set_neg(true);
+  if (type.flags.wrappedNumber) impl.set_wrapped_number(true);
   return tensor;
 }
 

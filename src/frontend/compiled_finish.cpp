@@ -30,7 +30,6 @@ std::optional<Stop> whyInstead(const Segment& segment, const HostCalls& hosts, c
   if (hosts.any || !hosts.repeatable) return Why::CallsUser;
   if (hosts.sets) return Why::SetsFlagsInside;
   if (!segment.draws.empty()) return Why::DrawsInputs;
-  if (tape && tape->usesNumbers()) return Why::NumberIsData;
   if (tape && !tape->unseenWrites().empty()) return Why::WritesThroughData;
   if (segment.hazards.inOrder) return Why::DependsOnOrder;
   return whyFollowed(*segment.program, inputs);
@@ -203,8 +202,9 @@ std::optional<Stop> Compiled::finish(Segment& segment, Recorder& recorder, traci
     changed |= !recorder.guards().tensors[static_cast<size_t>(at.number)].fits(tensor);
   }
   segment.program->native = options_.native;
-  ExecutorOptions options{options_.ahead, whyInstead(segment, hosts, &tape, inputs), options_.backend, hosts.wraps,
-                          segment.hazards.mustUndo};
+  ExecutorOptions options{options_.ahead,           whyInstead(segment, hosts, &tape, inputs),
+                          options_.backend,         hosts.wraps,
+                          segment.hazards.mustUndo, tape.usesNumbers()};
   if (hosts.onlyFunctions && hosts.wraps && !hosts.any) {
     HostCalls opened = hosts;
     opened.repeatable = true;

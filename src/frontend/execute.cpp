@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "aot/number_inputs.h"
 #include "aot/pipeline.h"
 #include "capture/errors.h"
 #include "frontend/compiled.h"
@@ -40,13 +41,36 @@ Executor recording(const std::shared_ptr<runtime::Program>& program) {
   };
 }
 
+void addExact(const aot::CompiledFunction& compiled, Made& made) {
+  std::vector<bool> exact = compiled.exactOffsets();
+  for (size_t i = 0; i < made.exactOffsets.size(); ++i) made.exactOffsets[i] = made.exactOffsets[i] || exact[i];
+}
+
+// Of a program that computes with numbers of Python's.
+Executor graphsOfNumbers(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs,
+                         Made& made, passes::Stages& stages) {
+  NoAutocast casts;
+  std::optional<aot::NumberInputs> numbers = aot::NumberInputs::takenOutOf(*program, inputs);
+  std::optional<std::vector<at::Tensor>> examples = numbers ? numbers->with(inputs) : std::nullopt;
+  if (!examples) throw aot::NotAheadOfTime(Why::NumberIsData);
+  std::shared_ptr<aot::CompiledFunction> compiled = aot::compile(pythonHost(), *numbers->program(), *examples, stages);
+  made.compiled = compiled;
+  addExact(*compiled, made);
+  return [compiled, program, numbers = std::move(*numbers)](const std::vector<at::Tensor>& given) {
+    NoAutocast casts;
+    ReleaseInterpreter released;
+    std::optional<std::vector<at::Tensor>> all = numbers.with(given);
+    std::optional<std::vector<at::Tensor>> results = all ? (*compiled)(std::move(*all)) : std::nullopt;
+    return results ? std::move(*results) : runRecording(*program, given);
+  };
+}
+
 Executor compiledGraphs(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs,
                         Made& made, passes::Stages& stages) {
   NoAutocast casts;
   std::shared_ptr<aot::CompiledFunction> compiled = aot::compile(pythonHost(), *program, inputs, stages);
   made.compiled = compiled;
-  std::vector<bool> exact = compiled->exactOffsets();
-  for (size_t i = 0; i < exact.size(); ++i) made.exactOffsets[i] = made.exactOffsets[i] || exact[i];
+  addExact(*compiled, made);
   return [compiled, program](const std::vector<at::Tensor>& given) {
     NoAutocast casts;
     ReleaseInterpreter released;
@@ -110,7 +134,8 @@ Made makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::v
   if (wanted && !made.instead) {
     passes::Stages stages;
     try {
-      made.run = compiledGraphs(program, inputs, made, stages);
+      made.run = options.numbers ? graphsOfNumbers(program, inputs, made, stages)
+                                 : compiledGraphs(program, inputs, made, stages);
     } catch (const aot::NotAheadOfTime& refused) {
       made.instead = refused.why;
     } catch (const tracing::CaptureError& refused) {  // hooks, say
