@@ -321,6 +321,8 @@ class JointCapture {
     bool plain = aliases.hasOnlyViews() && joint_.roots.empty() && joint_.bases.empty();
     for (const Write& write : joint_.writes) plain &= !write.visible;
     for (size_t i = 0; i < callers_.standIns.size(); ++i) plain &= !joint_.historyOf[i];
+    // What is written in place has no value of its own in the recording, which second derivatives would begin at.
+    for (size_t result : resultOf_) plain &= joint_.results[result].versions == 0;
     // Results of branches and loops are not handed on where gradients are differentiated again.
     plain &= !passes::hasBranchesOrLoops(trace().graph());
     auto mayPass = [this](const Edge& edge) { return edgeValues_.find(edge) != nullptr; };

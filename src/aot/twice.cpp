@@ -14,6 +14,7 @@
 #include <unordered_set>
 
 #include "aot/sharing.h"
+#include "aten/torch_version/autograd_node.h"
 #include "control/interpret.h"
 #include "runtime/geometry.h"
 
@@ -23,6 +24,19 @@ namespace {
 
 using torch::autograd::Edge;
 using torch::autograd::variable_list;
+
+// Hands its gradient on.
+struct Passing final : torch::autograd::Node {
+  variable_list apply(variable_list&& gradients) override { return std::move(gradients); }
+};
+
+// The tensor with the history it has now, whatever is written to it later.
+at::Tensor withHistory(const at::Tensor& tensor) {
+  if (!tensor.requires_grad()) return tensor;
+  at::Tensor kept = tensor.detach();
+  torch::autograd::impl::set_gradient_edge(kept, torch::autograd::impl::gradient_edge(tensor));
+  return kept;
+}
 
 // Results at which a stage ends, by their values in the recording: others are computed from the caller's tensor.
 class Grafts {
@@ -52,7 +66,7 @@ class Grafts {
   template <typename Visit>
   void each(const Visit& visit) const {
     for (const auto& [value, graft] : grafts_) {
-      if (graft.joined.defined()) visit(graft.gradient, torch::autograd::impl::gradient_edge(graft.joined));
+      if (graft.here.function) visit(graft.gradient, graft.here);
     }
   }
 
@@ -60,7 +74,7 @@ class Grafts {
   struct Graft {
     size_t gradient;
     Edge edge;
-    at::Tensor joined;
+    Edge here;  // of the tensor in this run, before anything writes to it
   };
 
   static const ir::Value* valueOf(const Joint& joint, size_t number) {
@@ -75,13 +89,16 @@ class Grafts {
     return step->node->result(number - step->target);
   }
 
-  // The same data with the history of the caller's tensor, behind a node of its own.
+  // The same data with the history of the caller's tensor, behind a node of its own. It is no view, so that what writes
+  // to it later comes behind that node too.
   static at::Tensor join(const at::Tensor& tensor, Graft& graft) {
     c10::AutoGradMode on(true);
     at::Tensor data = tensor.detach();
-    torch::autograd::impl::set_gradient_edge(data, graft.edge);
-    graft.joined = at::alias(data);
-    return graft.joined;
+    auto node = aten::makeNode<Passing>();
+    node->add_next_edge(graft.edge);
+    graft.here = Edge(node, node->add_input_metadata(data));
+    torch::autograd::impl::set_gradient_edge(data, graft.here);
+    return data;
   }
 
   std::unordered_map<const ir::Value*, Graft> grafts_;
@@ -111,7 +128,7 @@ class Grafting final : public runtime::Conduct {
     for (size_t i = 0; !inner_.empty() && i < node.resultCount(); ++i) {
       auto known = inner_.find(node.result(i));
       if (known == inner_.end()) continue;
-      known->second = stack[0].isTensorList() ? stack[0].toTensorList().get(i) : stack[i].toTensor();
+      known->second = withHistory(stack[0].isTensorList() ? stack[0].toTensorList().get(i) : stack[i].toTensor());
     }
   }
 

@@ -205,7 +205,7 @@ std::optional<Stop> Compiled::finish(Segment& segment, Recorder& recorder, traci
   ExecutorOptions options{options_.ahead,           whyInstead(segment, hosts, &tape, inputs),
                           options_.backend,         hosts.wraps,
                           segment.hazards.mustUndo, tape.usesNumbers()};
-  if (hosts.onlyFunctions && hosts.wraps && !hosts.any) {
+  if (hosts.onlyFunctions && hosts.wraps && !hosts.any && !options.numbers) {
     HostCalls opened = hosts;
     opened.repeatable = true;
     options.functions = !whyInstead(segment, opened, &tape, inputs);

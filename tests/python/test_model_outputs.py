@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 import transformers
-import zoo
 from torch import nn
 
 import saker
+import zoo
 
 Call = tuple[nn.Module, Callable[[int, int], dict[str, Any]]]
 

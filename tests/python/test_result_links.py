@@ -175,8 +175,15 @@ def written_on_the_way(x: torch.Tensor, w: torch.Tensor) -> Any:
     z = y @ w
     z.add_(y)
     u = (z * w).sin()
+    q = u.cos()
+    u = u.mul(2).add_(q.exp_() * z)
+    return y, z, u, u @ w * q
+
+
+def written_through_a_view(x: torch.Tensor, w: torch.Tensor) -> Any:
+    u = (x * w).sin()
     u[0].mul_(2)
-    return y, z, u, u @ w
+    return u, u @ w
 
 
 def complex_numbers(x: torch.Tensor, w: torch.Tensor) -> Any:
@@ -209,6 +216,7 @@ PROGRAMS = [
     expanded,
     written,
     written_on_the_way,
+    written_through_a_view,
     complex_numbers,
     attention,
     cached_layers,
@@ -219,6 +227,8 @@ PROGRAMS = [
     recurrent,
     dropped,
 ]
+# Results that are written in place and depend on each other: no node is cut there yet.
+EAGER = [written, written_on_the_way, written_through_a_view]
 
 
 def seen(value: Any) -> Any:
@@ -383,9 +393,9 @@ def test_use(use: Callable, program: Program, how: str) -> None:
     now = saker.stats()
     if how == "compile":
         assert now["replays"] == before["replays"] + 2
-        assert not now["instead"]
+        assert bool(now["instead"]) == (program in EAGER)
     else:
-        assert now["fallbacks"] == before["fallbacks"]
+        assert now["fallbacks"] - before["fallbacks"] == (2 if program in EAGER else 0)
 
 
 @pytest.mark.parametrize("how", ["compile", "min_cut", "default"])

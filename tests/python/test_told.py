@@ -3,12 +3,14 @@ again."""
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -176,6 +178,22 @@ def test_gradients_that_are_not_compiled(capfd: pytest.CaptureFixture[str]) -> N
     [line] = capfd.readouterr().err.splitlines()
     assert "applies is replayed, but its gradients are not compiled: it calls code of the user's" in line
     assert "[calls-user]" in line
+
+
+def test_functions_of_packages_are_told_of_at_the_line_that_calls_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    package = tmp_path / "site-packages"
+    package.mkdir()
+    lines = ["def pair(x, w):", "    u = x * w", "    u.mul_(2)", "    return u, u.exp()"]
+    (package / "package_of_pairs.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(str(package))
+    pair = importlib.import_module("package_of_pairs").pair
+    compiled, x = saker.compile(pair), torch.randn(3, requires_grad=True)
+    compiled(x, x)  # the line that calls
+    told = capfd.readouterr().err
+    assert "[stages-of-written]" in told
+    assert told.startswith(f"saker: {__file__}:{line_of('the line that calls')}: package_of_pairs.pair")
 
 
 def test_the_recompile_limit(capfd: pytest.CaptureFixture[str]) -> None:
