@@ -23,7 +23,7 @@ double now() {
 
 struct Made {
   std::unique_ptr<ir::Graph> graph;
-  autograd::Joint layout;
+  autograd::JointLayout layout;
 };
 
 Made start() {

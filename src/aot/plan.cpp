@@ -42,8 +42,8 @@ Plan::Plan(Joint given)
 
 void Plan::cutInTwo(const autograd::PartitionOptions& options) {
   const ir::Graph& whole = *joint.program->graph;
-  autograd::Joint layout{joint.primals, whole.top()->parameters().size() - joint.primals, joint.results.size(),
-                         writableAfter(joint)};
+  autograd::JointLayout layout{joint.primals, whole.top()->parameters().size() - joint.primals, joint.results.size(),
+                               writableAfter(joint)};
   auto made = autograd::partition(whole, layout, options);
   if (const auto* why = std::get_if<std::string>(&made)) throw NotAheadOfTime(Why::StageFailed, *why);
   cut = std::move(std::get<autograd::Cut>(made));

@@ -14,7 +14,7 @@ constexpr int64_t kUnseenSize = 64;
 
 }  // namespace
 
-JointGraph::JointGraph(ir::Graph& graph, const Joint& layout, std::optional<const ir::Node*> backwardStart)
+JointGraph::JointGraph(ir::Graph& graph, const JointLayout& layout, std::optional<const ir::Node*> backwardStart)
     : graph_(graph),
       layout_(layout),
       places_(graph.nodeLimit()),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "autograd/partition.h"
+#include "ir/each_operand.h"
 #include "ir/graph.h"
 #include "ops/effects.h"
 #include "passes/memory.h"
@@ -18,12 +19,12 @@ class JointGraph {
  public:
   // The graph is not changed as long as this lives. `backwardStart`: the first node that ran after the forward, where
   // that is known (nullptr: none did); otherwise it is the first one that reads a tangent.
-  JointGraph(ir::Graph& graph, const Joint& layout, std::optional<const ir::Node*> backwardStart = std::nullopt);
+  JointGraph(ir::Graph& graph, const JointLayout& layout, std::optional<const ir::Node*> backwardStart = std::nullopt);
   // Why it cannot be cut.
   const std::optional<std::string>& error() const { return error_; }
 
   ir::Graph& graph() const { return graph_; }
-  const Joint& layout() const { return layout_; }
+  const JointLayout& layout() const { return layout_; }
 
   // The nodes of the top region but for the terminator, in order. Below, a node is meant by its place here.
   const std::vector<ir::Node*>& nodes() const { return nodes_; }
@@ -73,12 +74,9 @@ class JointGraph {
   // What a node reads, what its bodies read from outside included.
   template <typename F>
   void eachInput(const ir::Node* node, F&& f) const {
-    for (const ir::Use& use : node->operands()) {
-      if (use.value->region() == graph_.top()) f(use.value);
-    }
-    for (const ir::Region* body : node->regions()) {
-      for (const ir::Node* inner = body->first(); inner; inner = inner->next()) eachInput(inner, f);
-    }
+    ir::eachOperand(*node, [&](ir::Value* value) {
+      if (value->region() == graph_.top()) f(value);
+    });
   }
   // Places of the nodes that read a value; nodes().size() stands for the terminator. One may come more than once.
   template <typename F>
@@ -107,7 +105,7 @@ class JointGraph {
   uint64_t elementsOf(const ir::TensorType& type) const;
 
   ir::Graph& graph_;
-  Joint layout_;
+  JointLayout layout_;
   std::optional<std::string> error_;
   std::vector<ir::Node*> nodes_;
   std::vector<uint32_t> places_;           // by node id

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "ir/clone.h"
+#include "ir/each_operand.h"
 #include "ops/builder.h"
 #include "ops/control_flow.h"
 #include "ops/effects.h"
@@ -48,25 +49,20 @@ bool areTensors(const Node& node) {
 std::vector<Read> readsOf(const ir::Region& later, const SameValues& same) {
   std::vector<Read> reads;
   std::vector<bool> isKept(later.graph()->nodeLimit()), isRead(later.graph()->valueLimit());
-  auto read = [&](auto&& self, const Node& node) -> void {
-    for (const ir::Use& use : node.operands()) {
-      if (use.value->region() != &later || use.value->isParameter()) continue;
-      const Node& def = *use.value->def();
-      Value* earlier = same.of(use.value);
-      if (!earlier || isFree(def) || !areTensors(def)) {
-        isKept[def.id()] = true;
-      } else if (!isRead[use.value->id()]) {
-        isRead[use.value->id()] = true;
-        reads.push_back({use.value, earlier});
-      }
-    }
-    for (const ir::Region* inner : node.regions()) {
-      for (const Node* each = inner->first(); each; each = each->next()) self(self, *each);
+  auto read = [&](Value* value) {
+    if (value->region() != &later || value->isParameter()) return;
+    const Node& def = *value->def();
+    Value* earlier = same.of(value);
+    if (!earlier || isFree(def) || !areTensors(def)) {
+      isKept[def.id()] = true;
+    } else if (!isRead[value->id()]) {
+      isRead[value->id()] = true;
+      reads.push_back({value, earlier});
     }
   };
   for (const Node* node = later.last(); node; node = node->prev()) {
     bool isNew = node->isReturn() || !ops::effectsOf(*node).removable();
-    if (isNew || isKept[node->id()]) read(read, *node);
+    if (isNew || isKept[node->id()]) ir::eachOperand(*node, read);
   }
   std::reverse(reads.begin(), reads.end());
   return reads;

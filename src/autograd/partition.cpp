@@ -77,7 +77,7 @@ void makeCopies(const JointGraph& joint, Choice& choice) {
   }
 }
 
-std::optional<std::string> badLayout(const ir::Graph& joint, const Joint& layout) {
+std::optional<std::string> badLayout(const ir::Graph& joint, const JointLayout& layout) {
   auto count = [](size_t n, const char* what) { return std::to_string(n) + " " + what; };
   size_t parameters = joint.top()->parameters().size();
   if (parameters != layout.primals + layout.tangents) {
@@ -95,7 +95,8 @@ std::optional<std::string> badLayout(const ir::Graph& joint, const Joint& layout
 
 }  // namespace
 
-std::variant<Cut, std::string> partition(const ir::Graph& joint, const Joint& layout, const PartitionOptions& options) {
+std::variant<Cut, std::string> partition(const ir::Graph& joint, const JointLayout& layout,
+                                         const PartitionOptions& options) {
   if (!(options.memoryBudget >= 0 && options.memoryBudget <= 1)) {
     return "the memory budget is " + std::to_string(options.memoryBudget) + ", not between 0 and 1";
   }

@@ -27,7 +27,7 @@ struct Writable {
 
 // How a joint graph is laid out: its parameters are primals, then tangents; it returns forward results, then gradients
 // (None where there is none). It is functional but for copies into primals at its end, which belong to the forward.
-struct Joint {
+struct JointLayout {
   size_t primals = 0;
   size_t tangents = 0;
   size_t forwardResults = 0;
@@ -57,7 +57,7 @@ struct Cut {
 };
 
 // The cut, or why there is none. The joint graph is not changed.
-std::variant<Cut, std::string> partition(const ir::Graph& joint, const Joint& layout,
+std::variant<Cut, std::string> partition(const ir::Graph& joint, const JointLayout& layout,
                                          const PartitionOptions& options = {});
 
 }  // namespace saker::autograd

@@ -20,9 +20,9 @@ class Walk {
 
   template <typename Visit>
   void eachCheck(Visit visit) {
-    for (const Instruction& at : guards_.instructions) {
-      if (at.op > Op::ContextValue) {
-        bool isOther = at.op == Op::IsType && found_[at.place] &&
+    for (const GuardInstruction& at : guards_.instructions) {
+      if (at.op > GuardOp::ContextValue) {
+        bool isOther = at.op == GuardOp::IsType && found_[at.place] &&
                        reinterpret_cast<PyObject*>(Py_TYPE(found_[at.place].get())) != at.object.get();
         if (isOther) found_[at.place] = Ref();  // nothing is known of what it holds
         if (found_[at.place]) visit(at, found_[at.place].get(), holders_[at.place], bool(ofArgument_[at.place]));
@@ -34,13 +34,13 @@ class Walk {
   }
 
  private:
-  void load(const Instruction& at) {
-    if (at.op == Op::Fixed) {
+  void load(const GuardInstruction& at) {
+    if (at.op == GuardOp::Fixed) {
       found_[at.place] = at.object;
       return;
     }
-    if (at.op == Op::Positional || at.op == Op::Keyword) {
-      size_t index = static_cast<size_t>(at.number) + (at.op == Op::Keyword ? guards_.positional : 0);
+    if (at.op == GuardOp::Positional || at.op == GuardOp::Keyword) {
+      size_t index = static_cast<size_t>(at.number) + (at.op == GuardOp::Keyword ? guards_.positional : 0);
       size_t count = call_.positional + (call_.names ? static_cast<size_t>(PyTuple_GET_SIZE(call_.names)) : 0);
       if (index < count) found_[at.place] = Ref::borrow(call_.values[index]);
       ofArgument_[at.place] = true;
@@ -51,34 +51,34 @@ class Walk {
     ofArgument_[at.place] = ofArgument_[at.parent];
     PyObject* value = nullptr;
     switch (at.op) {
-      case Op::Attribute:
+      case GuardOp::Attribute:
         if (!isPythonClass(Py_TYPE(owner))) return;
         inDict(at, instanceDict(owner), value);
         break;
-      case Op::Key:
+      case GuardOp::Key:
         if (!(PyDict_CheckExact(owner) || PyODict_CheckExact(owner)) || !isAtom(at.object.get())) return;
         inDict(at, owner, value);
         if (!PyDict_CheckExact(owner)) holders_[at.place] = {};
         break;
-      case Op::Slot:
+      case GuardOp::Slot:
         if (!isPythonClass(Py_TYPE(owner)) || PyType_Check(owner)) return;
         value = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(owner) + at.number);
         holders_[at.place] = {NumberHolder::Kind::Slot, owner, nullptr, at.number};
         break;
-      case Op::DictOf:
+      case GuardOp::DictOf:
         value = isPythonClass(Py_TYPE(owner)) ? instanceDict(owner) : nullptr;
         break;
-      case Op::Item:
+      case GuardOp::Item:
         if ((PyList_Check(owner) || PyTuple_Check(owner)) && at.number < Py_SIZE(owner)) {
           value = PySequence_Fast_ITEMS(owner)[at.number];
           if (PyList_CheckExact(owner)) holders_[at.place] = {NumberHolder::Kind::List, owner, nullptr, at.number};
         }
         break;
-      case Op::Cell:
+      case GuardOp::Cell:
         value = PyCell_Check(owner) ? PyCell_GET(owner) : nullptr;
         holders_[at.place] = {NumberHolder::Kind::Cell, owner, nullptr, 0};
         break;
-      case Op::MethodSelf:
+      case GuardOp::MethodSelf:
         value = Py_IS_TYPE(owner, &PyMethod_Type) ? PyMethod_GET_SELF(owner) : nullptr;
         break;
       default:
@@ -87,7 +87,7 @@ class Walk {
     found_[at.place] = Ref::borrow(value);
   }
 
-  void inDict(const Instruction& at, PyObject* dict, PyObject*& value) {
+  void inDict(const GuardInstruction& at, PyObject* dict, PyObject*& value) {
     if (!dict) return;
     value = PyDict_GetItemWithError(dict, at.object.get());
     holders_[at.place] = {NumberHolder::Kind::Dict, dict, at.object.get(), 0};
@@ -126,8 +126,8 @@ void NumberHolder::put(PyObject* number) const {
 
 std::vector<ChangedNumber> changedFloats(const Guards& guards, const CallArguments& call) {
   std::vector<ChangedNumber> out;
-  Walk(guards, call).eachCheck([&](const Instruction& at, PyObject* now, const NumberHolder&, bool) {
-    if (at.op != Op::Equals || !PyFloat_CheckExact(at.object.get()) || !PyFloat_CheckExact(now)) return;
+  Walk(guards, call).eachCheck([&](const GuardInstruction& at, PyObject* now, const NumberHolder&, bool) {
+    if (at.op != GuardOp::Equals || !PyFloat_CheckExact(at.object.get()) || !PyFloat_CheckExact(now)) return;
     if (!sameValue(at.object.get(), now)) out.push_back({guards.expression(at.place), Ref::borrow(now), {}, {}, {}});
   });
   return out;
@@ -136,15 +136,16 @@ std::vector<ChangedNumber> changedFloats(const Guards& guards, const CallArgumen
 std::vector<ChangedNumber> changedCounters(const Guards& guards, const CallArguments& call) {
   std::vector<ChangedNumber> out;
   using Kind = NumberHolder::Kind;
-  Walk(guards, call).eachCheck([&](const Instruction& at, PyObject* now, const NumberHolder& holder, bool ofArgument) {
-    if (holder.kind == Kind::None || (ofArgument && holder.kind != Kind::Slot) || !isSize(now)) return;
-    bool changed = at.op == Op::Equals && isSize(at.object.get()) && !sameValue(at.object.get(), now);
-    if (!changed && at.op != Op::Number) return;
-    auto same = [&](const ChangedNumber& each) { return each.holder == holder; };
-    if (std::any_of(out.begin(), out.end(), same)) return;
-    out.push_back(
-        {guards.expression(at.place), Ref::borrow(now), holder, Ref::borrow(holder.owner), Ref::borrow(holder.key)});
-  });
+  Walk(guards, call)
+      .eachCheck([&](const GuardInstruction& at, PyObject* now, const NumberHolder& holder, bool ofArgument) {
+        if (holder.kind == Kind::None || (ofArgument && holder.kind != Kind::Slot) || !isSize(now)) return;
+        bool changed = at.op == GuardOp::Equals && isSize(at.object.get()) && !sameValue(at.object.get(), now);
+        if (!changed && at.op != GuardOp::Number) return;
+        auto same = [&](const ChangedNumber& each) { return each.holder == holder; };
+        if (std::any_of(out.begin(), out.end(), same)) return;
+        out.push_back({guards.expression(at.place), Ref::borrow(now), holder, Ref::borrow(holder.owner),
+                       Ref::borrow(holder.key)});
+      });
   return out;
 }
 

@@ -196,8 +196,8 @@ std::optional<Stop> Compiled::finish(Segment& segment, Recorder& recorder, traci
   segment.counters = sharedCounters(inputs, segment.memory);
   bool changed = false;
   std::vector<PyObject*> objects = recorder.provenance().objects();
-  for (const Instruction& at : recorder.guards().instructions) {
-    if (at.op != Op::Tensor) continue;
+  for (const GuardInstruction& at : recorder.guards().instructions) {
+    if (at.op != GuardOp::Tensor) continue;
     const at::Tensor& tensor = tensorOf(objects[at.place]);
     changed |= !recorder.guards().tensors[static_cast<size_t>(at.number)].fits(tensor);
   }

@@ -81,22 +81,22 @@ std::string keysText(PyObject* keys) {
   return out + "]";
 }
 
-void tell(const Guards& guards, const Instruction& at, PyObject* now, std::vector<std::string>& out) {
+void tell(const Guards& guards, const GuardInstruction& at, PyObject* now, std::vector<std::string>& out) {
   std::string where = guards.shown(at.place);
   switch (at.op) {
-    case Op::IsType:
+    case GuardOp::IsType:
       out.push_back(differs("type(" + where + ")", shownName(at.object.get()),
                             shownName(reinterpret_cast<PyObject*>(Py_TYPE(now)))));
       return;
-    case Op::Is:
-    case Op::Equals:
+    case GuardOp::Is:
+    case GuardOp::Equals:
       if (!isAtom(at.object.get()) && !isNamed(at.object.get())) break;
       out.push_back(differs(where, inWords(at.object.get()), inWords(now)));
       return;
-    case Op::Number:
+    case GuardOp::Number:
       out.push_back(differs(where, "an int above 1", inWords(now)));
       return;
-    case Op::Length: {
+    case GuardOp::Length: {
       Py_ssize_t length = PyDict_Check(now) || PyList_Check(now) || PyTuple_Check(now) || PyAnySet_Check(now)
                               ? PyObject_Length(now)
                               : -1;
@@ -104,16 +104,16 @@ void tell(const Guards& guards, const Instruction& at, PyObject* now, std::vecto
       out.push_back(differs("len(" + where + ")", std::to_string(at.number), std::to_string(length)));
       return;
     }
-    case Op::Keys: {
+    case GuardOp::Keys: {
       Ref keys = PyDict_Check(now) ? keysInOrder(now) : Ref();
       if (!keys) break;
       out.push_back(differs("list(" + where + ")", keysText(at.object.get()), keysText(keys.get())));
       return;
     }
-    case Op::Tensor:
+    case GuardOp::Tensor:
       return ofTensor(where, guards.tensors[static_cast<size_t>(at.number)], tensorOf(now), out);
     default:
-      if (at.op > Op::ContextValue) break;
+      if (at.op > GuardOp::ContextValue) break;
       out.push_back(where + " is not there any more");
       return;
   }
@@ -152,7 +152,7 @@ Differences differencesOf(const Guards& guards, const CallArguments& call) {
   out.distance = out.texts.size() * kFar;
   if (!out.texts.empty()) return out;
   Found found;
-  for (const Instruction* failing : guards.failing(call, found)) {
+  for (const GuardInstruction* failing : guards.failing(call, found)) {
     size_t before = out.texts.size();
     if (before < kTold) tell(guards, *failing, found[failing->place], out.texts);
     out.distance += std::max<size_t>(out.texts.size() - before, 1);

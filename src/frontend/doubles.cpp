@@ -8,13 +8,13 @@ namespace {
 
 PyObject* next(PyObject* from, const Step& step) {
   switch (step.op) {
-    case Op::Item: {
+    case GuardOp::Item: {
       bool inside = (PyList_CheckExact(from) || PyTuple_Check(from)) && step.number < Py_SIZE(from);
       return inside ? PySequence_Fast_ITEMS(from)[step.number] : nullptr;
     }
-    case Op::Key:
+    case GuardOp::Key:
       return PyDict_CheckExact(from) ? PyDict_GetItemWithError(from, step.key.get()) : nullptr;
-    case Op::Attribute: {
+    case GuardOp::Attribute: {
       PyObject* dict = instanceDict(from);
       return dict ? PyDict_GetItemWithError(dict, step.key.get()) : nullptr;
     }
@@ -26,12 +26,12 @@ PyObject* next(PyObject* from, const Step& step) {
 // Only what was made here is written to.
 bool set(PyObject* in, const Step& step, PyObject* value) {
   switch (step.op) {
-    case Op::Item: {
+    case GuardOp::Item: {
       PyObject*& slot = PySequence_Fast_ITEMS(in)[step.number];
       Py_SETREF(slot, Py_NewRef(value));
       return true;
     }
-    case Op::Key:
+    case GuardOp::Key:
       return PyDict_SetItem(in, step.key.get(), value) == 0;
     default:
       return PyDict_SetItem(instanceDict(in), step.key.get(), value) == 0;

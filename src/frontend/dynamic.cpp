@@ -426,9 +426,9 @@ bool isConstant(const Segment& segment, PyObject* tensor, size_t dim, const Call
     if (source.kind != runtime::Source::Kind::Argument) continue;
     uint32_t place = segment.inputs[source.argument];
     bool here = false;
-    for (const Instruction& at : segment.guards.instructions) {
-      if (at.place != place || at.op > Op::Keyword) continue;
-      size_t index = static_cast<size_t>(at.number) + (at.op == Op::Keyword ? call.positional : 0);
+    for (const GuardInstruction& at : segment.guards.instructions) {
+      if (at.place != place || at.op > GuardOp::Keyword) continue;
+      size_t index = static_cast<size_t>(at.number) + (at.op == GuardOp::Keyword ? call.positional : 0);
       here |= call.values[index] == tensor;
     }
     const ir::TensorType* type = here ? parameters[i]->tensor() : nullptr;

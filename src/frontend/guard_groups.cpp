@@ -58,26 +58,26 @@ class Sorter {
   Sorter(const Guards& guards, PyObject* function)
       : loads_(guards), called_(PyMethod_Check(function) ? PyMethod_GET_SELF(function) : function) {}
 
-  GuardGroup of(const Instruction& check) const {
-    const Instruction* last = loads_[check.place];
+  GuardGroup of(const GuardInstruction& check) const {
+    const GuardInstruction* last = loads_[check.place];
     if (!last) return GuardGroup::Globals;
     // How a module finds its attributes, and which dicts it keeps.
-    bool looksUp = check.op == Op::NoAttribute || check.op == Op::NoKey;
-    if (last->op == Op::DictOf || isBookkeeping(nameOf(*last))) return GuardGroup::Internals;
-    const Instruction* root = last;
-    while (const Instruction* before = loads_.before(*root)) root = before;
-    if (root->op == Op::FunctionMode) return GuardGroup::Internals;
-    if (root->op < Op::Fixed) return looksUp ? GuardGroup::Internals : GuardGroup::Arguments;
+    bool looksUp = check.op == GuardOp::NoAttribute || check.op == GuardOp::NoKey;
+    if (last->op == GuardOp::DictOf || isBookkeeping(nameOf(*last))) return GuardGroup::Internals;
+    const GuardInstruction* root = last;
+    while (const GuardInstruction* before = loads_.before(*root)) root = before;
+    if (root->op == GuardOp::FunctionMode) return GuardGroup::Internals;
+    if (root->op < GuardOp::Fixed) return looksUp ? GuardGroup::Internals : GuardGroup::Arguments;
     PyObject* object = root->object.get();
     if (object == called_ && !PyFunction_Check(object)) return looksUp ? GuardGroup::Internals : GuardGroup::Module;
     // A name that is no global is a builtin's.
-    bool builtin = check.op == Op::NoKey && last == root;
+    bool builtin = check.op == GuardOp::NoKey && last == root;
     return builtin || isForeign(definedBy(object)) ? GuardGroup::Internals : GuardGroup::Globals;
   }
 
  private:
-  static std::string_view nameOf(const Instruction& load) {
-    return load.op == Op::Attribute || load.op == Op::Key ? viewOf(load.object.get()) : std::string_view();
+  static std::string_view nameOf(const GuardInstruction& load) {
+    return load.op == GuardOp::Attribute || load.op == GuardOp::Key ? viewOf(load.object.get()) : std::string_view();
   }
 
   PlaceLoads loads_;
@@ -98,8 +98,8 @@ std::string_view nameOf(GuardGroup group) {
 std::vector<GuardGroup> groupsOf(const Guards& guards, PyObject* function) {
   Sorter sorter(guards, function);
   std::vector<GuardGroup> out;
-  for (const Instruction& at : guards.instructions) {
-    if (at.op > Op::ContextValue || at.op == Op::FrameUnbound) out.push_back(sorter.of(at));
+  for (const GuardInstruction& at : guards.instructions) {
+    if (at.op > GuardOp::ContextValue || at.op == GuardOp::FrameUnbound) out.push_back(sorter.of(at));
   }
   for (const TypeLookups& lookups : guards.types) {
     out.push_back(isForeign(definedBy(lookups.type.get())) ? GuardGroup::Internals : GuardGroup::Globals);

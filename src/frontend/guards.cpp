@@ -277,127 +277,128 @@ bool Guards::checkTypes(Found& found) const {
   return true;
 }
 
-bool Guards::step(const Instruction& at, const CallArguments& call, Found& found) const {
+bool Guards::step(const GuardInstruction& at, const CallArguments& call, Found& found) const {
   auto load = [&](PyObject* object) {
     found[at.place] = object;
     return object != nullptr;
   };
-  PyObject* object = at.op <= Op::ContextValue ? (at.op > Op::Fixed ? found[at.parent] : nullptr) : found[at.place];
+  PyObject* object =
+      at.op <= GuardOp::ContextValue ? (at.op > GuardOp::Fixed ? found[at.parent] : nullptr) : found[at.place];
   switch (at.op) {
-    case Op::Positional:
+    case GuardOp::Positional:
       return load(call.values[at.number]);
-    case Op::FrameLocal:
+    case GuardOp::FrameLocal:
       return load(slotOf(call.locals, at.number));
-    case Op::FrameUnbound:
+    case GuardOp::FrameUnbound:
       return static_cast<size_t>(at.number) < call.locals.size() && !slotOf(call.locals, at.number);
-    case Op::FrameStack:
+    case GuardOp::FrameStack:
       return load(slotOf(call.stack, at.number));
-    case Op::Keyword:
+    case GuardOp::Keyword:
       return load(call.values[call.positional + static_cast<size_t>(at.number)]);
-    case Op::FunctionMode:
+    case GuardOp::FunctionMode:
       return load(functionModeAt(at.number));
-    case Op::Fixed:
+    case GuardOp::Fixed:
       return load(at.object.get());
-    case Op::Attribute: {
+    case GuardOp::Attribute: {
       PyObject* dict = instanceDict(object);
       return dict && load(inDict(dict, at.object.get()));
     }
-    case Op::Slot:
+    case GuardOp::Slot:
       return load(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + at.number));
-    case Op::Item:
+    case GuardOp::Item:
       return load(itemOf(object, at.number));
-    case Op::Key:
+    case GuardOp::Key:
       return load(inDict(object, at.object.get()));
-    case Op::Cell:
+    case GuardOp::Cell:
       return load(PyCell_GET(object));
-    case Op::Gradient: {
+    case GuardOp::Gradient: {
       const at::Tensor& gradient = THPVariable_Unpack(object).grad();
       if (!gradient.defined()) return false;
       PyObject* wrapped = THPVariable_Wrap(gradient);  // the tensor holds it as well
       Py_XDECREF(wrapped);
       return load(wrapped);
     }
-    case Op::MethodSelf:
+    case GuardOp::MethodSelf:
       return load(PyMethod_GET_SELF(object));
-    case Op::MethodFunction:
+    case GuardOp::MethodFunction:
       return load(PyMethod_GET_FUNCTION(object));
-    case Op::DictOf:
+    case GuardOp::DictOf:
       return load(madeDict(object));
-    case Op::Referent:
+    case GuardOp::Referent:
       return load(PyWeakref_GET_OBJECT(object));
-    case Op::Computed: {
+    case GuardOp::Computed: {
       auto* descriptor = reinterpret_cast<PyGetSetDescrObject*>(at.object.get());
       PyObject* value = descriptor->d_getset->get(object, descriptor->d_getset->closure);
       if (!value) PyErr_Clear();
       Py_XDECREF(value);
       return load(value);
     }
-    case Op::Local: {
+    case GuardOp::Local: {
       SakerUnbegun generator;
       return saker_generator_unbegun(object, &generator) && load(generator.slots[at.number]);
     }
-    case Op::Saved:
+    case GuardOp::Saved:
       found.made.push_back(savedTensor(object, static_cast<size_t>(at.number), at.object.get()));
       return load(found.made.back().get());
-    case Op::ContextValue: {
+    case GuardOp::ContextValue: {
       PyObject* value = nullptr;
       if (PyContextVar_Get(object, nullptr, &value) < 0) PyErr_Clear();
       Py_XDECREF(value);
       return load(value);
     }
-    case Op::IsType:
+    case GuardOp::IsType:
       return reinterpret_cast<PyObject*>(Py_TYPE(object)) == at.object.get();
-    case Op::Is:
+    case GuardOp::Is:
       return object == at.object.get();
-    case Op::Equals:
+    case GuardOp::Equals:
       return sameValue(object, at.object.get());
-    case Op::Same:
+    case GuardOp::Same:
       return object == found[static_cast<size_t>(at.number)];
-    case Op::Different:
+    case GuardOp::Different:
       return object != found[static_cast<size_t>(at.number)];
-    case Op::Number:
+    case GuardOp::Number:
       return isSize(object);
-    case Op::Length:
+    case GuardOp::Length:
       return lengthOf(object) == at.number;
-    case Op::Empty:
+    case GuardOp::Empty:
       return (lengthOf(object) == 0) == (at.number != 0);
-    case Op::Keys:
+    case GuardOp::Keys:
       return hasKeys(object, at.object.get());
-    case Op::Elements:
+    case GuardOp::Elements:
       return hasElements(object, at.object.get());
-    case Op::NoAttribute: {
+    case GuardOp::NoAttribute: {
       PyObject* dict = instanceDict(object);
       return !dict || !inDict(dict, at.object.get());
     }
-    case Op::NoKey:
+    case GuardOp::NoKey:
       return !inDict(object, at.object.get());
-    case Op::NoCell:
+    case GuardOp::NoCell:
       return PyCell_GET(object) == nullptr;
-    case Op::NoGradient:
+    case GuardOp::NoGradient:
       return !THPVariable_Unpack(object).grad().defined();
-    case Op::Tensor:
+    case GuardOp::Tensor:
       return tensors[static_cast<size_t>(at.number)].fits(THPVariable_Unpack(object));
-    case Op::Array: {
+    case GuardOp::Array: {
       std::optional<at::Tensor> tensor = numpy::toTensor(object);
       return tensor && tensors[static_cast<size_t>(at.number)].fits(*tensor);
     }
-    case Op::Function: {
+    case GuardOp::Function: {
       auto* function = reinterpret_cast<PyFunctionObject*>(object);
       const FunctionParts& parts = functions[static_cast<size_t>(at.number)];
       return function->func_code == at.object.get() && function->func_defaults == parts.defaults.get() &&
              function->func_kwdefaults == parts.keywordDefaults.get();
     }
-    case Op::FunctionLike:
+    case GuardOp::FunctionLike:
       return isFunctionLike(object, at.object.get());
-    case Op::NoSlot:
+    case GuardOp::NoSlot:
       return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + at.number) == nullptr;
-    case Op::Gives:
+    case GuardOp::Gives:
       return gives(object, at.object.get());
-    case Op::Unbegun:
+    case GuardOp::Unbegun:
       return isUnbegun(object, at.object.get());
-    case Op::Position:
+    case GuardOp::Position:
       return iterators::standsAt(object, at.object.get());
-    case Op::Compares:
+    case GuardOp::Compares:
       return PyFloat_CheckExact(object) && comparesSo(object, at.object.get(), at.number);
   }
   return false;
@@ -423,7 +424,7 @@ bool Guards::holds(const CallArguments& call, Found& found) const {
     if (answer != Memo::Answer::Unknown) return answer == Memo::Answer::Holds && checkTypes(found);
   }
   found.places.assign(places, nullptr);
-  for (const Instruction& instruction : instructions) {
+  for (const GuardInstruction& instruction : instructions) {
     if (step(instruction, call, found)) continue;
     found.failed = &instruction;
     return false;
@@ -439,34 +440,36 @@ template <typename Visit>
 void Guards::eachArgumentCheck(Visit visit) const {
   std::vector<size_t> indexOf(places, SIZE_MAX);
   std::vector<Path> pathOf(places);
-  for (const Instruction& at : instructions) {
-    if (at.op == Op::Positional) indexOf[at.place] = static_cast<size_t>(at.number);
-    if (at.op == Op::Keyword) indexOf[at.place] = positional + static_cast<size_t>(at.number);
-    if ((at.op == Op::Item || at.op == Op::Key || at.op == Op::Attribute) && indexOf[at.parent] != SIZE_MAX) {
+  for (const GuardInstruction& at : instructions) {
+    if (at.op == GuardOp::Positional) indexOf[at.place] = static_cast<size_t>(at.number);
+    if (at.op == GuardOp::Keyword) indexOf[at.place] = positional + static_cast<size_t>(at.number);
+    if ((at.op == GuardOp::Item || at.op == GuardOp::Key || at.op == GuardOp::Attribute) &&
+        indexOf[at.parent] != SIZE_MAX) {
       indexOf[at.place] = indexOf[at.parent];
       pathOf[at.place] = pathOf[at.parent];
       pathOf[at.place].push_back({at.op, at.number, at.object});
     }
-    if (at.op > Op::ContextValue && indexOf[at.place] != SIZE_MAX) visit(indexOf[at.place], pathOf[at.place], at);
+    if (at.op > GuardOp::ContextValue && indexOf[at.place] != SIZE_MAX) visit(indexOf[at.place], pathOf[at.place], at);
   }
 }
 
 std::vector<Guards::Argument> Guards::tensorArguments() const {
   std::vector<Argument> out;
   std::vector<const TensorShape*> shapes(places);
-  eachArgumentCheck([&](size_t index, const Path& path, const Instruction& at) {
-    if (at.op == Op::Tensor) shapes[at.place] = &tensors[static_cast<size_t>(at.number)];
-    if (at.op == Op::Same) shapes[at.place] = shapes[static_cast<size_t>(at.number)];
-    if ((at.op == Op::Tensor || at.op == Op::Same) && shapes[at.place]) out.push_back({index, path, shapes[at.place]});
+  eachArgumentCheck([&](size_t index, const Path& path, const GuardInstruction& at) {
+    if (at.op == GuardOp::Tensor) shapes[at.place] = &tensors[static_cast<size_t>(at.number)];
+    if (at.op == GuardOp::Same) shapes[at.place] = shapes[static_cast<size_t>(at.number)];
+    if ((at.op == GuardOp::Tensor || at.op == GuardOp::Same) && shapes[at.place])
+      out.push_back({index, path, shapes[at.place]});
   });
   return out;
 }
 
 std::vector<Guards::Number> Guards::numberArguments() const {
   std::vector<Number> out;
-  eachArgumentCheck([&](size_t index, const Path& path, const Instruction& at) {
-    if (at.op == Op::Number) out.push_back({index, path, nullptr});
-    if (at.op == Op::Equals && isSize(at.object.get())) out.push_back({index, path, at.object.get()});
+  eachArgumentCheck([&](size_t index, const Path& path, const GuardInstruction& at) {
+    if (at.op == GuardOp::Number) out.push_back({index, path, nullptr});
+    if (at.op == GuardOp::Equals && isSize(at.object.get())) out.push_back({index, path, at.object.get()});
   });
   return out;
 }

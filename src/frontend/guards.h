@@ -34,7 +34,7 @@ struct TensorShape {
   bool fitsDynamic(const c10::TensorImpl& impl) const;
 };
 
-enum class Op : uint8_t {
+enum class GuardOp : uint8_t {
   // Loads: what is found at a place that the object of another place leads to.
   Positional,      // argument `number` of the call
   Keyword,         // the keyword argument named `object`
@@ -83,8 +83,8 @@ enum class Op : uint8_t {
   Compares,      // a float: comparing it with the number `object` by number & 7 (Py_LT, ...) gives whether number & 8
 };
 
-struct Instruction {
-  Op op;
+struct GuardInstruction {
+  GuardOp op;
   uint32_t place;   // what is loaded or checked
   uint32_t parent;  // of a load
   int64_t number;
@@ -93,7 +93,7 @@ struct Instruction {
 
 // A way into an object: an element of a list or tuple, a key of a dict, an attribute in the dict of an instance.
 struct Step {
-  Op op;
+  GuardOp op;
   int64_t number;
   Ref key;
 };
@@ -122,10 +122,10 @@ struct CallArguments {
 
 // What one check of guards finds. It belongs to a call: other calls may check the same guards at the same time.
 struct Found {
-  std::vector<PyObject*> places = {};   // borrowed; what is not wanted may be left out
-  std::vector<Ref> made = {};           // what the check has made to look at
-  const Instruction* failed = nullptr;  // the check that did not hold
-  std::string why = {};                 // or what else did not
+  std::vector<PyObject*> places = {};        // borrowed; what is not wanted may be left out
+  std::vector<Ref> made = {};                // what the check has made to look at
+  const GuardInstruction* failed = nullptr;  // the check that did not hold
+  std::string why = {};                      // or what else did not
 
   PyObject*& operator[](size_t place) { return places[place]; }
   PyObject* operator[](size_t place) const { return places[place]; }
@@ -135,7 +135,7 @@ class Guards {
  public:
   size_t positional = 0;      // number of positional arguments
   std::vector<Ref> keywords;  // names, in order
-  std::vector<Instruction> instructions;
+  std::vector<GuardInstruction> instructions;
   std::vector<TensorShape> tensors;
   std::vector<FunctionParts> functions;
   std::vector<TypeLookups> types;
@@ -174,15 +174,15 @@ class Guards {
   std::string expression(uint32_t place) const;
   std::string shown(uint32_t place) const;
   std::vector<std::string> texts() const;
-  std::string text(const Instruction& instruction) const;
+  std::string text(const GuardInstruction& instruction) const;
   // All checks and loads that do not hold, but for those that need what another one did not find. The arguments are as
   // many as recorded.
-  std::vector<const Instruction*> failing(const CallArguments& call, Found& found) const;
+  std::vector<const GuardInstruction*> failing(const CallArguments& call, Found& found) const;
   // Every object that is held, for Python's garbage collector.
   template <typename Visit>
   void eachObject(Visit visit) const {
     for (const Ref& name : keywords) visit(name.get());
-    for (const Instruction& at : instructions) visit(at.object.get());
+    for (const GuardInstruction& at : instructions) visit(at.object.get());
     for (const FunctionParts& parts : functions) {
       visit(parts.defaults.get());
       visit(parts.keywordDefaults.get());
@@ -197,7 +197,7 @@ class Guards {
  private:
   friend class Memo;
   bool holds(const CallArguments& call, Found& found) const;
-  bool step(const Instruction& instruction, const CallArguments& call, Found& found) const;
+  bool step(const GuardInstruction& instruction, const CallArguments& call, Found& found) const;
   bool checkTypes(Found& found) const;
   // Each check of an argument of the call, or of what is in one: with the index of the argument and the way there.
   template <typename Visit>

@@ -36,17 +36,17 @@ std::string textOfKey(PyObject* key) {
   return data ? data : repr(key);
 }
 
-const Instruction* loadOf(const Guards& guards, uint32_t place) {
-  for (const Instruction& at : guards.instructions) {
-    if (at.place == place && at.op <= Op::ContextValue) return &at;
+const GuardInstruction* loadOf(const Guards& guards, uint32_t place) {
+  for (const GuardInstruction& at : guards.instructions) {
+    if (at.place == place && at.op <= GuardOp::ContextValue) return &at;
   }
   return nullptr;
 }
 
 // The variable of an enclosing function that a cell is: as one of the functions that were called names it.
 std::string cellName(const Guards& guards, PyObject* cell) {
-  for (const Instruction& at : guards.instructions) {
-    if (at.op != Op::Fixed || !PyFunction_Check(at.object.get())) continue;
+  for (const GuardInstruction& at : guards.instructions) {
+    if (at.op != GuardOp::Fixed || !PyFunction_Check(at.object.get())) continue;
     PyObject* closure = PyFunction_GET_CLOSURE(at.object.get());
     Ref names = Ref::steal(PyCode_GetFreevars(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(at.object.get()))));
     for (Py_ssize_t i = 0; closure && names && i < PyTuple_GET_SIZE(closure); ++i) {
@@ -66,21 +66,21 @@ std::string shownFixed(const Guards& guards, PyObject* object) {
 }
 
 // Globals have no owner in the user's code; neither do the dicts in which a module keeps its parts.
-std::string shownKey(const Guards& guards, const Instruction& at) {
-  const Instruction* owner = loadOf(guards, at.parent);
-  if (owner && owner->op == Op::Fixed && PyDict_Check(owner->object.get()) && PyUnicode_Check(at.object.get())) {
+std::string shownKey(const Guards& guards, const GuardInstruction& at) {
+  const GuardInstruction* owner = loadOf(guards, at.parent);
+  if (owner && owner->op == GuardOp::Fixed && PyDict_Check(owner->object.get()) && PyUnicode_Check(at.object.get())) {
     PyObject* name = PyDict_GetItemString(owner->object.get(), "__name__");
     std::string module = name && PyUnicode_Check(name) ? textOfKey(name) : "";
     bool plain = module.empty() || module == guards.names.module || module == "builtins";
     if (name) return (plain ? "" : module + ".") + textOfKey(at.object.get());
   }
-  bool isPart = owner && PyUnicode_Check(at.object.get()) && (owner->op == Op::Key || owner->op == Op::Attribute) &&
-                PyUnicode_Check(owner->object.get());
+  bool isPart = owner && PyUnicode_Check(at.object.get()) &&
+                (owner->op == GuardOp::Key || owner->op == GuardOp::Attribute) && PyUnicode_Check(owner->object.get());
   std::string kept = isPart ? textOfKey(owner->object.get()) : "";
   if (kept == "_modules" || kept == "_parameters" || kept == "_buffers") {
-    const Instruction* above = loadOf(guards, owner->parent);
-    bool byDict = owner->op == Op::Key && above && above->op == Op::DictOf;
-    if (byDict || owner->op == Op::Attribute) {
+    const GuardInstruction* above = loadOf(guards, owner->parent);
+    bool byDict = owner->op == GuardOp::Key && above && above->op == GuardOp::DictOf;
+    if (byDict || owner->op == GuardOp::Attribute) {
       std::string part = textOfKey(at.object.get()), module = guards.shown(byDict ? above->parent : owner->parent);
       bool isNumber = !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
       return isNumber ? module + "[" + part + "]" : module + "." + part;
@@ -90,9 +90,9 @@ std::string shownKey(const Guards& guards, const Instruction& at) {
 }
 
 // A member of a class with __slots__.
-std::string slotName(const Guards& guards, const Instruction& slot) {
-  for (const Instruction& at : guards.instructions) {
-    if (at.place != slot.parent || at.op != Op::IsType) continue;
+std::string slotName(const Guards& guards, const GuardInstruction& slot) {
+  for (const GuardInstruction& at : guards.instructions) {
+    if (at.place != slot.parent || at.op != GuardOp::IsType) continue;
     PyObject* order = reinterpret_cast<PyTypeObject*>(at.object.get())->tp_mro;
     for (Py_ssize_t i = 0; order && i < PyTuple_GET_SIZE(order); ++i) {
       PyObject* dict = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i))->tp_dict;
@@ -110,32 +110,32 @@ std::string slotName(const Guards& guards, const Instruction& slot) {
 }  // namespace
 
 std::string Guards::shown(uint32_t place) const {
-  for (const Instruction& at : instructions) {
-    if (at.place != place || at.op > Op::ContextValue) continue;
+  for (const GuardInstruction& at : instructions) {
+    if (at.place != place || at.op > GuardOp::ContextValue) continue;
     switch (at.op) {
-      case Op::Positional:
+      case GuardOp::Positional:
         return names.positional(static_cast<size_t>(at.number));
-      case Op::Fixed:
+      case GuardOp::Fixed:
         return shownFixed(*this, at.object.get());
-      case Op::Attribute:
+      case GuardOp::Attribute:
         return shown(at.parent) + "." + textOfKey(at.object.get());
-      case Op::Slot:
+      case GuardOp::Slot:
         return shown(at.parent) + "." + slotName(*this, at);
-      case Op::Item:
+      case GuardOp::Item:
         return shown(at.parent) + "[" + std::to_string(at.number) + "]";
-      case Op::Cell:
+      case GuardOp::Cell:
         return shown(at.parent);  // a cell is named as the variable is
-      case Op::Key:
+      case GuardOp::Key:
         return shownKey(*this, at);
-      case Op::Gradient:
+      case GuardOp::Gradient:
         return shown(at.parent) + ".grad";
-      case Op::MethodSelf:
+      case GuardOp::MethodSelf:
         return shown(at.parent) + ".__self__";
-      case Op::MethodFunction:
+      case GuardOp::MethodFunction:
         return shown(at.parent) + ".__func__";
-      case Op::DictOf:
+      case GuardOp::DictOf:
         return shown(at.parent) + ".__dict__";
-      case Op::Referent:
+      case GuardOp::Referent:
         return shown(at.parent) + "()";
       default:
         return expression(place);
@@ -145,53 +145,53 @@ std::string Guards::shown(uint32_t place) const {
 }
 
 std::string Guards::expression(uint32_t place) const {
-  for (const Instruction& at : instructions) {
-    if (at.place != place || at.op > Op::ContextValue) continue;
+  for (const GuardInstruction& at : instructions) {
+    if (at.place != place || at.op > GuardOp::ContextValue) continue;
     auto name = [&] { return std::string(PyUnicode_Check(at.object.get()) ? PyUnicode_AsUTF8(at.object.get()) : "?"); };
     switch (at.op) {
-      case Op::Positional:
+      case GuardOp::Positional:
         return "args[" + std::to_string(at.number) + "]";
-      case Op::Keyword:
+      case GuardOp::Keyword:
         return name();
-      case Op::FrameLocal:
-      case Op::FrameUnbound:
+      case GuardOp::FrameLocal:
+      case GuardOp::FrameUnbound:
         return name();
-      case Op::FrameStack:
+      case GuardOp::FrameStack:
         return "stack[" + std::to_string(at.number) + "]";
-      case Op::FunctionMode:
+      case GuardOp::FunctionMode:
         return "function mode " + std::to_string(at.number);
-      case Op::Fixed:
+      case GuardOp::Fixed:
         if (PyModule_Check(at.object.get())) return PyModule_GetName(at.object.get());
         if (PyFunction_Check(at.object.get())) {
           return PyUnicode_AsUTF8(reinterpret_cast<PyFunctionObject*>(at.object.get())->func_qualname);
         }
         return std::string("<") + Py_TYPE(at.object.get())->tp_name + " " +
                std::to_string(reinterpret_cast<uintptr_t>(at.object.get())) + ">";
-      case Op::Attribute:
+      case GuardOp::Attribute:
         return expression(at.parent) + "." + name();
-      case Op::Slot:
+      case GuardOp::Slot:
         return expression(at.parent) + ".<slot " + std::to_string(at.number) + ">";
-      case Op::Item:
+      case GuardOp::Item:
         return expression(at.parent) + "[" + std::to_string(at.number) + "]";
-      case Op::Key:
+      case GuardOp::Key:
         return expression(at.parent) + "[" + repr(at.object.get()) + "]";
-      case Op::Cell:
+      case GuardOp::Cell:
         return expression(at.parent) + ".cell_contents";
-      case Op::Gradient:
+      case GuardOp::Gradient:
         return expression(at.parent) + ".grad";
-      case Op::MethodSelf:
+      case GuardOp::MethodSelf:
         return expression(at.parent) + ".__self__";
-      case Op::MethodFunction:
+      case GuardOp::MethodFunction:
         return expression(at.parent) + ".__func__";
-      case Op::DictOf:
+      case GuardOp::DictOf:
         return expression(at.parent) + ".__dict__";
-      case Op::Referent:
+      case GuardOp::Referent:
         return expression(at.parent) + "()";
-      case Op::Saved:
+      case GuardOp::Saved:
         return expression(at.parent) + ".saved_tensors[" + std::to_string(at.number) + "]";
-      case Op::Computed:
+      case GuardOp::Computed:
         return expression(at.parent) + "." + reinterpret_cast<PyGetSetDescrObject*>(at.object.get())->d_getset->name;
-      case Op::Local:
+      case GuardOp::Local:
         return expression(at.parent) + ".<local " + std::to_string(at.number) + ">";
       default:
         return expression(at.parent) + ".get()";
@@ -200,62 +200,62 @@ std::string Guards::expression(uint32_t place) const {
   return "?";
 }
 
-std::string Guards::text(const Instruction& at) const {
+std::string Guards::text(const GuardInstruction& at) const {
   std::string where = shown(at.place);
   switch (at.op) {
-    case Op::IsType:
+    case GuardOp::IsType:
       return "type(" + where + ") is " + shownName(at.object.get());
-    case Op::Is:
+    case GuardOp::Is:
       if (isAtom(at.object.get()) || isNamed(at.object.get())) return where + " is " + inWords(at.object.get());
       return where + " is the same object";
-    case Op::Equals:
+    case GuardOp::Equals:
       return where + " == " + repr(at.object.get());
-    case Op::Same:
+    case GuardOp::Same:
       return where + " is " + shown(static_cast<uint32_t>(at.number));
-    case Op::Different:
+    case GuardOp::Different:
       return where + " is not " + shown(static_cast<uint32_t>(at.number));
-    case Op::Number:
+    case GuardOp::Number:
       return where + " > 1";
-    case Op::Length:
+    case GuardOp::Length:
       return "len(" + where + ") == " + std::to_string(at.number);
-    case Op::Empty:
+    case GuardOp::Empty:
       return at.number ? "not " + where : "bool(" + where + ")";
-    case Op::Keys:
+    case GuardOp::Keys:
       return "list(" + where + ") == list(" + repr(at.object.get()) + ")";
-    case Op::Elements:
+    case GuardOp::Elements:
       return "elements of " + where + " are " + repr(at.object.get());
-    case Op::NoAttribute:
+    case GuardOp::NoAttribute:
       return where + " has no attribute " + repr(at.object.get());
-    case Op::NoKey:
+    case GuardOp::NoKey:
       return repr(at.object.get()) + " not in " + where;
-    case Op::NoCell:
+    case GuardOp::NoCell:
       return where + " is empty";
-    case Op::NoGradient:
+    case GuardOp::NoGradient:
       return where + ".grad is None";
-    case Op::Tensor:
-    case Op::Array: {
+    case GuardOp::Tensor:
+    case GuardOp::Array: {
       const TensorShape& shape = tensors[static_cast<size_t>(at.number)];
       return where + ": " + c10::toString(shape.dtype) + dims(shape.sizes) +
              (shape.requiresGrad ? ", requires grad" : "");
     }
-    case Op::Function:
+    case GuardOp::Function:
       return where + ".__code__ and defaults are the same";
-    case Op::FunctionLike:
+    case GuardOp::FunctionLike:
       return where + " is a function of the same code";
-    case Op::NoSlot:
+    case GuardOp::NoSlot:
       return where + ".<slot> is not set";
-    case Op::Gives: {
+    case GuardOp::Gives: {
       std::string name = PyUnicode_AsUTF8(PyDescr_NAME(PyTuple_GET_ITEM(at.object.get(), 0)));
       if (PyTuple_GET_SIZE(at.object.get()) == 1) return where + "." + name + " is not set";
       return where + "." + name + " == " + repr(PyTuple_GET_ITEM(at.object.get(), 1));
     }
-    case Op::Unbegun:
+    case GuardOp::Unbegun:
       return where + " is a generator of the same code that has not begun";
-    case Op::Position:
+    case GuardOp::Position:
       return where + " is an iterator at the same place";
-    case Op::FrameUnbound:
+    case GuardOp::FrameUnbound:
       return where + " is not bound";
-    case Op::Compares: {
+    case GuardOp::Compares: {
       static const char* const kSigns[] = {"<", "<=", "==", "!=", ">", ">="};
       std::string asked = where + " " + kSigns[at.number & 7] + " " + repr(at.object.get());
       return at.number & 8 ? asked : "not " + asked;
@@ -267,8 +267,8 @@ std::string Guards::text(const Instruction& at) const {
 
 std::vector<std::string> Guards::texts() const {
   std::vector<std::string> out;
-  for (const Instruction& at : instructions) {
-    if (at.op > Op::ContextValue || at.op == Op::FrameUnbound) out.push_back(text(at));
+  for (const GuardInstruction& at : instructions) {
+    if (at.op > GuardOp::ContextValue || at.op == GuardOp::FrameUnbound) out.push_back(text(at));
   }
   for (const TypeLookups& lookups : types) {
     out.push_back("attributes of " + Operations::name(lookups.type.get()));
@@ -276,15 +276,15 @@ std::vector<std::string> Guards::texts() const {
   return out;
 }
 
-std::vector<const Instruction*> Guards::failing(const CallArguments& call, Found& found) const {
-  std::vector<const Instruction*> out;
+std::vector<const GuardInstruction*> Guards::failing(const CallArguments& call, Found& found) const {
+  std::vector<const GuardInstruction*> out;
   found.places.assign(places, nullptr);
   std::vector<bool> broken(places);
   auto usable = [&](uint32_t place) { return place < places && !broken[place] && found[place]; };
-  for (const Instruction& at : instructions) {
-    bool isLoad = at.op <= Op::ContextValue;
-    bool needsOther = at.op == Op::Same || at.op == Op::Different;
-    bool possible = isLoad ? at.op <= Op::Fixed || usable(at.parent) : usable(at.place);
+  for (const GuardInstruction& at : instructions) {
+    bool isLoad = at.op <= GuardOp::ContextValue;
+    bool needsOther = at.op == GuardOp::Same || at.op == GuardOp::Different;
+    bool possible = isLoad ? at.op <= GuardOp::Fixed || usable(at.parent) : usable(at.place);
     if (needsOther) possible = possible && usable(static_cast<uint32_t>(at.number));
     if (possible && step(at, call, found)) continue;
     if (possible) out.push_back(&at);

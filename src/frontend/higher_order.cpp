@@ -112,18 +112,19 @@ bool isSo(PyObject* question, PyObject* subject) {
   return answer && answer.get() == Py_True;
 }
 
-bool mayChange(PyObject* name) {
-  static constinit watch::Once<PyObject*> found;
-  PyObject* question = found.get([] { return watch::importedAttribute("saker._control_flow", "may_change"); });
-  return isSo(question, name);
-}
+// What saker._control_flow says of an operator, by its name.
+class Answers {
+ public:
+  constexpr explicit Answers(const char* function) : function_(function) {}
+  bool operator()(PyObject* name) {
+    return isSo(found_.get([&] { return watch::importedAttribute("saker._control_flow", function_); }), name);
+  }
 
-// The same of tensors alone.
-bool mayWrite(PyObject* name) {
-  static constinit watch::Once<PyObject*> found;
-  PyObject* question = found.get([] { return watch::importedAttribute("saker._control_flow", "may_write"); });
-  return isSo(question, name);
-}
+ private:
+  const char* function_;
+  watch::Once<PyObject*> found_;
+};
+constinit Answers mayChange("may_change"), mayWrite("may_write"), knows("knows");
 
 PyObject* callOperator(PyObject* callee, PyObject* args, PyObject* kwargs) {
   Recorder* recorder = std::exchange(recorderOfThread, nullptr);
@@ -161,10 +162,8 @@ PyTypeObject* operatorClass() {
 }
 
 bool isKnown(PyObject* op) {
-  static constinit watch::Once<PyObject*> found;
-  PyObject* knows = found.get([] { return watch::importedAttribute("saker._control_flow", "knows"); });
   Ref name = Ref::steal(PyObject_GetAttrString(op, "_name"));
-  return name && isSo(knows, name.get());
+  return name && knows(name.get());
 }
 
 // The operator that calls a torch.autograd.Function inside of torch.func's transforms.

@@ -9,7 +9,7 @@ namespace saker::frontend {
 
 namespace {
 
-std::string keyText(const Instruction& load) {
+std::string keyText(const GuardInstruction& load) {
   PyObject* key = load.object.get();
   const char* text = key && PyUnicode_Check(key) ? PyUnicode_AsUTF8(key) : nullptr;
   if (!text) PyErr_Clear();
@@ -20,23 +20,23 @@ std::string keyText(const Instruction& load) {
 bool keepsParts(std::string_view name) { return name == "_modules" || name == "_parameters" || name == "_buffers"; }
 
 // The load of a key out of one of the dicts of a module; else nullptr.
-const Instruction* partOf(const PlaceLoads& loads, const Instruction* key) {
-  if (!key || key->op != Op::Key) return nullptr;
-  const Instruction* dict = loads.before(*key);
-  bool named = dict && (dict->op == Op::Key || dict->op == Op::Attribute);
+const GuardInstruction* partOf(const PlaceLoads& loads, const GuardInstruction* key) {
+  if (!key || key->op != GuardOp::Key) return nullptr;
+  const GuardInstruction* dict = loads.before(*key);
+  bool named = dict && (dict->op == GuardOp::Key || dict->op == GuardOp::Attribute);
   return named && keepsParts(keyText(*dict)) && !keyText(*key).empty() ? key : nullptr;
 }
 
 // The load of the module that such a dict belongs to: the dict is its attribute, or a key of its __dict__.
-const Instruction* ownerOf(const PlaceLoads& loads, const Instruction& part) {
-  const Instruction* dict = loads.before(part);
-  const Instruction* owner = loads.before(*dict);
-  return dict->op == Op::Key && owner && owner->op == Op::DictOf ? loads.before(*owner) : owner;
+const GuardInstruction* ownerOf(const PlaceLoads& loads, const GuardInstruction& part) {
+  const GuardInstruction* dict = loads.before(part);
+  const GuardInstruction* owner = loads.before(*dict);
+  return dict->op == GuardOp::Key && owner && owner->op == GuardOp::DictOf ? loads.before(*owner) : owner;
 }
 
 std::string nameOf(const PlaceLoads& loads, uint32_t place) {
   std::string name;
-  for (const Instruction* at = partOf(loads, loads[place]); at; at = partOf(loads, ownerOf(loads, *at))) {
+  for (const GuardInstruction* at = partOf(loads, loads[place]); at; at = partOf(loads, ownerOf(loads, *at))) {
     name = name.empty() ? keyText(*at) : keyText(*at) + "." + name;
   }
   return name;

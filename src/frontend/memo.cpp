@@ -72,8 +72,8 @@ class Memo::Builder {
 
   void build() {
     for (uint32_t i = 0; i < guards_.instructions.size(); ++i) {
-      const Instruction& at = guards_.instructions[i];
-      bool decided = at.op <= Op::ContextValue ? load(i, at) : check(i, at);
+      const GuardInstruction& at = guards_.instructions[i];
+      bool decided = at.op <= GuardOp::ContextValue ? load(i, at) : check(i, at);
       if (!decided) memo_.rest_.push_back(i);
     }
     sort();
@@ -92,36 +92,36 @@ class Memo::Builder {
 
   bool stable(uint32_t place) const { return since_[place] != kMoves; }
 
-  bool load(uint32_t index, const Instruction& at) {
+  bool load(uint32_t index, const GuardInstruction& at) {
     uint32_t& since = since_[at.place];
-    if (at.op == Op::Fixed) since = 0;
-    if (at.op <= Op::Fixed || !stable(at.parent)) return at.op == Op::Fixed;
+    if (at.op == GuardOp::Fixed) since = 0;
+    if (at.op <= GuardOp::Fixed || !stable(at.parent)) return at.op == GuardOp::Fixed;
     PyObject* owner = found_[at.parent];
     uint32_t level = since_[at.parent];
     switch (at.op) {
-      case Op::Attribute:
-      case Op::DictOf:
+      case GuardOp::Attribute:
+      case GuardOp::DictOf:
         since = instance(owner, level, index);
         break;
-      case Op::Key:
+      case GuardOp::Key:
         if (PyDict_Check(owner)) since = dict(owner, level, index);
         break;
-      case Op::MethodSelf:
-      case Op::MethodFunction:
+      case GuardOp::MethodSelf:
+      case GuardOp::MethodFunction:
         since = level;
         break;
-      case Op::Item:
+      case GuardOp::Item:
         since = level;
         if (PyTuple_Check(owner)) break;
         if (!isTold(found_[at.place])) return moves(since);
         loads_.push_back({index, level});
         since = level + 1;
         break;
-      case Op::Slot:
+      case GuardOp::Slot:
         if (!isTold(found_[at.place])) return moves(since);
         since = word(wordAt(reinterpret_cast<char*>(owner) + at.number), numberOf(found_[at.place]), level);
         break;
-      case Op::Cell:
+      case GuardOp::Cell:
         if (!isTold(found_[at.place])) return moves(since);
         since = word(wordAt(&reinterpret_cast<PyCellObject*>(owner)->ob_ref), numberOf(found_[at.place]), level);
         break;
@@ -139,30 +139,30 @@ class Memo::Builder {
     return false;
   }
 
-  bool check(uint32_t index, const Instruction& at) {
+  bool check(uint32_t index, const GuardInstruction& at) {
     if (!stable(at.place)) return false;
     PyObject* object = found_[at.place];
     uint32_t level = since_[at.place];
     switch (at.op) {
-      case Op::IsType:
+      case GuardOp::IsType:
         if ((Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !shapeFollows(index)) type(object, level);
         return true;
-      case Op::Is:
-      case Op::Equals:  // of values that never change
+      case GuardOp::Is:
+      case GuardOp::Equals:  // of values that never change
         return true;
-      case Op::Same:
-      case Op::Different:
+      case GuardOp::Same:
+      case GuardOp::Different:
         return stable(static_cast<uint32_t>(at.number));
-      case Op::Length:
-      case Op::Empty:
+      case GuardOp::Length:
+      case GuardOp::Empty:
         return PyTuple_Check(object) || (PyDict_Check(object) && dict(object, level, index) != kMoves);
-      case Op::NoKey:
+      case GuardOp::NoKey:
         return PyDict_Check(object) && dict(object, level, index) != kMoves;
-      case Op::Keys:  // an OrderedDict can change its order and keep its version
+      case GuardOp::Keys:  // an OrderedDict can change its order and keep its version
         return PyDict_CheckExact(object) && dict(object, level, index) != kMoves;
-      case Op::NoAttribute:
+      case GuardOp::NoAttribute:
         return instance(object, level, index) != kMoves;
-      case Op::Tensor:
+      case GuardOp::Tensor:
         return tensor(object, level, index, guards_.tensors[static_cast<size_t>(at.number)]);
       default:
         return false;
@@ -172,8 +172,8 @@ class Memo::Builder {
   // Then the type is checked with the shape.
   bool shapeFollows(uint32_t index) const {
     if (index + 1 >= guards_.instructions.size()) return false;
-    const Instruction& next = guards_.instructions[index + 1];
-    return next.op == Op::Tensor && next.place == guards_.instructions[index].place;
+    const GuardInstruction& next = guards_.instructions[index + 1];
+    return next.op == GuardOp::Tensor && next.place == guards_.instructions[index].place;
   }
 
   // These give the level from which on what they found is alive.
@@ -277,9 +277,10 @@ void Memo::arm(const Guards& guards, const std::vector<PyObject*>& found) {
   copied_.clear();
   std::vector<bool> wanted(guards.places, guards.wantsAll);
   for (uint32_t place : guards.wanted) wanted[place] = true;
-  auto uses = [&](const Instruction& at) {
-    if (at.op > Op::ContextValue || at.op > Op::Fixed) wanted[at.op > Op::ContextValue ? at.place : at.parent] = true;
-    if (at.op == Op::Same || at.op == Op::Different) wanted[static_cast<size_t>(at.number)] = true;
+  auto uses = [&](const GuardInstruction& at) {
+    if (at.op > GuardOp::ContextValue || at.op > GuardOp::Fixed)
+      wanted[at.op > GuardOp::ContextValue ? at.place : at.parent] = true;
+    if (at.op == GuardOp::Same || at.op == GuardOp::Different) wanted[static_cast<size_t>(at.number)] = true;
   };
   for (uint32_t index : rest_) uses(guards.instructions[index]);
   for (uint32_t index : loads_) uses(guards.instructions[index]);
@@ -307,9 +308,9 @@ bool Memo::lookAgain(Word& word, const std::vector<uint32_t>& lookups, const Gua
   if (lookups.empty()) return false;
   found.places = found_;
   for (uint32_t index : lookups) {
-    const Instruction& at = guards.instructions[index];
+    const GuardInstruction& at = guards.instructions[index];
     if (!guards.step(at, call, found)) return false;
-    bool loads = at.op <= Op::ContextValue;
+    bool loads = at.op <= GuardOp::ContextValue;
     if (loads && (found[at.place] != found_[at.place] || !isTold(found[at.place]))) return false;
   }
   word.value = *word.at;
@@ -338,7 +339,7 @@ bool Memo::levelsHold(const Guards& guards, const CallArguments& call, Found& fo
   for (const Level& level : levels_) {
     if (!wordsHold(done.versions, readVersions ? level.versions : level.words, guards, call, found)) return false;
     for (size_t i = done.loads; i < level.loads; ++i) {
-      const Instruction& at = guards.instructions[loads_[i]];
+      const GuardInstruction& at = guards.instructions[loads_[i]];
       if (!guards.step(at, call, found) || found[at.place] != found_[at.place]) return false;
     }
     done = level;

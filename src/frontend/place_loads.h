@@ -11,20 +11,20 @@ class PlaceLoads {
  public:
   // The guards live as long as this does.
   explicit PlaceLoads(const Guards& guards) : loads_(guards.places) {
-    for (const Instruction& at : guards.instructions) {
-      bool loads = at.op <= Op::ContextValue && at.op != Op::FrameUnbound;
+    for (const GuardInstruction& at : guards.instructions) {
+      bool loads = at.op <= GuardOp::ContextValue && at.op != GuardOp::FrameUnbound;
       if (loads && at.place < loads_.size() && !loads_[at.place]) loads_[at.place] = &at;
     }
   }
   // nullptr: nothing does.
-  const Instruction* operator[](uint32_t place) const { return place < loads_.size() ? loads_[place] : nullptr; }
+  const GuardInstruction* operator[](uint32_t place) const { return place < loads_.size() ? loads_[place] : nullptr; }
   // The load of the place that this load starts from; nullptr: it starts from the call, or from an object itself.
-  const Instruction* before(const Instruction& load) const {
-    return load.op <= Op::Fixed ? nullptr : (*this)[load.parent];
+  const GuardInstruction* before(const GuardInstruction& load) const {
+    return load.op <= GuardOp::Fixed ? nullptr : (*this)[load.parent];
   }
 
  private:
-  std::vector<const Instruction*> loads_;
+  std::vector<const GuardInstruction*> loads_;
 };
 
 }  // namespace saker::frontend

@@ -45,10 +45,11 @@ uint32_t Provenance::placeOfTensor(const at::Tensor& tensor) const {
   return found == tensors_.end() ? kInside : found->second;
 }
 
-uint32_t Provenance::load(Op op, uint32_t parent, PyObject* key, int64_t number, PyObject* object) {
+uint32_t Provenance::load(GuardOp op, uint32_t parent, PyObject* key, int64_t number, PyObject* object) {
   uint32_t place = give(object);
   byArguments_.resize(place + 1);
-  byArguments_[place] = op == Op::Positional || op == Op::Keyword || (op > Op::Fixed && byArguments(parent));
+  byArguments_[place] =
+      op == GuardOp::Positional || op == GuardOp::Keyword || (op > GuardOp::Fixed && byArguments(parent));
   guards_.instructions.push_back({op, place, parent, number, Ref::borrow(key)});
   return place;
 }
@@ -59,12 +60,12 @@ uint32_t Provenance::give(PyObject* object) {
   return guards_.places++;
 }
 
-void Provenance::check(Op op, uint32_t place, PyObject* object, int64_t number) {
+void Provenance::check(GuardOp op, uint32_t place, PyObject* object, int64_t number) {
   if (changedAside(objects_[place])) tape_.spoil(Why::ReadsChangedAside);
   guards_.instructions.push_back({op, place, kInside, number, Ref::borrow(object)});
 }
 
-std::pair<uint32_t*, bool> Provenance::step(Op op, uint32_t parent, PyObject* key, int64_t number) {
+std::pair<uint32_t*, bool> Provenance::step(GuardOp op, uint32_t parent, PyObject* key, int64_t number) {
   if (parent < objects_.size() && changedAside(objects_[parent])) tape_.spoil(Why::ReadsChangedAside);
   auto [found, isNew] = reads_.emplace(Step{key, number, parent, op}, 0);
   return {&found->second, isNew};
@@ -93,7 +94,7 @@ void Provenance::pin(PyObject* object) {
   uint32_t place = placeOf(object);
   if (place == kInside || isAtom(object)) return;
   fresh_.erase(object);
-  check(Op::Is, place, object);
+  check(GuardOp::Is, place, object);
 }
 
 void Provenance::findFresh(PyObject* function, uint32_t place) {
@@ -116,7 +117,7 @@ void Provenance::distinguish(PyObject* object) {
     if (other == place) return;
   }
   if (distinct_.size() > 64) return pin(object);  // one check for each pair would be many
-  for (uint32_t other : distinct_) check(Op::Different, place, nullptr, other);
+  for (uint32_t other : distinct_) check(GuardOp::Different, place, nullptr, other);
   distinct_.push_back(place);
 }
 
@@ -127,15 +128,15 @@ void Provenance::separate(const std::vector<PyObject*>& objects) {
   }
   if (changed.empty()) return;
   std::vector<bool> isFixed(guards_.places);
-  for (const Instruction& at : guards_.instructions) {
-    if (at.op == Op::Fixed) isFixed[at.place] = true;
+  for (const GuardInstruction& at : guards_.instructions) {
+    if (at.op == GuardOp::Fixed) isFixed[at.place] = true;
   }
   for (uint32_t written : changed) {
     for (uint32_t place = 0; place < objects_.size(); ++place) {
       PyObject* object = objects_[place];
       if (!object || object == objects_[written] || Py_TYPE(object) != Py_TYPE(objects_[written])) continue;
       if (placeOf(object) != place || (isFixed[place] && isFixed[written])) continue;
-      check(Op::Different, place, nullptr, written);
+      check(GuardOp::Different, place, nullptr, written);
     }
   }
 }
@@ -147,11 +148,11 @@ PyObject* Provenance::keep(Ref object) {
 
 void Provenance::forgetBehind(uint32_t root) {
   std::unordered_set<uint32_t> dropped;
-  std::vector<Instruction> kept;
-  for (Instruction& at : guards_.instructions) {
-    bool loads = at.op <= Op::ContextValue;
-    bool from = loads && at.op > Op::Fixed && (at.parent == root || dropped.contains(at.parent));
-    bool pair = at.op == Op::Same || at.op == Op::Different;
+  std::vector<GuardInstruction> kept;
+  for (GuardInstruction& at : guards_.instructions) {
+    bool loads = at.op <= GuardOp::ContextValue;
+    bool from = loads && at.op > GuardOp::Fixed && (at.parent == root || dropped.contains(at.parent));
+    bool pair = at.op == GuardOp::Same || at.op == GuardOp::Different;
     if (from) dropped.insert(at.place);
     bool about = !loads && (at.place == root || dropped.contains(at.place));
     if (pair) about |= dropped.contains(static_cast<uint32_t>(at.number));

@@ -32,19 +32,19 @@ class Provenance {
   const Guards& guards() const { return guards_; }
 
   // A new place, which an instruction loads.
-  uint32_t load(Op op, uint32_t parent, PyObject* key, int64_t number, PyObject* object);
+  uint32_t load(GuardOp op, uint32_t parent, PyObject* key, int64_t number, PyObject* object);
   // A new place, which a replay fills before the operators run.
   uint32_t give(PyObject* object);
   // A check of what is at a place.
-  void check(Op op, uint32_t place, PyObject* object, int64_t number = 0);
+  void check(GuardOp op, uint32_t place, PyObject* object, int64_t number = 0);
   // The object, or the tensor, is found at this place from now on.
   void settle(PyObject* object, uint32_t place) { places_.emplace(object, place); }
   void settle(const at::Tensor& tensor, uint32_t place) { tensors_.emplace(tensor.unsafeGetTensorImpl(), place); }
   // The place of a step from another place, and whether the step is a new one: then the place is for the caller to set,
   // before the next step.
-  std::pair<uint32_t*, bool> step(Op op, uint32_t parent, PyObject* key, int64_t number);
+  std::pair<uint32_t*, bool> step(GuardOp op, uint32_t parent, PyObject* key, int64_t number);
   // The same for checks of what is missing or empty: is it the first time?
-  bool first(Op op, uint32_t place, PyObject* key) { return step(op, place, key, 0).second; }
+  bool first(GuardOp op, uint32_t place, PyObject* key) { return step(op, place, key, 0).second; }
   // The first time that an object is found to lack an attribute.
   bool lacks(uint32_t place, PyObject* name) { return absent_.insert({name, place}).second; }
 
@@ -74,7 +74,7 @@ class Provenance {
     PyObject* key;
     int64_t number;
     uint32_t parent;
-    Op op;
+    GuardOp op;
     bool operator==(const Step&) const = default;
   };
   // An attribute that an object lacks, or one of a class.

@@ -50,13 +50,13 @@ Recorder::Recorder(tracing::Tape& tape, PyObject* callable, const CallArguments&
     fixed(PyMethod_GET_SELF(callable));
   }
   for (size_t i = 0; i < call.positional; ++i) {
-    read(Op::Positional, kInside, nullptr, static_cast<int64_t>(i), call.values[i]);
+    read(GuardOp::Positional, kInside, nullptr, static_cast<int64_t>(i), call.values[i]);
   }
   size_t named = call.names ? static_cast<size_t>(PyTuple_GET_SIZE(call.names)) : 0;
   for (size_t i = 0; i < named; ++i) {
     PyObject* name = PyTuple_GET_ITEM(call.names, static_cast<Py_ssize_t>(i));
     guards().keywords.push_back(Ref::borrow(name));
-    read(Op::Keyword, kInside, name, static_cast<int64_t>(i), call.values[call.positional + i]);
+    read(GuardOp::Keyword, kInside, name, static_cast<int64_t>(i), call.values[call.positional + i]);
   }
   subjects_->flags.meetModes();
   // Tensors that were two stay two: sets and `is` tell them apart, and in-place writes.
@@ -74,13 +74,13 @@ void Recorder::meetFrame(std::span<PyObject* const> names, std::span<PyObject* c
   for (size_t i = 0; i < locals.size(); ++i) {
     auto slot = static_cast<int64_t>(i);
     if (locals[i]) {
-      read(Op::FrameLocal, kInside, names[i], slot, locals[i]);
+      read(GuardOp::FrameLocal, kInside, names[i], slot, locals[i]);
     } else {
-      provenance_.load(Op::FrameUnbound, kInside, names[i], slot, nullptr);
+      provenance_.load(GuardOp::FrameUnbound, kInside, names[i], slot, nullptr);
     }
   }
   for (size_t i = 0; i < stack.size(); ++i) {
-    read(Op::FrameStack, kInside, nullptr, static_cast<int64_t>(i), stack[i]);
+    read(GuardOp::FrameStack, kInside, nullptr, static_cast<int64_t>(i), stack[i]);
   }
 }
 
@@ -88,12 +88,12 @@ void Recorder::meetFrame(std::span<PyObject* const> names, std::span<PyObject* c
 
 uint32_t Recorder::fixed(PyObject* object) {
   if (uint32_t known = placeOf(object); known != kInside) return known;
-  uint32_t place = provenance_.load(Op::Fixed, kInside, object, 0, object);
+  uint32_t place = provenance_.load(GuardOp::Fixed, kInside, object, 0, object);
   provenance_.settle(object, place);
   if (isTensor(object)) describe(place, object);
   // An object may be given another class.
   if (isPythonClass(Py_TYPE(object)) && !isNamed(object)) {
-    checkIs(Op::IsType, place, reinterpret_cast<PyObject*>(Py_TYPE(object)));
+    checkIs(GuardOp::IsType, place, reinterpret_cast<PyObject*>(Py_TYPE(object)));
   }
   return place;
 }
@@ -110,21 +110,21 @@ void Recorder::describe(uint32_t place, PyObject* object) {
     auto standIn = standIns_.find(object);
     guards().tensors.emplace_back(standIn == standIns_.end() ? tensor : standIn->second->real);
     if (standIn != standIns_.end()) guards().tensors.back().dynamic = standIn->second->dims;
-    checkIs(Op::Tensor, place, nullptr, static_cast<int64_t>(guards().tensors.size() - 1));
+    checkIs(GuardOp::Tensor, place, nullptr, static_cast<int64_t>(guards().tensors.size() - 1));
     provenance_.settle(tensor, place);
   }
   if (!isData) return;
   for (Subject* each : subjects_->asked(Question::Found)) each->found(place, object);
 }
 
-bool Recorder::readData(Op op, uint32_t place, PyObject* object) {
+bool Recorder::readData(GuardOp op, uint32_t place, PyObject* object) {
   if (auto standIn = standIns_.find(object); standIn != standIns_.end() && standIn->second->number) {
-    checkIs(Op::Number, place, nullptr);
+    checkIs(GuardOp::Number, place, nullptr);
     numbers_.emplace(object, place);
     return true;
   }
-  if (scalarsAreData_ && op <= Op::Keyword && numpy::isScalar(object)) {
-    checkIs(Op::IsType, place, reinterpret_cast<PyObject*>(Py_TYPE(object)));
+  if (scalarsAreData_ && op <= GuardOp::Keyword && numpy::isScalar(object)) {
+    checkIs(GuardOp::IsType, place, reinterpret_cast<PyObject*>(Py_TYPE(object)));
     provenance_.settle(object, place);
     metScalars_ = true;
     subjects_->arrays.foundArray(place, object);
@@ -135,14 +135,14 @@ bool Recorder::readData(Op op, uint32_t place, PyObject* object) {
   if (const Array* data = subjects_->arrays.arrayOf(object)) {
     uint32_t first = data->tensor.defined() ? placeOfTensor(data->tensor) : kInside;
     if (first == kInside) tape_.spoil(Why::FloatFoundOutside);
-    if (first != kInside) checkIs(Op::Same, place, nullptr, first);
+    if (first != kInside) checkIs(GuardOp::Same, place, nullptr, first);
     return true;
   }
   if (!inputs->takes(guards().expression(place), object)) {
     inputs->constant(object);
     return false;
   }
-  checkIs(Op::IsType, place, reinterpret_cast<PyObject*>(&PyFloat_Type));
+  checkIs(GuardOp::IsType, place, reinterpret_cast<PyObject*>(&PyFloat_Type));
   at::Tensor tensor = numberTensor(PyFloat_AS_DOUBLE(object));
   tape_.meet(tensor);
   provenance_.settle(tensor, place);
@@ -151,43 +151,43 @@ bool Recorder::readData(Op op, uint32_t place, PyObject* object) {
   return true;
 }
 
-uint32_t Recorder::read(Op op, uint32_t parent, PyObject* key, int64_t number, PyObject* object) {
+uint32_t Recorder::read(GuardOp op, uint32_t parent, PyObject* key, int64_t number, PyObject* object) {
   auto [known, isNew] = provenance_.step(op, parent, key, number);
   if (!isNew) return *known;
   uint32_t place = provenance_.load(op, parent, key, number, object);
   *known = place;
   if (readData(op, place, object)) return place;
   if (isAtom(object)) {
-    checkIs(object == Py_None || PyBool_Check(object) ? Op::Is : Op::Equals, place, object);
+    checkIs(object == Py_None || PyBool_Check(object) ? GuardOp::Is : GuardOp::Equals, place, object);
     return place;
   }
-  bool mayBeFresh = PyFunction_Check(object) && provenance_.byArguments(place) && op != Op::MethodFunction;
+  bool mayBeFresh = PyFunction_Check(object) && provenance_.byArguments(place) && op != GuardOp::MethodFunction;
   if (mayBeFresh && placeOf(object) == kInside && !madeHere(object) && !isGlobalFunction(object)) {
-    checkIs(Op::IsType, place, reinterpret_cast<PyObject*>(&PyFunction_Type));
+    checkIs(GuardOp::IsType, place, reinterpret_cast<PyObject*>(&PyFunction_Type));
     provenance_.findFresh(object, place);
     return place;
   }
   if (provenance_.isFresh(object) && provenance_.byArguments(place)) {
-    checkIs(Op::Same, place, nullptr, placeOf(object));
+    checkIs(GuardOp::Same, place, nullptr, placeOf(object));
     return place;
   }
   if (named(object)) {
-    checkIs(Op::Is, place, object);
+    checkIs(GuardOp::Is, place, object);
     PyObject* self = PyCFunction_Check(object) ? PyCFunction_GET_SELF(object) : nullptr;
     if (self) noteFixed(self);
     return place;
   }
   if (uint32_t other = placeOf(object); other != kInside) {
-    checkIs(Op::Same, place, nullptr, other);
+    checkIs(GuardOp::Same, place, nullptr, other);
     return place;
   }
-  checkIs(Op::IsType, place, reinterpret_cast<PyObject*>(Py_TYPE(object)));
+  checkIs(GuardOp::IsType, place, reinterpret_cast<PyObject*>(Py_TYPE(object)));
   provenance_.settle(object, place);
   describe(place, object);
-  if (isDerivedValue(object) || PySlice_Check(object)) checkIs(Op::Equals, place, object);
+  if (isDerivedValue(object) || PySlice_Check(object)) checkIs(GuardOp::Equals, place, object);
   if (Py_TYPE(object) == &PyMethod_Type) {
-    read(Op::MethodFunction, place, nullptr, 0, PyMethod_GET_FUNCTION(object));
-    read(Op::MethodSelf, place, nullptr, 0, PyMethod_GET_SELF(object));
+    read(GuardOp::MethodFunction, place, nullptr, 0, PyMethod_GET_FUNCTION(object));
+    read(GuardOp::MethodSelf, place, nullptr, 0, PyMethod_GET_SELF(object));
   }
   return place;
 }
@@ -255,7 +255,7 @@ bool Recorder::identifies(PyObject* left, PyObject* right) {
   uint32_t one = placeOf(left), other = placeOf(right);
   // What was read from two places and is one object has a guard that says so.
   if (one == kInside || other == kInside || left == right) return true;
-  checkIs(Op::Different, one, nullptr, other);
+  checkIs(GuardOp::Different, one, nullptr, other);
   return true;
 }
 
@@ -278,7 +278,7 @@ std::optional<Stop> Recorder::seal() {
   }
   for (uint32_t place = 0; !identified_.empty() && place < provenance_.objects().size(); ++place) {
     PyObject* object = provenance_.at(place);
-    if (identified_.contains(object)) checkIs(Op::Is, place, object);
+    if (identified_.contains(object)) checkIs(GuardOp::Is, place, object);
   }
   provenance_.separate(effects_.changedObjects());
   return std::nullopt;
@@ -326,11 +326,11 @@ bool Recorder::readsGlobal(PyObject* globals, PyObject* builtins, PyObject* name
   if (written(globals, name)) return true;
   uint32_t dict = fixed(globals);
   if (PyDict_CheckExact(globals) && PyDict_GetItemWithError(globals, name) == value) {
-    read(Op::Key, dict, name, 0, value);
+    read(GuardOp::Key, dict, name, 0, value);
     return true;
   }
-  if (provenance_.first(Op::NoKey, dict, name)) checkIs(Op::NoKey, dict, name);
-  read(Op::Key, fixed(builtins), name, 0, value);
+  if (provenance_.first(GuardOp::NoKey, dict, name)) checkIs(GuardOp::NoKey, dict, name);
+  read(GuardOp::Key, fixed(builtins), name, 0, value);
   return true;
 }
 
@@ -347,9 +347,9 @@ bool Recorder::readsCell(PyObject* cell, PyObject* value) {
   uint32_t place = placeOf(cell);
   if (place == kInside || written(cell, nullptr)) return true;
   if (value) {
-    read(Op::Cell, place, nullptr, 0, value);
+    read(GuardOp::Cell, place, nullptr, 0, value);
   } else {
-    checkIs(Op::NoCell, place, nullptr);
+    checkIs(GuardOp::NoCell, place, nullptr);
   }
   return true;
 }

@@ -141,11 +141,11 @@ class Recorder final : public watch::Observer {
   uint32_t fixed(PyObject* object);
   void noteFixed(PyObject* object);
   // What was found in a place of an outside object.
-  uint32_t read(Op op, uint32_t parent, PyObject* key, int64_t number, PyObject* object);
+  uint32_t read(GuardOp op, uint32_t parent, PyObject* key, int64_t number, PyObject* object);
   // An object that is data: an input of the graph, not compared. False: it is none.
-  bool readData(Op op, uint32_t place, PyObject* object);
+  bool readData(GuardOp op, uint32_t place, PyObject* object);
   void describe(uint32_t place, PyObject* object);
-  void checkIs(Op op, uint32_t place, PyObject* object, int64_t number = 0) {
+  void checkIs(GuardOp op, uint32_t place, PyObject* object, int64_t number = 0) {
     provenance_.check(op, place, object, number);
   }
   PyObject* keep(Ref object) { return provenance_.keep(std::move(object)); }

@@ -32,11 +32,11 @@ void Recorder::forgetRestored(const Mark& mark) {
     if (changes || placeOf(each.owner ? each.owner : each.dict) == kInside) return;
   }
   for (const Effects::Restored& each : restored) {
-    uint32_t dict = each.owner ? read(Op::DictOf, placeOf(each.owner), nullptr, 0, each.dict) : placeOf(each.dict);
+    uint32_t dict = each.owner ? read(GuardOp::DictOf, placeOf(each.owner), nullptr, 0, each.dict) : placeOf(each.dict);
     if (each.value) {
-      read(Op::Key, dict, each.key, 0, each.value);
+      read(GuardOp::Key, dict, each.key, 0, each.value);
     } else {
-      checkIs(Op::NoKey, dict, each.key);
+      checkIs(GuardOp::NoKey, dict, each.key);
     }
   }
   if (!restored.empty()) effects_.forgetSince(mark.effects);
@@ -88,12 +88,12 @@ bool Recorder::localAttribute(PyObject* local, PyObject* name) {
   if (place == kInside) return true;
   PyObject* dict = dictOfThread(local);
   if (!dict || lookUp(Py_TYPE(local), name)) return stop(Why::ReadsLocalOfClass);
-  uint32_t held = read(Op::DictOf, place, nullptr, 0, dict);
+  uint32_t held = read(GuardOp::DictOf, place, nullptr, 0, dict);
   if (written(dict, name)) return true;
   if (PyObject* value = PyDict_GetItemWithError(dict, name)) {
-    read(Op::Key, held, name, 0, value);
+    read(GuardOp::Key, held, name, 0, value);
   } else {
-    checkIs(Op::NoKey, held, name);
+    checkIs(GuardOp::NoKey, held, name);
   }
   return true;
 }
@@ -106,7 +106,7 @@ bool Recorder::localWrite(PyObject* local, PyObject* name, PyObject* value) {
   PyObject* dict = dictOfThread(local);
   if (!dict || lookUp(Py_TYPE(local), name)) return stop(Why::SetsLocalOfClass);
   if (!value && !PyDict_GetItemWithError(dict, name)) return true;  // the program will be told
-  read(Op::DictOf, place, nullptr, 0, dict);
+  read(GuardOp::DictOf, place, nullptr, 0, dict);
   if (!beforeWrite(dict)) return false;
   effects_.write(dict, name);
   return value ? effect(set, {dict, name, value}) : effect(remove, {dict, name});

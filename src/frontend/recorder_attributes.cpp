@@ -143,9 +143,9 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
     PyObject* value = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(owner) + member->offset);
     if (place == kInside || written(owner, name)) return true;
     if (value) {
-      read(Op::Slot, place, nullptr, member->offset, value);
+      read(GuardOp::Slot, place, nullptr, member->offset, value);
     } else {
-      checkIs(Op::NoSlot, place, nullptr, member->offset);
+      checkIs(GuardOp::NoSlot, place, nullptr, member->offset);
     }
     return true;
   }
@@ -153,7 +153,7 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
     if (name == dictName) {
       if (place == kInside) return true;
       PyObject* dict = madeDict(owner);
-      if (dict) read(Op::DictOf, place, nullptr, 0, dict);
+      if (dict) read(GuardOp::DictOf, place, nullptr, 0, dict);
       return dict ? true : stop({Why::ReadsAttribute, described(owner, name)});
     }
     Answer known = subjects_->first(
@@ -167,10 +167,10 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
         !written(owner, name)) {
       const at::Tensor& gradient = tensorOf(owner).grad();
       if (!gradient.defined()) {
-        checkIs(Op::NoGradient, place, nullptr);
+        checkIs(GuardOp::NoGradient, place, nullptr);
       } else {
         Ref wrapped = Ref::steal(wrapTensor(gradient));
-        read(Op::Gradient, place, nullptr, 0, wrapped.get());
+        read(GuardOp::Gradient, place, nullptr, 0, wrapped.get());
       }
       return true;
     }
@@ -185,7 +185,7 @@ bool Recorder::descriptorRead(PyObject* owner, PyObject* name, PyObject* descrip
     if (place != kInside && PyFunction_Check(owner)) {
       Ref value = Ref::steal(PyObject_GenericGetAttr(owner, name));
       PyErr_Clear();
-      if (value && !written(owner, name)) read(Op::Computed, place, descriptor, 0, value.get());
+      if (value && !written(owner, name)) read(GuardOp::Computed, place, descriptor, 0, value.get());
     }
     return true;
   }
@@ -207,15 +207,15 @@ bool Recorder::moduleAttribute(PyObject* owner, PyObject* name) {
   if (name == annotations && !PyDict_GetItemWithError(dict, name))
     return stop({Why::ReadsAttribute, described(owner, name)});
   if (PyObject* value = PyDict_GetItemWithError(dict, name)) {
-    read(Op::Key, where, name, 0, value);
+    read(GuardOp::Key, where, name, 0, value);
     return true;
   }
-  checkIs(Op::NoKey, where, name);
+  checkIs(GuardOp::NoKey, where, name);
   if (written(dict, getAttr)) return true;
   if (PyObject* own = PyDict_GetItemWithError(dict, getAttr)) {
-    read(Op::Key, where, getAttr, 0, own);
+    read(GuardOp::Key, where, getAttr, 0, own);
   } else {
-    checkIs(Op::NoKey, where, getAttr);
+    checkIs(GuardOp::NoKey, where, getAttr);
   }
   return true;
 }
@@ -268,9 +268,9 @@ bool Recorder::attribute(PyObject* owner, PyObject* name, bool plain) {
     bool changed = before && PyDict_GetItemWithError(before, name) != value;
     if (place != kInside && !changed && !written(owner, name) && !(dict && written(dict, name))) {
       if (value) {
-        read(Op::Attribute, place, name, 0, value);
+        read(GuardOp::Attribute, place, name, 0, value);
       } else {
-        if (provenance_.lacks(place, name)) checkIs(Op::NoAttribute, place, name);
+        if (provenance_.lacks(place, name)) checkIs(GuardOp::NoAttribute, place, name);
       }
     }
     if (value) return true;

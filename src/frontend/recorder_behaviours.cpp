@@ -173,7 +173,7 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
       Ref held = Ref::steal(value);
       if (contextSets_ > 0) return true;
       if (!held) return stop(Why::UnsetContextVariable);
-      read(Op::ContextValue, fixed(args[0]), nullptr, 0, held.get());
+      read(GuardOp::ContextValue, fixed(args[0]), nullptr, 0, held.get());
       return true;
     }
     case Behaviour::ContextSet:

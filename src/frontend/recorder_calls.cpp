@@ -426,7 +426,7 @@ bool Recorder::callsObject(PyObject* callable, Values args, const watch::Argumen
   }
   if (PyWeakref_CheckRefExact(callable)) {
     uint32_t place = placeOf(callable);
-    if (place != kInside) read(Op::Referent, place, nullptr, 0, PyWeakref_GET_OBJECT(callable));
+    if (place != kInside) read(GuardOp::Referent, place, nullptr, 0, PyWeakref_GET_OBJECT(callable));
     return true;
   }
   static PyObject* const callName = PyUnicode_InternFromString("__call__");

@@ -118,7 +118,7 @@ bool Recorder::length(PyObject* object) {
   }
   if (place == kInside) return true;
   if (effects_.changed(object)) return realize(object, false);
-  checkIs(Op::Length, place, nullptr, PyObject_Length(object));
+  checkIs(GuardOp::Length, place, nullptr, PyObject_Length(object));
   return true;
 }
 
@@ -129,21 +129,22 @@ void Recorder::realizeElements(PyObject* object, uint32_t place) {
   if (PyDict_Check(held)) {
     Ref order = Ref::steal(PyODict_Check(held) ? PyODict_Type.tp_iter(held) : PyDict_Keys(held));
     Ref tuple = Ref::steal(PySequence_Tuple(order.get()));
-    checkIs(Op::Keys, place, tuple.get());
+    checkIs(GuardOp::Keys, place, tuple.get());
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
       PyObject* key = PyTuple_GET_ITEM(tuple.get(), i);
       noteFixed(key);
-      read(Op::Key, place, key, 0, PyDict_GetItemWithError(held, key));
+      read(GuardOp::Key, place, key, 0, PyDict_GetItemWithError(held, key));
     }
   } else if (PyAnySet_Check(object)) {
     Ref tuple = Ref::steal(PySequence_Tuple(held));
-    checkIs(Op::Elements, place, tuple.get());
+    checkIs(GuardOp::Elements, place, tuple.get());
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) noteFixed(PyTuple_GET_ITEM(tuple.get(), i));
   } else {
     Ref items = Ref::steal(PySequence_Fast(held, "a sequence"));
     Py_ssize_t count = PySequence_Fast_GET_SIZE(items.get());
-    checkIs(Op::Length, place, nullptr, count);
-    for (Py_ssize_t i = 0; i < count; ++i) read(Op::Item, place, nullptr, i, PySequence_Fast_GET_ITEM(items.get(), i));
+    checkIs(GuardOp::Length, place, nullptr, count);
+    for (Py_ssize_t i = 0; i < count; ++i)
+      read(GuardOp::Item, place, nullptr, i, PySequence_Fast_GET_ITEM(items.get(), i));
   }
 }
 
@@ -220,9 +221,9 @@ bool Recorder::lookup(PyObject* container, PyObject* key) {
       return true;  // what the call wrote
     }
     if (value) {
-      read(Op::Key, place, key, 0, value);
+      read(GuardOp::Key, place, key, 0, value);
     } else if (PyObject_Hash(key) != -1) {
-      checkIs(Op::NoKey, place, key);
+      checkIs(GuardOp::NoKey, place, key);
       if (Py_TYPE(container) != &PyDict_Type && !PyDict_CheckExact(container)) {
         static PyObject* const missing = PyUnicode_InternFromString("__missing__");
         PyObject* found = lookUp(Py_TYPE(container), missing);
@@ -244,10 +245,10 @@ bool Recorder::lookup(PyObject* container, PyObject* key) {
   Py_ssize_t index = PyLong_AsSsize_t(key), size = Py_SIZE(container);
   if (index == -1 && PyErr_Occurred()) PyErr_Clear();
   if (index < 0 || index >= size) {
-    checkIs(Op::Length, place, nullptr, size);
+    checkIs(GuardOp::Length, place, nullptr, size);
     index += index < 0 ? size : 0;
   }
-  if (index >= 0 && index < size) read(Op::Item, place, nullptr, index, PySequence_Fast_ITEMS(container)[index]);
+  if (index >= 0 && index < size) read(GuardOp::Item, place, nullptr, index, PySequence_Fast_ITEMS(container)[index]);
   return true;
 }
 
@@ -395,7 +396,7 @@ bool Recorder::unary(watch::Unary op, PyObject* operand) {
       if (place == kInside) return true;
       if (effects_.changed(operand)) return realize(operand, false);
       Py_ssize_t count = PyObject_Length(operand);
-      if (provenance_.first(Op::Empty, place, nullptr)) checkIs(Op::Empty, place, nullptr, count == 0);
+      if (provenance_.first(GuardOp::Empty, place, nullptr)) checkIs(GuardOp::Empty, place, nullptr, count == 0);
       return true;
     }
     if (slotIsKnown(operand, kLength)) return true;

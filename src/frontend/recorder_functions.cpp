@@ -16,16 +16,16 @@ bool Recorder::named(PyObject* object) {
 void Recorder::guardFresh(PyObject* function) {
   if (!provenance_.isFresh(function)) return;
   uint32_t place = placeOf(function);
-  if (!provenance_.first(Op::FunctionLike, place, nullptr)) return;
+  if (!provenance_.first(GuardOp::FunctionLike, place, nullptr)) return;
   auto* parts = reinterpret_cast<PyFunctionObject*>(function);
   Ref like = Ref::steal(PyTuple_Pack(3, parts->func_code, parts->func_globals, parts->func_builtins));
-  checkIs(Op::FunctionLike, place, like.get());
+  checkIs(GuardOp::FunctionLike, place, like.get());
   auto part = [&](PyObject* held, size_t offset) {
     if (held) {
-      read(Op::Slot, place, nullptr, static_cast<int64_t>(offset), held);
+      read(GuardOp::Slot, place, nullptr, static_cast<int64_t>(offset), held);
       realize(held, false);
     } else {
-      checkIs(Op::NoSlot, place, nullptr, static_cast<int64_t>(offset));
+      checkIs(GuardOp::NoSlot, place, nullptr, static_cast<int64_t>(offset));
     }
   };
   part(parts->func_defaults, offsetof(PyFunctionObject, func_defaults));
@@ -68,7 +68,7 @@ bool Recorder::enters(PyObject* function, PyCodeObject* code) {
   auto* parts = reinterpret_cast<PyFunctionObject*>(function);
   uint32_t place = fixed(function);
   guards().functions.push_back({Ref::borrow(parts->func_defaults), Ref::borrow(parts->func_kwdefaults)});
-  checkIs(Op::Function, place, parts->func_code, static_cast<int64_t>(guards().functions.size() - 1));
+  checkIs(GuardOp::Function, place, parts->func_code, static_cast<int64_t>(guards().functions.size() - 1));
   auto each = [&](PyObject* tuple) {
     for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(tuple); ++i) noteFixed(PyTuple_GET_ITEM(tuple, i));
   };
@@ -78,7 +78,7 @@ bool Recorder::enters(PyObject* function, PyCodeObject* code) {
     Py_ssize_t position = 0;
     PyObject *key = nullptr, *value = nullptr;
     uint32_t dict = fixed(parts->func_kwdefaults);
-    while (PyDict_Next(parts->func_kwdefaults, &position, &key, &value)) read(Op::Key, dict, key, 0, value);
+    while (PyDict_Next(parts->func_kwdefaults, &position, &key, &value)) read(GuardOp::Key, dict, key, 0, value);
   }
   return true;
 }

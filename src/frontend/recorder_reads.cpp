@@ -74,8 +74,8 @@ void Recorder::guardSpecials(PyTypeObject* type) {
 void Recorder::guardOrder(PyTypeObject* type) {
   auto* object = reinterpret_cast<PyObject*>(type);
   if (!isPythonClass(type) || subjects_->made.madeClass(object) || !orders_.insert(type).second) return;
-  uint32_t order = read(Op::Slot, fixed(object), nullptr, offsetof(PyTypeObject, tp_mro), type->tp_mro);
-  checkIs(Op::Is, order, type->tp_mro);
+  uint32_t order = read(GuardOp::Slot, fixed(object), nullptr, offsetof(PyTypeObject, tp_mro), type->tp_mro);
+  checkIs(GuardOp::Is, order, type->tp_mro);
 }
 
 bool Recorder::belongs(PyObject* object, PyObject* kinds, bool isClass, int depth) {
@@ -170,9 +170,9 @@ bool Recorder::exceptionPart(PyObject* exception, PyObject* name, uint32_t place
   if (written(exception, name)) return true;
   PyObject* value = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(exception) + part->offset);
   if (value) {
-    read(Op::Slot, place, nullptr, static_cast<int64_t>(part->offset), value);
+    read(GuardOp::Slot, place, nullptr, static_cast<int64_t>(part->offset), value);
   } else {
-    checkIs(Op::NoSlot, place, nullptr, static_cast<int64_t>(part->offset));
+    checkIs(GuardOp::NoSlot, place, nullptr, static_cast<int64_t>(part->offset));
   }
   return true;
 }
@@ -180,7 +180,7 @@ bool Recorder::exceptionPart(PyObject* exception, PyObject* name, uint32_t place
 void Recorder::checkGives(PyObject* descriptor, PyObject* owner, uint32_t place) {
   Ref value = descriptorValue(descriptor, owner);
   Ref pair = Ref::steal(value ? PyTuple_Pack(2, descriptor, value.get()) : PyTuple_Pack(1, descriptor));
-  checkIs(Op::Gives, place, pair.get());
+  checkIs(GuardOp::Gives, place, pair.get());
 }
 
 bool Recorder::classPart(PyTypeObject* type, PyObject* name, PyObject* descriptor) {
@@ -203,12 +203,12 @@ bool Recorder::classPart(PyTypeObject* type, PyObject* name, PyObject* descripto
   if (value && Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) {
     const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member;
     if (member->type == T_OBJECT || member->type == T_OBJECT_EX) {
-      read(Op::Slot, place, nullptr, member->offset, value.get());
+      read(GuardOp::Slot, place, nullptr, member->offset, value.get());
       return true;
     }
   }
   if (held) {
-    read(Op::Computed, place, descriptor, 0, value.get());
+    read(GuardOp::Computed, place, descriptor, 0, value.get());
     return true;
   }
   if (value && !isAtom(value.get())) {

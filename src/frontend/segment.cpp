@@ -131,8 +131,8 @@ void Segment::relaxOffsets(const std::vector<bool>& exact) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     bool shared = writes && i < memory.size() && sharing[memory[i] & ~kOtherStorage] > 1;
     if (!shared && !exact[i]) continue;
-    for (const Instruction& at : guards.instructions) {
-      if (at.op == Op::Tensor && at.place == inputs[i]) kept[static_cast<size_t>(at.number)] = true;
+    for (const GuardInstruction& at : guards.instructions) {
+      if (at.op == GuardOp::Tensor && at.place == inputs[i]) kept[static_cast<size_t>(at.number)] = true;
     }
   }
   for (size_t i = 0; i < kept.size(); ++i) guards.tensors[i].anyOffset = !kept[i];

@@ -112,10 +112,10 @@ class Subject {
 
   uint32_t placeOf(PyObject* object) const { return provenance().placeOf(object); }
   PyObject* keep(Ref object) { return provenance().keep(std::move(object)); }
-  uint32_t read(Op op, uint32_t parent, PyObject* key, int64_t number, PyObject* object) {
+  uint32_t read(GuardOp op, uint32_t parent, PyObject* key, int64_t number, PyObject* object) {
     return recorder_.read(op, parent, key, number, object);
   }
-  void checkIs(Op op, uint32_t place, PyObject* object, int64_t number = 0) {
+  void checkIs(GuardOp op, uint32_t place, PyObject* object, int64_t number = 0) {
     provenance().check(op, place, object, number);
   }
   uint32_t fixed(PyObject* object) { return recorder_.fixed(object); }

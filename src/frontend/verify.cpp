@@ -18,30 +18,30 @@ bool canVerify(const Segment& segment, PyObject* function) {
   }
   PyObject* self = PyMethod_Check(function) ? PyMethod_GET_SELF(function) : function;
   std::vector<bool> copied(segment.guards.places);
-  for (const Instruction& at : segment.guards.instructions) {
+  for (const GuardInstruction& at : segment.guards.instructions) {
     switch (at.op) {
-      case Op::Positional:
-      case Op::Keyword:
+      case GuardOp::Positional:
+      case GuardOp::Keyword:
         copied[at.place] = true;
         break;
-      case Op::FrameLocal:
-      case Op::FrameUnbound:
-      case Op::FrameStack:
+      case GuardOp::FrameLocal:
+      case GuardOp::FrameUnbound:
+      case GuardOp::FrameStack:
         return false;  // no call of a function
-      case Op::FunctionMode:
+      case GuardOp::FunctionMode:
         break;
-      case Op::Fixed:
+      case GuardOp::Fixed:
         copied[at.place] = at.object.get() == self;
         break;
-      case Op::Same:
-      case Op::Different:
+      case GuardOp::Same:
+      case GuardOp::Different:
         if (copied[at.place] != copied[static_cast<size_t>(at.number)]) return false;
         break;
-      case Op::Is:
+      case GuardOp::Is:
         if (copied[at.place] && !isAtom(at.object.get()) && !isNamed(at.object.get())) return false;
         break;
       default:
-        if (at.op <= Op::ContextValue) copied[at.place] = copied[at.parent];
+        if (at.op <= GuardOp::ContextValue) copied[at.place] = copied[at.parent];
     }
   }
   for (uint32_t place : segment.inputs) {

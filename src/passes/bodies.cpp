@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "ir/clone.h"
+#include "ir/each_operand.h"
 #include "ir/each_value.h"
 #include "ops/control_flow.h"
 #include "ops/effects.h"
@@ -44,15 +45,11 @@ std::vector<Value*> outerValues(const ir::Region& body) {
     while (region && region != &body) region = region->owner() ? region->owner()->region() : nullptr;
     return region == &body;
   };
-  auto visit = [&](auto&& self, const ir::Region& region) -> void {
-    for (const Node* node = region.first(); node; node = node->next()) {
-      for (const ir::Use& use : node->operands()) {
-        if (!isWithin(use.value) && seen.insert(use.value).second) found.push_back(use.value);
-      }
-      for (const ir::Region* inner : node->regions()) self(self, *inner);
-    }
-  };
-  visit(visit, body);
+  for (const Node* node = body.first(); node; node = node->next()) {
+    ir::eachOperand(*node, [&](Value* value) {
+      if (!isWithin(value) && seen.insert(value).second) found.push_back(value);
+    });
+  }
   return found;
 }
 
@@ -79,17 +76,11 @@ std::vector<std::unique_ptr<ir::Graph>> closed(const Node& node, const ir::Graph
 
 // Marks what values of a body that are marked are computed from, and whatever else is never left out.
 static void markNeeded(const ir::Region& body, std::vector<bool>& needed) {
-  auto read = [&](auto&& self, const Node& node) -> void {
-    for (const ir::Use& use : node.operands()) needed[use.value->id()] = true;
-    for (const ir::Region* inner : node.regions()) {
-      for (const Node* each = inner->first(); each; each = each->next()) self(self, *each);
-    }
-  };
   for (const Node* node = body.last()->prev(); node; node = node->prev()) {
     ops::Effects effects = ops::effectsOf(*node);
     bool stays = !effects.removable() || effects.has(ops::kFailsOnData);
     for (size_t i = 0; i < node->resultCount(); ++i) stays = stays || needed[node->result(i)->id()];
-    if (stays) read(read, *node);
+    if (stays) ir::eachOperand(*node, [&](const Value* value) { needed[value->id()] = true; });
   }
 }
 

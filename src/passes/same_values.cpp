@@ -24,10 +24,6 @@ bool sameModes(ir::Attributes a, ir::Attributes b) {
 
 }  // namespace
 
-void SameValues::tellResults(const ir::Node& earlier, const ir::Node& later) {
-  for (size_t i = 0; i < earlier.resultCount(); ++i) tell(later.result(i), earlier.result(i));
-}
-
 void SameValues::find(const ir::Region& earlier, const ir::Region& later) {
   body_ = &later;
   std::unordered_map<const ir::OpDef*, std::vector<const ir::Node*>> byOperator;
@@ -45,52 +41,14 @@ void SameValues::find(const ir::Region& earlier, const ir::Region& later) {
   }
 }
 
-bool SameValues::equal(const ir::Arg& earlier, const ir::Arg& later) const {
-  if (later.isList()) {
-    if (!earlier.isList() || earlier.toList().size() != later.toList().size()) return false;
-    for (size_t i = 0; i < later.toList().size(); ++i) {
-      if (!equal(earlier.toList()[i], later.toList()[i])) return false;
-    }
-    return true;
-  }
-  if (!later.isValue()) return ir::sameArg(earlier, later);
-  if (!earlier.isValue()) return false;
-  const ir::Value* value = later.toValue();
-  const ir::Region* region = value->region();
+bool SameValues::sameFacts(const ir::Node& earlier, const ir::Node& later) {
+  return sameModes(earlier.attributes(), later.attributes());
+}
+
+bool SameValues::sameValue(const ir::Value* earlier, const ir::Value* later) const {
+  const ir::Region* region = later->region();
   while (region && region != body_) region = region->owner() ? region->owner()->region() : nullptr;
-  return earlier.toValue() == (region ? of(value) : value);  // what is outside of both is itself
-}
-
-bool SameValues::equal(const ir::Region& earlier, const ir::Region& later) {
-  if (earlier.parameters().size() != later.parameters().size()) return false;
-  for (size_t i = 0; i < later.parameters().size(); ++i) {
-    if (earlier.parameters()[i]->type() != later.parameters()[i]->type()) return false;
-    tell(later.parameters()[i], earlier.parameters()[i]);
-  }
-  const ir::Node *a = earlier.first(), *b = later.first();
-  for (; a && b; a = a->next(), b = b->next()) {
-    if (!equal(*a, *b)) return false;
-    tellResults(*a, *b);
-  }
-  return !a && !b;
-}
-
-bool SameValues::equal(const ir::Node& earlier, const ir::Node& later) {
-  if (earlier.op() != later.op() || earlier.args().size() != later.args().size() ||
-      earlier.resultCount() != later.resultCount() || earlier.regions().size() != later.regions().size() ||
-      !sameModes(earlier.attributes(), later.attributes())) {
-    return false;
-  }
-  for (size_t i = 0; i < later.args().size(); ++i) {
-    if (!equal(earlier.arg(i), later.arg(i))) return false;
-  }
-  for (size_t i = 0; i < later.resultCount(); ++i) {
-    if (earlier.result(i)->type() != later.result(i)->type()) return false;
-  }
-  for (size_t i = 0; i < later.regions().size(); ++i) {
-    if (!equal(*earlier.regions()[i], *later.regions()[i])) return false;
-  }
-  return true;
+  return earlier == (region ? of(later) : later);  // what is outside of both is itself
 }
 
 }  // namespace saker::passes

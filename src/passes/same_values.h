@@ -4,10 +4,11 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "passes/in_step.h"
 
 namespace saker::passes {
 
-class SameValues {
+class SameValues : private InStep<SameValues> {
  public:
   explicit SameValues(const ir::Graph& graph) : of_(graph.valueLimit()) {}
 
@@ -19,10 +20,10 @@ class SameValues {
   ir::Value* of(const ir::Value* later) const { return later->id() < of_.size() ? of_[later->id()] : nullptr; }
 
  private:
-  bool equal(const ir::Node& earlier, const ir::Node& later);
-  bool equal(const ir::Arg& earlier, const ir::Arg& later) const;
-  bool equal(const ir::Region& earlier, const ir::Region& later);
-  void tellResults(const ir::Node& earlier, const ir::Node& later);
+  friend InStep;
+  static bool sameFacts(const ir::Node& earlier, const ir::Node& later);
+  static bool sameConstant(const ir::Arg& earlier, const ir::Arg& later) { return ir::sameArg(earlier, later); }
+  bool sameValue(const ir::Value* earlier, const ir::Value* later) const;
 
   const ir::Region* body_ = nullptr;  // the later one
   std::vector<ir::Value*> of_;        // by value of the later body

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "aten/call_node.h"
+#include "symbolic/words.h"
 
 namespace saker::runtime {
 
@@ -20,27 +21,17 @@ const char* nameOf(sym::FloatOp op) {
     case FloatOp::Pow:
       return "pow";
     case FloatOp::Sqrt:
-      return "sqrt";
     case FloatOp::Exp:
-      return "exp";
     case FloatOp::Log:
-      return "log";
     case FloatOp::Log2:
-      return "log2";
     case FloatOp::Sin:
-      return "sin";
     case FloatOp::Cos:
-      return "cos";
     case FloatOp::Tan:
-      return "tan";
     case FloatOp::Asin:
-      return "asin";
     case FloatOp::Acos:
-      return "acos";
     case FloatOp::Sinh:
-      return "sinh";
     case FloatOp::Cosh:
-      return "cosh";
+      return sym::floatFunctionName(op).data();  // a literal
     default:
       return nullptr;
   }

@@ -10,38 +10,38 @@ namespace saker::watch {
 namespace {
 
 // What builds an exception and its text, without a way around.
-bool raises(const Instruction* at) {
+bool raises(const LoopInstruction* at) {
   constexpr int kMost = 128;
   for (int i = 0; i < kMost; ++i, at += at->length) {
     switch (at->op) {
-      case Op::Raise:
+      case LoopOp::Raise:
         return true;
-      case Op::Nop:
-      case Op::Pop:
-      case Op::PushNull:
-      case Op::Copy:
-      case Op::Swap:
-      case Op::LoadConst:
-      case Op::LoadFast:
-      case Op::LoadGlobal:
-      case Op::LoadCell:
-      case Op::LoadAssertionError:
-      case Op::LoadAttribute:
-      case Op::LoadMethod:
-      case Op::UnaryNegative:
-      case Op::UnaryNot:
-      case Op::BinaryOp:
-      case Op::Compare:
-      case Op::FormatValue:
-      case Op::LoadItem:
-      case Op::LoadSlice:
-      case Op::BuildTuple:
-      case Op::BuildList:
-      case Op::BuildMap:
-      case Op::BuildString:
-      case Op::BuildSlice:
-      case Op::Call:
-      case Op::CallSpread:
+      case LoopOp::Nop:
+      case LoopOp::Pop:
+      case LoopOp::PushNull:
+      case LoopOp::Copy:
+      case LoopOp::Swap:
+      case LoopOp::LoadConst:
+      case LoopOp::LoadFast:
+      case LoopOp::LoadGlobal:
+      case LoopOp::LoadCell:
+      case LoopOp::LoadAssertionError:
+      case LoopOp::LoadAttribute:
+      case LoopOp::LoadMethod:
+      case LoopOp::UnaryNegative:
+      case LoopOp::UnaryNot:
+      case LoopOp::BinaryOp:
+      case LoopOp::Compare:
+      case LoopOp::FormatValue:
+      case LoopOp::LoadItem:
+      case LoopOp::LoadSlice:
+      case LoopOp::BuildTuple:
+      case LoopOp::BuildList:
+      case LoopOp::BuildMap:
+      case LoopOp::BuildString:
+      case LoopOp::BuildSlice:
+      case LoopOp::Call:
+      case LoopOp::CallSpread:
         break;
       default:
         return false;
@@ -61,16 +61,16 @@ bool isBuiltin(PyObject* callable, std::string_view name) {
 
 // What the running instruction calls; nullptr: it is no call.
 PyObject* calledBy(const Machine& machine) {
-  if (machine.at == nullptr || machine.at->op != Op::Call) return nullptr;
+  if (machine.at == nullptr || machine.at->op != LoopOp::Call) return nullptr;
   PyObject** arguments = machine.sp - machine.at->arg;
   return arguments[-2] != nullptr ? arguments[-2] : arguments[-1];
 }
 
 // The instruction that is given the result of the running call. Where that returns it (`return bool(question)`), the
 // one in the calling frame: `machine` becomes that frame.
-const Instruction* useOfResult(const Machine*& machine) {
-  const Instruction* use = machine->at + machine->at->length;
-  while (use->op == Op::Return && machine->outer != nullptr) {
+const LoopInstruction* useOfResult(const Machine*& machine) {
+  const LoopInstruction* use = machine->at + machine->at->length;
+  while (use->op == LoopOp::Return && machine->outer != nullptr) {
     PyObject* called = calledBy(*machine->outer);
     const bool directly = called != nullptr && PyFunction_Check(called) &&
                           PyFunction_GET_CODE(called) == reinterpret_cast<PyObject*>(machine->frame.code);
@@ -87,12 +87,12 @@ std::optional<bool> checkedTruth() {
   const Session* session = currentSession();
   const Machine* machine = session == nullptr ? nullptr : session->innermost;
   if (machine == nullptr || machine->at == nullptr) return std::nullopt;
-  const Instruction* jump = machine->at;
+  const LoopInstruction* jump = machine->at;
   if (calledBy(*machine) == reinterpret_cast<PyObject*>(&PyBool_Type)) jump = useOfResult(machine);
-  if (jump->op != Op::JumpIfTrue && jump->op != Op::JumpIfFalse) return std::nullopt;
+  if (jump->op != LoopOp::JumpIfTrue && jump->op != LoopOp::JumpIfFalse) return std::nullopt;
   const bool jumps = raises(machine->code + jump->arg), goesOn = raises(jump + jump->length);
   if (jumps == goesOn) return std::nullopt;
-  const bool truthThatJumps = jump->op == Op::JumpIfTrue;
+  const bool truthThatJumps = jump->op == LoopOp::JumpIfTrue;
   return jumps ? !truthThatJumps : truthThatJumps;
 }
 

@@ -8,7 +8,7 @@ namespace saker::watch {
 
 namespace {
 
-void drop(void* instructions) { delete[] static_cast<Instruction*>(instructions); }
+void drop(void* instructions) { delete[] static_cast<LoopInstruction*>(instructions); }
 
 // Where code objects keep our instructions. The index belongs to the interpreter and is asked for once.
 Py_ssize_t extraIndex() {
@@ -28,14 +28,14 @@ int setExtra(PyCodeObject* code, void* extra) {
 #endif
 }
 
-Instruction* decode(PyCodeObject* code) {
+LoopInstruction* decode(PyCodeObject* code) {
   // Not what runs: that is specialised and instrumented. This has the compiler's instructions at the same indexes.
   PyObject* bytes = PyCode_GetCode(code);
   if (bytes == nullptr) return nullptr;
   const std::span<const unsigned char> units(reinterpret_cast<const unsigned char*>(PyBytes_AS_STRING(bytes)),
                                              static_cast<size_t>(PyBytes_GET_SIZE(bytes)));
   const int count = static_cast<int>(units.size() / 2);
-  auto* instructions = new (std::nothrow) Instruction[static_cast<size_t>(count)];
+  auto* instructions = new (std::nothrow) LoopInstruction[static_cast<size_t>(count)];
   if (instructions != nullptr) {
     for (int index = 0; index < count; ++index) instructions[index].index = index;
     for (int index = 0; index < count;) {
@@ -65,9 +65,9 @@ Unit readUnit(std::span<const unsigned char> bytes, int index, const unsigned ch
   return unit;
 }
 
-const Instruction* decoded(PyCodeObject* code) {
-  if (void* known = saker_code_extra(code, extraIndex()); known != nullptr) return static_cast<Instruction*>(known);
-  Instruction* made = decode(code);
+const LoopInstruction* decoded(PyCodeObject* code) {
+  if (void* known = saker_code_extra(code, extraIndex()); known != nullptr) return static_cast<LoopInstruction*>(known);
+  LoopInstruction* made = decode(code);
   if (made == nullptr || setExtra(code, made) < 0) {
     PyErr_Clear();
     delete[] made;

@@ -11,7 +11,7 @@
 namespace saker::watch {
 
 // The instructions of `code`, by unit index; nullptr if there is no memory. They live as long as the code object.
-const Instruction* decoded(PyCodeObject* code);
+const LoopInstruction* decoded(PyCodeObject* code);
 
 // For the decoders of single versions: one instruction of CPython with its prefixes taken together.
 struct Unit {
@@ -27,6 +27,6 @@ Unit readUnit(std::span<const unsigned char> bytes, int index, const unsigned ch
 
 // Defined by the decoder of the version that is compiled for: turns the code unit by unit.
 extern const unsigned char* const cacheCounts;
-Instruction translate(std::span<const unsigned char> bytes, const Unit& unit);
+LoopInstruction translate(std::span<const unsigned char> bytes, const Unit& unit);
 
 }  // namespace saker::watch

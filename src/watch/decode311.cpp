@@ -29,149 +29,149 @@ constexpr std::array<unsigned char, 256> countCaches() {
 constexpr std::array<unsigned char, 256> counts = countCaches();
 
 // Instructions that mean the same, with the same operand.
-constexpr std::array<Op, 256> mapOpcodes() {
-  std::array<Op, 256> ops{};
-  ops[NOP] = Op::Nop;
-  ops[RESUME] = Op::Resume;
-  ops[POP_TOP] = Op::Pop;
-  ops[PUSH_NULL] = Op::PushNull;
-  ops[COPY] = Op::Copy;
-  ops[SWAP] = Op::Swap;
-  ops[LOAD_CONST] = Op::LoadConst;
-  ops[LOAD_FAST] = Op::LoadFast;
-  ops[LOAD_CLOSURE] = Op::LoadFast;
-  ops[STORE_FAST] = Op::StoreFast;
-  ops[DELETE_FAST] = Op::DeleteFast;
-  ops[STORE_GLOBAL] = Op::StoreGlobal;
-  ops[DELETE_GLOBAL] = Op::DeleteGlobal;
-  ops[LOAD_NAME] = Op::LoadName;
-  ops[STORE_NAME] = Op::StoreName;
-  ops[DELETE_NAME] = Op::DeleteName;
-  ops[LOAD_CLASSDEREF] = Op::LoadClassCell;
-  ops[LOAD_BUILD_CLASS] = Op::LoadBuildClass;
-  ops[LOAD_ASSERTION_ERROR] = Op::LoadAssertionError;
-  ops[SETUP_ANNOTATIONS] = Op::SetupAnnotations;
-  ops[MAKE_CELL] = Op::MakeCell;
-  ops[COPY_FREE_VARS] = Op::CopyFreeVars;
-  ops[LOAD_DEREF] = Op::LoadCell;
-  ops[STORE_DEREF] = Op::StoreCell;
-  ops[DELETE_DEREF] = Op::DeleteCell;
-  ops[LOAD_ATTR] = Op::LoadAttribute;
-  ops[LOAD_METHOD] = Op::LoadMethod;
-  ops[STORE_ATTR] = Op::StoreAttribute;
-  ops[DELETE_ATTR] = Op::DeleteAttribute;
-  ops[UNARY_NEGATIVE] = Op::UnaryNegative;
-  ops[UNARY_POSITIVE] = Op::UnaryPositive;
-  ops[UNARY_INVERT] = Op::UnaryInvert;
-  ops[UNARY_NOT] = Op::UnaryNot;
-  ops[BINARY_OP] = Op::BinaryOp;
-  ops[COMPARE_OP] = Op::Compare;
-  ops[IS_OP] = Op::Is;
-  ops[CONTAINS_OP] = Op::Contains;
-  ops[FORMAT_VALUE] = Op::FormatValue;
-  ops[BINARY_SUBSCR] = Op::LoadItem;
-  ops[STORE_SUBSCR] = Op::StoreItem;
-  ops[DELETE_SUBSCR] = Op::DeleteItem;
-  ops[BUILD_TUPLE] = Op::BuildTuple;
-  ops[BUILD_LIST] = Op::BuildList;
-  ops[BUILD_SET] = Op::BuildSet;
-  ops[BUILD_MAP] = Op::BuildMap;
-  ops[BUILD_CONST_KEY_MAP] = Op::BuildConstKeyMap;
-  ops[BUILD_STRING] = Op::BuildString;
-  ops[BUILD_SLICE] = Op::BuildSlice;
-  ops[LIST_TO_TUPLE] = Op::ListToTuple;
-  ops[LIST_APPEND] = Op::ListAppend;
-  ops[SET_ADD] = Op::SetAdd;
-  ops[MAP_ADD] = Op::MapAdd;
-  ops[LIST_EXTEND] = Op::ListExtend;
-  ops[SET_UPDATE] = Op::SetUpdate;
-  ops[DICT_UPDATE] = Op::DictUpdate;
-  ops[DICT_MERGE] = Op::DictMerge;
-  ops[UNPACK_SEQUENCE] = Op::Unpack;
-  ops[UNPACK_EX] = Op::UnpackStarred;
-  ops[GET_ITER] = Op::GetIter;
-  ops[GET_YIELD_FROM_ITER] = Op::GetYieldFromIter;
-  ops[YIELD_VALUE] = Op::Yield;
-  ops[RETURN_VALUE] = Op::Return;
-  ops[GET_AWAITABLE] = Op::GetAwaitable;
-  ops[GET_AITER] = Op::GetAsyncIter;
-  ops[GET_ANEXT] = Op::GetAsyncNext;
-  ops[END_ASYNC_FOR] = Op::EndAsyncFor;
-  ops[ASYNC_GEN_WRAP] = Op::WrapAsyncValue;
-  ops[CALL_FUNCTION_EX] = Op::CallSpread;
-  ops[MAKE_FUNCTION] = Op::MakeFunction;
-  ops[PRINT_EXPR] = Op::PrintExpression;
-  ops[IMPORT_NAME] = Op::ImportName;
-  ops[IMPORT_FROM] = Op::ImportFrom;
-  ops[IMPORT_STAR] = Op::ImportStar;
-  ops[BEFORE_WITH] = Op::EnterWith;
-  ops[BEFORE_ASYNC_WITH] = Op::EnterAsyncWith;
-  ops[WITH_EXCEPT_START] = Op::ExitWith;
-  ops[PUSH_EXC_INFO] = Op::PushException;
-  ops[POP_EXCEPT] = Op::PopException;
-  ops[CHECK_EXC_MATCH] = Op::MatchException;
-  ops[CHECK_EG_MATCH] = Op::MatchExceptionGroup;
-  ops[PREP_RERAISE_STAR] = Op::PrepareReraise;
-  ops[RAISE_VARARGS] = Op::Raise;
-  ops[RERAISE] = Op::Reraise;
-  ops[GET_LEN] = Op::GetLength;
-  ops[MATCH_MAPPING] = Op::MatchMapping;
-  ops[MATCH_SEQUENCE] = Op::MatchSequence;
-  ops[MATCH_KEYS] = Op::MatchKeys;
-  ops[MATCH_CLASS] = Op::MatchClass;
+constexpr std::array<LoopOp, 256> mapOpcodes() {
+  std::array<LoopOp, 256> ops{};
+  ops[NOP] = LoopOp::Nop;
+  ops[RESUME] = LoopOp::Resume;
+  ops[POP_TOP] = LoopOp::Pop;
+  ops[PUSH_NULL] = LoopOp::PushNull;
+  ops[COPY] = LoopOp::Copy;
+  ops[SWAP] = LoopOp::Swap;
+  ops[LOAD_CONST] = LoopOp::LoadConst;
+  ops[LOAD_FAST] = LoopOp::LoadFast;
+  ops[LOAD_CLOSURE] = LoopOp::LoadFast;
+  ops[STORE_FAST] = LoopOp::StoreFast;
+  ops[DELETE_FAST] = LoopOp::DeleteFast;
+  ops[STORE_GLOBAL] = LoopOp::StoreGlobal;
+  ops[DELETE_GLOBAL] = LoopOp::DeleteGlobal;
+  ops[LOAD_NAME] = LoopOp::LoadName;
+  ops[STORE_NAME] = LoopOp::StoreName;
+  ops[DELETE_NAME] = LoopOp::DeleteName;
+  ops[LOAD_CLASSDEREF] = LoopOp::LoadClassCell;
+  ops[LOAD_BUILD_CLASS] = LoopOp::LoadBuildClass;
+  ops[LOAD_ASSERTION_ERROR] = LoopOp::LoadAssertionError;
+  ops[SETUP_ANNOTATIONS] = LoopOp::SetupAnnotations;
+  ops[MAKE_CELL] = LoopOp::MakeCell;
+  ops[COPY_FREE_VARS] = LoopOp::CopyFreeVars;
+  ops[LOAD_DEREF] = LoopOp::LoadCell;
+  ops[STORE_DEREF] = LoopOp::StoreCell;
+  ops[DELETE_DEREF] = LoopOp::DeleteCell;
+  ops[LOAD_ATTR] = LoopOp::LoadAttribute;
+  ops[LOAD_METHOD] = LoopOp::LoadMethod;
+  ops[STORE_ATTR] = LoopOp::StoreAttribute;
+  ops[DELETE_ATTR] = LoopOp::DeleteAttribute;
+  ops[UNARY_NEGATIVE] = LoopOp::UnaryNegative;
+  ops[UNARY_POSITIVE] = LoopOp::UnaryPositive;
+  ops[UNARY_INVERT] = LoopOp::UnaryInvert;
+  ops[UNARY_NOT] = LoopOp::UnaryNot;
+  ops[BINARY_OP] = LoopOp::BinaryOp;
+  ops[COMPARE_OP] = LoopOp::Compare;
+  ops[IS_OP] = LoopOp::Is;
+  ops[CONTAINS_OP] = LoopOp::Contains;
+  ops[FORMAT_VALUE] = LoopOp::FormatValue;
+  ops[BINARY_SUBSCR] = LoopOp::LoadItem;
+  ops[STORE_SUBSCR] = LoopOp::StoreItem;
+  ops[DELETE_SUBSCR] = LoopOp::DeleteItem;
+  ops[BUILD_TUPLE] = LoopOp::BuildTuple;
+  ops[BUILD_LIST] = LoopOp::BuildList;
+  ops[BUILD_SET] = LoopOp::BuildSet;
+  ops[BUILD_MAP] = LoopOp::BuildMap;
+  ops[BUILD_CONST_KEY_MAP] = LoopOp::BuildConstKeyMap;
+  ops[BUILD_STRING] = LoopOp::BuildString;
+  ops[BUILD_SLICE] = LoopOp::BuildSlice;
+  ops[LIST_TO_TUPLE] = LoopOp::ListToTuple;
+  ops[LIST_APPEND] = LoopOp::ListAppend;
+  ops[SET_ADD] = LoopOp::SetAdd;
+  ops[MAP_ADD] = LoopOp::MapAdd;
+  ops[LIST_EXTEND] = LoopOp::ListExtend;
+  ops[SET_UPDATE] = LoopOp::SetUpdate;
+  ops[DICT_UPDATE] = LoopOp::DictUpdate;
+  ops[DICT_MERGE] = LoopOp::DictMerge;
+  ops[UNPACK_SEQUENCE] = LoopOp::Unpack;
+  ops[UNPACK_EX] = LoopOp::UnpackStarred;
+  ops[GET_ITER] = LoopOp::GetIter;
+  ops[GET_YIELD_FROM_ITER] = LoopOp::GetYieldFromIter;
+  ops[YIELD_VALUE] = LoopOp::Yield;
+  ops[RETURN_VALUE] = LoopOp::Return;
+  ops[GET_AWAITABLE] = LoopOp::GetAwaitable;
+  ops[GET_AITER] = LoopOp::GetAsyncIter;
+  ops[GET_ANEXT] = LoopOp::GetAsyncNext;
+  ops[END_ASYNC_FOR] = LoopOp::EndAsyncFor;
+  ops[ASYNC_GEN_WRAP] = LoopOp::WrapAsyncValue;
+  ops[CALL_FUNCTION_EX] = LoopOp::CallSpread;
+  ops[MAKE_FUNCTION] = LoopOp::MakeFunction;
+  ops[PRINT_EXPR] = LoopOp::PrintExpression;
+  ops[IMPORT_NAME] = LoopOp::ImportName;
+  ops[IMPORT_FROM] = LoopOp::ImportFrom;
+  ops[IMPORT_STAR] = LoopOp::ImportStar;
+  ops[BEFORE_WITH] = LoopOp::EnterWith;
+  ops[BEFORE_ASYNC_WITH] = LoopOp::EnterAsyncWith;
+  ops[WITH_EXCEPT_START] = LoopOp::ExitWith;
+  ops[PUSH_EXC_INFO] = LoopOp::PushException;
+  ops[POP_EXCEPT] = LoopOp::PopException;
+  ops[CHECK_EXC_MATCH] = LoopOp::MatchException;
+  ops[CHECK_EG_MATCH] = LoopOp::MatchExceptionGroup;
+  ops[PREP_RERAISE_STAR] = LoopOp::PrepareReraise;
+  ops[RAISE_VARARGS] = LoopOp::Raise;
+  ops[RERAISE] = LoopOp::Reraise;
+  ops[GET_LEN] = LoopOp::GetLength;
+  ops[MATCH_MAPPING] = LoopOp::MatchMapping;
+  ops[MATCH_SEQUENCE] = LoopOp::MatchSequence;
+  ops[MATCH_KEYS] = LoopOp::MatchKeys;
+  ops[MATCH_CLASS] = LoopOp::MatchClass;
   return ops;
 }
-constexpr std::array<Op, 256> opcodes = mapOpcodes();
+constexpr std::array<LoopOp, 256> opcodes = mapOpcodes();
 
-Instruction jump(Op op, const Unit& unit, int direction, bool polls) {
+LoopInstruction jump(LoopOp op, const Unit& unit, int direction, bool polls) {
   return {.op = op, .arg = unit.next + direction * unit.arg, .extra = polls ? 1 : 0};
 }
 
 // [KW_NAMES,] PRECALL, CALL are one instruction: the names of keywords would get lost if CPython went on in between.
-Instruction call(std::span<const unsigned char> bytes, const Unit& first, int names) {
+LoopInstruction call(std::span<const unsigned char> bytes, const Unit& first, int names) {
   Unit unit = first;
   while (unit.opcode != CALL) unit = readUnit(bytes, unit.next, cacheCounts);
-  return {.op = Op::Call,
+  return {.op = LoopOp::Call,
           .proper = static_cast<uint8_t>(unit.proper - first.begin),
           .length = static_cast<uint8_t>(unit.next - first.begin),
           .arg = unit.arg,
           .extra = names};
 }
 
-Instruction translateOpcode(std::span<const unsigned char> bytes, const Unit& unit) {
+LoopInstruction translateOpcode(std::span<const unsigned char> bytes, const Unit& unit) {
   switch (unit.opcode) {
     case JUMP_FORWARD:
-      return jump(Op::Jump, unit, 1, false);
+      return jump(LoopOp::Jump, unit, 1, false);
     case JUMP_BACKWARD:
-      return jump(Op::Jump, unit, -1, true);
+      return jump(LoopOp::Jump, unit, -1, true);
     case JUMP_BACKWARD_NO_INTERRUPT:
-      return jump(Op::Jump, unit, -1, false);
+      return jump(LoopOp::Jump, unit, -1, false);
     case POP_JUMP_FORWARD_IF_TRUE:
-      return jump(Op::JumpIfTrue, unit, 1, false);
+      return jump(LoopOp::JumpIfTrue, unit, 1, false);
     case POP_JUMP_FORWARD_IF_FALSE:
-      return jump(Op::JumpIfFalse, unit, 1, false);
+      return jump(LoopOp::JumpIfFalse, unit, 1, false);
     case POP_JUMP_FORWARD_IF_NONE:
-      return jump(Op::JumpIfNone, unit, 1, false);
+      return jump(LoopOp::JumpIfNone, unit, 1, false);
     case POP_JUMP_FORWARD_IF_NOT_NONE:
-      return jump(Op::JumpIfNotNone, unit, 1, false);
+      return jump(LoopOp::JumpIfNotNone, unit, 1, false);
     case POP_JUMP_BACKWARD_IF_TRUE:
-      return jump(Op::JumpIfTrue, unit, -1, true);
+      return jump(LoopOp::JumpIfTrue, unit, -1, true);
     case POP_JUMP_BACKWARD_IF_FALSE:
-      return jump(Op::JumpIfFalse, unit, -1, true);
+      return jump(LoopOp::JumpIfFalse, unit, -1, true);
     case POP_JUMP_BACKWARD_IF_NONE:
-      return jump(Op::JumpIfNone, unit, -1, true);
+      return jump(LoopOp::JumpIfNone, unit, -1, true);
     case POP_JUMP_BACKWARD_IF_NOT_NONE:
-      return jump(Op::JumpIfNotNone, unit, -1, true);
+      return jump(LoopOp::JumpIfNotNone, unit, -1, true);
     case JUMP_IF_TRUE_OR_POP:
-      return jump(Op::JumpIfTrueOrPop, unit, 1, false);
+      return jump(LoopOp::JumpIfTrueOrPop, unit, 1, false);
     case JUMP_IF_FALSE_OR_POP:
-      return jump(Op::JumpIfFalseOrPop, unit, 1, false);
+      return jump(LoopOp::JumpIfFalseOrPop, unit, 1, false);
     case FOR_ITER:
-      return jump(Op::ForIter, unit, 1, false);
+      return jump(LoopOp::ForIter, unit, 1, false);
     case SEND:
-      return jump(Op::Send, unit, 1, false);
+      return jump(LoopOp::Send, unit, 1, false);
     case LOAD_GLOBAL:
-      return {.op = Op::LoadGlobal, .arg = unit.arg >> 1, .extra = unit.arg & 1};
+      return {.op = LoopOp::LoadGlobal, .arg = unit.arg >> 1, .extra = unit.arg & 1};
     case KW_NAMES:
       return call(bytes, unit, unit.arg);
     case PRECALL:
@@ -185,9 +185,9 @@ Instruction translateOpcode(std::span<const unsigned char> bytes, const Unit& un
 
 const unsigned char* const cacheCounts = counts.data();
 
-Instruction translate(std::span<const unsigned char> bytes, const Unit& unit) {
-  Instruction instruction = translateOpcode(bytes, unit);
-  if (instruction.op != Op::Call) {
+LoopInstruction translate(std::span<const unsigned char> bytes, const Unit& unit) {
+  LoopInstruction instruction = translateOpcode(bytes, unit);
+  if (instruction.op != LoopOp::Call) {
     instruction.proper = static_cast<uint8_t>(unit.proper - unit.begin);
     instruction.length = static_cast<uint8_t>(unit.next - unit.begin);
   }

@@ -30,171 +30,171 @@ constexpr std::array<unsigned char, 256> countCaches() {
 constexpr std::array<unsigned char, 256> counts = countCaches();
 
 // Instructions that mean the same, with the same operand.
-constexpr std::array<Op, 256> mapOpcodes() {
-  std::array<Op, 256> ops{};
-  ops[NOP] = Op::Nop;
-  ops[RESUME] = Op::Resume;
-  ops[POP_TOP] = Op::Pop;
-  ops[END_FOR] = Op::PopTwo;
-  ops[END_SEND] = Op::PopUnder;
-  ops[PUSH_NULL] = Op::PushNull;
-  ops[COPY] = Op::Copy;
-  ops[SWAP] = Op::Swap;
-  ops[LOAD_CONST] = Op::LoadConst;
-  ops[LOAD_FAST] = Op::LoadFast;
-  ops[LOAD_FAST_CHECK] = Op::LoadFast;
-  ops[LOAD_FAST_AND_CLEAR] = Op::LoadFastAndClear;
-  ops[LOAD_CLOSURE] = Op::LoadFast;
-  ops[STORE_FAST] = Op::StoreFast;
-  ops[DELETE_FAST] = Op::DeleteFast;
-  ops[STORE_GLOBAL] = Op::StoreGlobal;
-  ops[DELETE_GLOBAL] = Op::DeleteGlobal;
-  ops[LOAD_NAME] = Op::LoadName;
-  ops[STORE_NAME] = Op::StoreName;
-  ops[DELETE_NAME] = Op::DeleteName;
-  ops[LOAD_LOCALS] = Op::LoadNamespace;
-  ops[LOAD_FROM_DICT_OR_GLOBALS] = Op::LoadFromDictOrGlobals;
-  ops[LOAD_FROM_DICT_OR_DEREF] = Op::LoadFromDictOrCell;
-  ops[LOAD_BUILD_CLASS] = Op::LoadBuildClass;
-  ops[LOAD_ASSERTION_ERROR] = Op::LoadAssertionError;
-  ops[SETUP_ANNOTATIONS] = Op::SetupAnnotations;
-  ops[MAKE_CELL] = Op::MakeCell;
-  ops[COPY_FREE_VARS] = Op::CopyFreeVars;
-  ops[LOAD_DEREF] = Op::LoadCell;
-  ops[STORE_DEREF] = Op::StoreCell;
-  ops[DELETE_DEREF] = Op::DeleteCell;
-  ops[STORE_ATTR] = Op::StoreAttribute;
-  ops[DELETE_ATTR] = Op::DeleteAttribute;
-  ops[UNARY_NEGATIVE] = Op::UnaryNegative;
-  ops[UNARY_INVERT] = Op::UnaryInvert;
-  ops[UNARY_NOT] = Op::UnaryNot;
-  ops[BINARY_OP] = Op::BinaryOp;
-  ops[IS_OP] = Op::Is;
-  ops[CONTAINS_OP] = Op::Contains;
-  ops[FORMAT_VALUE] = Op::FormatValue;
-  ops[BINARY_SUBSCR] = Op::LoadItem;
-  ops[STORE_SUBSCR] = Op::StoreItem;
-  ops[DELETE_SUBSCR] = Op::DeleteItem;
-  ops[BINARY_SLICE] = Op::LoadSlice;
-  ops[STORE_SLICE] = Op::StoreSlice;
-  ops[BUILD_TUPLE] = Op::BuildTuple;
-  ops[BUILD_LIST] = Op::BuildList;
-  ops[BUILD_SET] = Op::BuildSet;
-  ops[BUILD_MAP] = Op::BuildMap;
-  ops[BUILD_CONST_KEY_MAP] = Op::BuildConstKeyMap;
-  ops[BUILD_STRING] = Op::BuildString;
-  ops[BUILD_SLICE] = Op::BuildSlice;
-  ops[LIST_APPEND] = Op::ListAppend;
-  ops[SET_ADD] = Op::SetAdd;
-  ops[MAP_ADD] = Op::MapAdd;
-  ops[LIST_EXTEND] = Op::ListExtend;
-  ops[SET_UPDATE] = Op::SetUpdate;
-  ops[DICT_UPDATE] = Op::DictUpdate;
-  ops[DICT_MERGE] = Op::DictMerge;
-  ops[UNPACK_SEQUENCE] = Op::Unpack;
-  ops[UNPACK_EX] = Op::UnpackStarred;
-  ops[GET_ITER] = Op::GetIter;
-  ops[GET_YIELD_FROM_ITER] = Op::GetYieldFromIter;
-  ops[YIELD_VALUE] = Op::Yield;
-  ops[RETURN_VALUE] = Op::Return;
-  ops[RETURN_CONST] = Op::ReturnConst;
-  ops[GET_AWAITABLE] = Op::GetAwaitable;
-  ops[GET_AITER] = Op::GetAsyncIter;
-  ops[GET_ANEXT] = Op::GetAsyncNext;
-  ops[END_ASYNC_FOR] = Op::EndAsyncFor;
-  ops[CLEANUP_THROW] = Op::CleanupThrow;
-  ops[CALL_FUNCTION_EX] = Op::CallSpread;
-  ops[MAKE_FUNCTION] = Op::MakeFunction;
-  ops[IMPORT_NAME] = Op::ImportName;
-  ops[IMPORT_FROM] = Op::ImportFrom;
-  ops[BEFORE_WITH] = Op::EnterWith;
-  ops[BEFORE_ASYNC_WITH] = Op::EnterAsyncWith;
-  ops[WITH_EXCEPT_START] = Op::ExitWith;
-  ops[PUSH_EXC_INFO] = Op::PushException;
-  ops[POP_EXCEPT] = Op::PopException;
-  ops[CHECK_EXC_MATCH] = Op::MatchException;
-  ops[CHECK_EG_MATCH] = Op::MatchExceptionGroup;
-  ops[RAISE_VARARGS] = Op::Raise;
-  ops[RERAISE] = Op::Reraise;
-  ops[GET_LEN] = Op::GetLength;
-  ops[MATCH_MAPPING] = Op::MatchMapping;
-  ops[MATCH_SEQUENCE] = Op::MatchSequence;
-  ops[MATCH_KEYS] = Op::MatchKeys;
-  ops[MATCH_CLASS] = Op::MatchClass;
+constexpr std::array<LoopOp, 256> mapOpcodes() {
+  std::array<LoopOp, 256> ops{};
+  ops[NOP] = LoopOp::Nop;
+  ops[RESUME] = LoopOp::Resume;
+  ops[POP_TOP] = LoopOp::Pop;
+  ops[END_FOR] = LoopOp::PopTwo;
+  ops[END_SEND] = LoopOp::PopUnder;
+  ops[PUSH_NULL] = LoopOp::PushNull;
+  ops[COPY] = LoopOp::Copy;
+  ops[SWAP] = LoopOp::Swap;
+  ops[LOAD_CONST] = LoopOp::LoadConst;
+  ops[LOAD_FAST] = LoopOp::LoadFast;
+  ops[LOAD_FAST_CHECK] = LoopOp::LoadFast;
+  ops[LOAD_FAST_AND_CLEAR] = LoopOp::LoadFastAndClear;
+  ops[LOAD_CLOSURE] = LoopOp::LoadFast;
+  ops[STORE_FAST] = LoopOp::StoreFast;
+  ops[DELETE_FAST] = LoopOp::DeleteFast;
+  ops[STORE_GLOBAL] = LoopOp::StoreGlobal;
+  ops[DELETE_GLOBAL] = LoopOp::DeleteGlobal;
+  ops[LOAD_NAME] = LoopOp::LoadName;
+  ops[STORE_NAME] = LoopOp::StoreName;
+  ops[DELETE_NAME] = LoopOp::DeleteName;
+  ops[LOAD_LOCALS] = LoopOp::LoadNamespace;
+  ops[LOAD_FROM_DICT_OR_GLOBALS] = LoopOp::LoadFromDictOrGlobals;
+  ops[LOAD_FROM_DICT_OR_DEREF] = LoopOp::LoadFromDictOrCell;
+  ops[LOAD_BUILD_CLASS] = LoopOp::LoadBuildClass;
+  ops[LOAD_ASSERTION_ERROR] = LoopOp::LoadAssertionError;
+  ops[SETUP_ANNOTATIONS] = LoopOp::SetupAnnotations;
+  ops[MAKE_CELL] = LoopOp::MakeCell;
+  ops[COPY_FREE_VARS] = LoopOp::CopyFreeVars;
+  ops[LOAD_DEREF] = LoopOp::LoadCell;
+  ops[STORE_DEREF] = LoopOp::StoreCell;
+  ops[DELETE_DEREF] = LoopOp::DeleteCell;
+  ops[STORE_ATTR] = LoopOp::StoreAttribute;
+  ops[DELETE_ATTR] = LoopOp::DeleteAttribute;
+  ops[UNARY_NEGATIVE] = LoopOp::UnaryNegative;
+  ops[UNARY_INVERT] = LoopOp::UnaryInvert;
+  ops[UNARY_NOT] = LoopOp::UnaryNot;
+  ops[BINARY_OP] = LoopOp::BinaryOp;
+  ops[IS_OP] = LoopOp::Is;
+  ops[CONTAINS_OP] = LoopOp::Contains;
+  ops[FORMAT_VALUE] = LoopOp::FormatValue;
+  ops[BINARY_SUBSCR] = LoopOp::LoadItem;
+  ops[STORE_SUBSCR] = LoopOp::StoreItem;
+  ops[DELETE_SUBSCR] = LoopOp::DeleteItem;
+  ops[BINARY_SLICE] = LoopOp::LoadSlice;
+  ops[STORE_SLICE] = LoopOp::StoreSlice;
+  ops[BUILD_TUPLE] = LoopOp::BuildTuple;
+  ops[BUILD_LIST] = LoopOp::BuildList;
+  ops[BUILD_SET] = LoopOp::BuildSet;
+  ops[BUILD_MAP] = LoopOp::BuildMap;
+  ops[BUILD_CONST_KEY_MAP] = LoopOp::BuildConstKeyMap;
+  ops[BUILD_STRING] = LoopOp::BuildString;
+  ops[BUILD_SLICE] = LoopOp::BuildSlice;
+  ops[LIST_APPEND] = LoopOp::ListAppend;
+  ops[SET_ADD] = LoopOp::SetAdd;
+  ops[MAP_ADD] = LoopOp::MapAdd;
+  ops[LIST_EXTEND] = LoopOp::ListExtend;
+  ops[SET_UPDATE] = LoopOp::SetUpdate;
+  ops[DICT_UPDATE] = LoopOp::DictUpdate;
+  ops[DICT_MERGE] = LoopOp::DictMerge;
+  ops[UNPACK_SEQUENCE] = LoopOp::Unpack;
+  ops[UNPACK_EX] = LoopOp::UnpackStarred;
+  ops[GET_ITER] = LoopOp::GetIter;
+  ops[GET_YIELD_FROM_ITER] = LoopOp::GetYieldFromIter;
+  ops[YIELD_VALUE] = LoopOp::Yield;
+  ops[RETURN_VALUE] = LoopOp::Return;
+  ops[RETURN_CONST] = LoopOp::ReturnConst;
+  ops[GET_AWAITABLE] = LoopOp::GetAwaitable;
+  ops[GET_AITER] = LoopOp::GetAsyncIter;
+  ops[GET_ANEXT] = LoopOp::GetAsyncNext;
+  ops[END_ASYNC_FOR] = LoopOp::EndAsyncFor;
+  ops[CLEANUP_THROW] = LoopOp::CleanupThrow;
+  ops[CALL_FUNCTION_EX] = LoopOp::CallSpread;
+  ops[MAKE_FUNCTION] = LoopOp::MakeFunction;
+  ops[IMPORT_NAME] = LoopOp::ImportName;
+  ops[IMPORT_FROM] = LoopOp::ImportFrom;
+  ops[BEFORE_WITH] = LoopOp::EnterWith;
+  ops[BEFORE_ASYNC_WITH] = LoopOp::EnterAsyncWith;
+  ops[WITH_EXCEPT_START] = LoopOp::ExitWith;
+  ops[PUSH_EXC_INFO] = LoopOp::PushException;
+  ops[POP_EXCEPT] = LoopOp::PopException;
+  ops[CHECK_EXC_MATCH] = LoopOp::MatchException;
+  ops[CHECK_EG_MATCH] = LoopOp::MatchExceptionGroup;
+  ops[RAISE_VARARGS] = LoopOp::Raise;
+  ops[RERAISE] = LoopOp::Reraise;
+  ops[GET_LEN] = LoopOp::GetLength;
+  ops[MATCH_MAPPING] = LoopOp::MatchMapping;
+  ops[MATCH_SEQUENCE] = LoopOp::MatchSequence;
+  ops[MATCH_KEYS] = LoopOp::MatchKeys;
+  ops[MATCH_CLASS] = LoopOp::MatchClass;
   return ops;
 }
-constexpr std::array<Op, 256> opcodes = mapOpcodes();
+constexpr std::array<LoopOp, 256> opcodes = mapOpcodes();
 
 // The numbers of CPython's intrinsics, which its internal headers name. Those of generic classes and functions are not
 // exported in any form: CPython goes on there.
-Instruction intrinsic(int number) {
+LoopInstruction intrinsic(int number) {
   switch (number) {
     case 1:
-      return {.op = Op::PrintExpression, .extra = 1};
+      return {.op = LoopOp::PrintExpression, .extra = 1};
     case 2:
-      return {.op = Op::ImportStar, .extra = 1};
+      return {.op = LoopOp::ImportStar, .extra = 1};
     case 3:
-      return {.op = Op::StopIterationError};
+      return {.op = LoopOp::StopIterationError};
     case 4:
-      return {.op = Op::WrapAsyncValue};
+      return {.op = LoopOp::WrapAsyncValue};
     case 5:
-      return {.op = Op::UnaryPositive};
+      return {.op = LoopOp::UnaryPositive};
     case 6:
-      return {.op = Op::ListToTuple};
+      return {.op = LoopOp::ListToTuple};
     default:
-      return {.op = Op::Unsupported};
+      return {.op = LoopOp::Unsupported};
   }
 }
 
-Instruction jump(Op op, const Unit& unit, int distance, int extra) {
+LoopInstruction jump(LoopOp op, const Unit& unit, int distance, int extra) {
   return {.op = op, .arg = unit.next + distance, .extra = extra};
 }
 
 // [KW_NAMES,] CALL are one instruction: the names of keywords would get lost if CPython went on in between.
-Instruction callWithNames(std::span<const unsigned char> bytes, const Unit& names) {
+LoopInstruction callWithNames(std::span<const unsigned char> bytes, const Unit& names) {
   const Unit call = readUnit(bytes, names.next, cacheCounts);
-  return {.op = Op::Call,
+  return {.op = LoopOp::Call,
           .proper = static_cast<uint8_t>(call.proper - names.begin),
           .length = static_cast<uint8_t>(call.next - names.begin),
           .arg = call.arg,
           .extra = names.arg};
 }
 
-Instruction translateOpcode(const Unit& unit) {
+LoopInstruction translateOpcode(const Unit& unit) {
   const int arg = unit.arg;
   switch (unit.opcode) {
     case JUMP_FORWARD:
-      return jump(Op::Jump, unit, arg, 0);
+      return jump(LoopOp::Jump, unit, arg, 0);
     case JUMP_BACKWARD:
-      return jump(Op::Jump, unit, -arg, 1);
+      return jump(LoopOp::Jump, unit, -arg, 1);
     case JUMP_BACKWARD_NO_INTERRUPT:
-      return jump(Op::Jump, unit, -arg, 0);
+      return jump(LoopOp::Jump, unit, -arg, 0);
     case POP_JUMP_IF_TRUE:
-      return jump(Op::JumpIfTrue, unit, arg, 0);
+      return jump(LoopOp::JumpIfTrue, unit, arg, 0);
     case POP_JUMP_IF_FALSE:
-      return jump(Op::JumpIfFalse, unit, arg, 0);
+      return jump(LoopOp::JumpIfFalse, unit, arg, 0);
     case POP_JUMP_IF_NONE:
-      return jump(Op::JumpIfNone, unit, arg, 0);
+      return jump(LoopOp::JumpIfNone, unit, arg, 0);
     case POP_JUMP_IF_NOT_NONE:
-      return jump(Op::JumpIfNotNone, unit, arg, 0);
+      return jump(LoopOp::JumpIfNotNone, unit, arg, 0);
     case FOR_ITER:
-      return jump(Op::ForIter, unit, arg + 1, 0);  // over the END_FOR
+      return jump(LoopOp::ForIter, unit, arg + 1, 0);  // over the END_FOR
     case SEND:
-      return jump(Op::Send, unit, arg, 1);
+      return jump(LoopOp::Send, unit, arg, 1);
     case LOAD_GLOBAL:
-      return {.op = Op::LoadGlobal, .arg = arg >> 1, .extra = arg & 1};
+      return {.op = LoopOp::LoadGlobal, .arg = arg >> 1, .extra = arg & 1};
     case LOAD_ATTR:
-      return {.op = (arg & 1) != 0 ? Op::LoadMethod : Op::LoadAttribute, .arg = arg >> 1};
+      return {.op = (arg & 1) != 0 ? LoopOp::LoadMethod : LoopOp::LoadAttribute, .arg = arg >> 1};
     case LOAD_SUPER_ATTR:
-      return {.op = Op::LoadSuper, .arg = arg >> 2, .extra = arg & 3};
+      return {.op = LoopOp::LoadSuper, .arg = arg >> 2, .extra = arg & 3};
     case COMPARE_OP:
-      return {.op = Op::Compare, .arg = arg >> 4};
+      return {.op = LoopOp::Compare, .arg = arg >> 4};
     case CALL_INTRINSIC_1:
       return intrinsic(arg);
     case CALL_INTRINSIC_2:
-      return {.op = arg == 1 ? Op::PrepareReraise : Op::Unsupported};
+      return {.op = arg == 1 ? LoopOp::PrepareReraise : LoopOp::Unsupported};
     case CALL:
-      return {.op = Op::Call, .arg = arg, .extra = -1};
+      return {.op = LoopOp::Call, .arg = arg, .extra = -1};
     default:
       return {.op = opcodes[static_cast<size_t>(unit.opcode)], .arg = arg};
   }
@@ -204,9 +204,9 @@ Instruction translateOpcode(const Unit& unit) {
 
 const unsigned char* const cacheCounts = counts.data();
 
-Instruction translate(std::span<const unsigned char> bytes, const Unit& unit) {
+LoopInstruction translate(std::span<const unsigned char> bytes, const Unit& unit) {
   if (unit.opcode == KW_NAMES) return callWithNames(bytes, unit);
-  Instruction instruction = translateOpcode(unit);
+  LoopInstruction instruction = translateOpcode(unit);
   instruction.proper = static_cast<uint8_t>(unit.proper - unit.begin);
   instruction.length = static_cast<uint8_t>(unit.next - unit.begin);
   return instruction;

@@ -18,12 +18,13 @@ PyObject* globalNamed(const Machine& machine, int index) {
 }
 
 // A handler that consists of `except SomeClass` clauses of which none applies lets the exception pass.
-bool mayCatch(const Machine& machine, const Instruction* at, const Questions& ask) {
+bool mayCatch(const Machine& machine, const LoopInstruction* at, const Questions& ask) {
   for (;;) {
-    if (at->op == Op::Reraise) return false;
-    const Instruction* match = at + at->length;
-    const Instruction* jump = match + match->length;
-    if (at->op != Op::LoadGlobal || match->op != Op::MatchException || jump->op != Op::JumpIfFalse) return true;
+    if (at->op == LoopOp::Reraise) return false;
+    const LoopInstruction* match = at + at->length;
+    const LoopInstruction* jump = match + match->length;
+    if (at->op != LoopOp::LoadGlobal || match->op != LoopOp::MatchException || jump->op != LoopOp::JumpIfFalse)
+      return true;
     PyObject* cls = globalNamed(machine, at->arg);
     if (cls == nullptr || !PyType_Check(cls) || ask.catches(cls)) return true;
     at = machine.code + jump->arg;
@@ -35,11 +36,11 @@ bool isHandled(const Machine& machine, const Questions& ask) {
   constexpr int kMost = 64;
   Handler handler;
   for (int i = 0; i < kMost && findHandler(machine.frame.code, index, handler); ++i) {
-    const Instruction* first = machine.code + handler.target;
+    const LoopInstruction* first = machine.code + handler.target;
     // What begins otherwise (the ends of handlers, inlined comprehensions) only cleans up.
-    if (first->op == Op::PushException) {
-      const Instruction* second = first + first->length;
-      if (second->op == Op::ExitWith) {
+    if (first->op == LoopOp::PushException) {
+      const LoopInstruction* second = first + first->length;
+      if (second->op == LoopOp::ExitWith) {
         PyObject* exit = handler.depth > 0 ? machine.frame.bottom[handler.depth - 1] : nullptr;
         if (exit == nullptr || !ask.putsBackOnly(exit)) return true;
       } else if (mayCatch(machine, second, ask)) {

@@ -6,7 +6,7 @@
 namespace saker::watch {
 
 // clang-format off
-enum class Op : uint8_t {
+enum class LoopOp : uint8_t {
   Unsupported,  // must go on in CPython's interpreter
   // The stack, locals, constants.
   Nop, Resume, Pop, PopTwo, PopUnder, PushNull, Copy, Swap,
@@ -44,8 +44,8 @@ enum class Op : uint8_t {
 
 // One instruction with its prefixes and caches. Instructions stand in an array with one entry for each code unit; only
 // the entries where an instruction begins are ever executed.
-struct Instruction {
-  Op op = Op::Unsupported;
+struct LoopInstruction {
+  LoopOp op = LoopOp::Unsupported;
   uint8_t proper = 0;  // from the first prefix to the unit that CPython calls the instruction
   uint8_t length = 1;  // from the first prefix to the next instruction
   int32_t index = 0;   // of that unit

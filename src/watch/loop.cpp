@@ -41,8 +41,8 @@ Flow interpret(Machine& m, bool throwing) {
   PyObject* const constants = m.frame.code->co_consts;
   // The machine's own are up to date whenever a handler runs.
   PyObject** sp = m.sp;
-  const Instruction* next = m.next;
-  const Instruction* at = nullptr;
+  const LoopInstruction* next = m.next;
+  const LoopInstruction* at = nullptr;
   const auto save = [&] {
     m.sp = sp;
     m.at = at;
@@ -60,9 +60,9 @@ Flow interpret(Machine& m, bool throwing) {
     *m.frame.position = m.frame.units + at->index;
     switch (at->op) {
       // Nothing here can run other code, except by a destructor: on to the next instruction.
-      case Op::Nop:
+      case LoopOp::Nop:
         continue;
-      case Op::LoadConst: {
+      case LoopOp::LoadConst: {
         PyObject* value = PyTuple_GET_ITEM(constants, at->arg);
         if (Py_TYPE(value) == &PyTuple_Type || Py_TYPE(value) == &PyFrozenSet_Type) [[unlikely]] {
           m.observer().constant(value);
@@ -70,7 +70,7 @@ Flow interpret(Machine& m, bool throwing) {
         *sp++ = newRef(value);
         continue;
       }
-      case Op::LoadFast: {
+      case LoopOp::LoadFast: {
         PyObject* value = slots[at->arg];
         if (value == nullptr) [[unlikely]] {
           run(unboundLocal);
@@ -79,15 +79,15 @@ Flow interpret(Machine& m, bool throwing) {
         *sp++ = newRef(value);
         continue;
       }
-      case Op::LoadFastAndClear:
+      case LoopOp::LoadFastAndClear:
         *sp++ = std::exchange(slots[at->arg], nullptr);
         continue;
-      case Op::StoreFast: {
+      case LoopOp::StoreFast: {
         PyObject* before = std::exchange(slots[at->arg], *--sp);
         Py_XDECREF(before);
         continue;
       }
-      case Op::DeleteFast: {
+      case LoopOp::DeleteFast: {
         PyObject* before = std::exchange(slots[at->arg], nullptr);
         if (before == nullptr) {
           run(unboundLocal);
@@ -96,41 +96,41 @@ Flow interpret(Machine& m, bool throwing) {
         Py_DECREF(before);
         continue;
       }
-      case Op::PopTwo: {
+      case LoopOp::PopTwo: {
         PyObject* value = *--sp;
         Py_DECREF(value);
         [[fallthrough]];
       }
-      case Op::Pop: {
+      case LoopOp::Pop: {
         PyObject* value = *--sp;
         Py_DECREF(value);
         continue;
       }
-      case Op::PopUnder: {
+      case LoopOp::PopUnder: {
         PyObject* value = *--sp;
         PyObject* under = std::exchange(sp[-1], value);
         Py_DECREF(under);
         continue;
       }
-      case Op::PushNull:
+      case LoopOp::PushNull:
         *sp++ = nullptr;
         continue;
-      case Op::Copy: {
+      case LoopOp::Copy: {
         PyObject* value = sp[-at->arg];
         Py_XINCREF(value);
         *sp++ = value;
         continue;
       }
-      case Op::Swap:
+      case LoopOp::Swap:
         std::swap(sp[-1], sp[-at->arg]);
         continue;
-      case Op::LoadAssertionError:
+      case LoopOp::LoadAssertionError:
         *sp++ = newRef(PyExc_AssertionError);
         continue;
-      case Op::Is:
+      case LoopOp::Is:
         run(identity);
         break;
-      case Op::JumpIfTrue:
+      case LoopOp::JumpIfTrue:
         if (sp[-1] == Py_False) {
           --sp;
           Py_DECREF(Py_False);
@@ -138,7 +138,7 @@ Flow interpret(Machine& m, bool throwing) {
         }
         run(jumpIfTrue);
         break;
-      case Op::JumpIfFalse:
+      case LoopOp::JumpIfFalse:
         if (sp[-1] == Py_True) {
           --sp;
           Py_DECREF(Py_True);
@@ -146,122 +146,122 @@ Flow interpret(Machine& m, bool throwing) {
         }
         run(jumpIfFalse);
         break;
-      case Op::Jump:
+      case LoopOp::Jump:
         next = m.code + at->arg;
         if (at->extra == 0 || *m.frame.breaker == 0) continue;
         run(poll);
         break;
-      case Op::Resume:
+      case LoopOp::Resume:
         if (at->arg >= 2 || *m.frame.breaker == 0) continue;
         run(poll);
         break;
 
         // clang-format off
-      case Op::JumpIfNone: run(jumpIfNone); break;
-      case Op::JumpIfNotNone: run(jumpIfNotNone); break;
-      case Op::JumpIfTrueOrPop: run(jumpIfTrueOrPop); break;
-      case Op::JumpIfFalseOrPop: run(jumpIfFalseOrPop); break;
-      case Op::LoadGlobal: run(loadGlobal); break;
-      case Op::StoreGlobal: run(storeGlobal); break;
-      case Op::DeleteGlobal: run(deleteGlobal); break;
-      case Op::LoadName: run(loadName); break;
-      case Op::StoreName: run(storeName); break;
-      case Op::DeleteName: run(deleteName); break;
-      case Op::LoadNamespace: run(loadNamespace); break;
-      case Op::LoadFromDictOrGlobals: run(loadFromDictOrGlobals); break;
-      case Op::LoadFromDictOrCell: run(loadFromDictOrCell); break;
-      case Op::LoadClassCell: run(loadClassCell); break;
-      case Op::LoadBuildClass: run(loadBuildClass); break;
-      case Op::SetupAnnotations: run(setupAnnotations); break;
-      case Op::MakeCell: run(makeCell); break;
-      case Op::CopyFreeVars: run(copyFreeVars); break;
-      case Op::LoadCell: run(loadCell); break;
-      case Op::StoreCell: run(storeCell); break;
-      case Op::DeleteCell: run(deleteCell); break;
-      case Op::LoadAttribute: run(loadAttribute); break;
-      case Op::LoadMethod: run(loadMethod); break;
-      case Op::LoadSuper: run(loadSuper); break;
-      case Op::StoreAttribute: run(storeAttribute); break;
-      case Op::DeleteAttribute: run(deleteAttribute); break;
-      case Op::UnaryNegative: run(unaryNegative); break;
-      case Op::UnaryPositive: run(unaryPositive); break;
-      case Op::UnaryInvert: run(unaryInvert); break;
-      case Op::UnaryNot: run(unaryNot); break;
-      case Op::BinaryOp: run(binaryOp); break;
-      case Op::Compare: run(compare); break;
-      case Op::Contains: run(contains); break;
-      case Op::FormatValue: run(formatValue); break;
-      case Op::LoadItem: run(loadItem); break;
-      case Op::StoreItem: run(storeItem); break;
-      case Op::DeleteItem: run(deleteItem); break;
-      case Op::LoadSlice: run(loadSlice); break;
-      case Op::StoreSlice: run(storeSlice); break;
-      case Op::BuildTuple: run(buildTuple); break;
-      case Op::BuildList: run(buildList); break;
-      case Op::BuildSet: run(buildSet); break;
-      case Op::BuildMap: run(buildMap); break;
-      case Op::BuildConstKeyMap: run(buildConstKeyMap); break;
-      case Op::BuildString: run(buildString); break;
-      case Op::BuildSlice: run(buildSlice); break;
-      case Op::ListToTuple: run(listToTuple); break;
-      case Op::ListAppend: run(listAppend); break;
-      case Op::SetAdd: run(setAdd); break;
-      case Op::MapAdd: run(mapAdd); break;
-      case Op::ListExtend: run(listExtend); break;
-      case Op::SetUpdate: run(setUpdate); break;
-      case Op::DictUpdate: run(dictUpdate); break;
-      case Op::DictMerge: run(dictMerge); break;
-      case Op::Unpack: run(unpack); break;
-      case Op::UnpackStarred: run(unpackStarred); break;
-      case Op::GetIter: run(getIter); break;
-      case Op::ForIter: run(forIter); break;
-      case Op::GetYieldFromIter: run(getYieldFromIter); break;
-      case Op::Send: run(send); break;
-      case Op::GetAwaitable: run(getAwaitable); break;
-      case Op::GetAsyncIter: run(getAsyncIter); break;
-      case Op::GetAsyncNext: run(getAsyncNext); break;
-      case Op::EndAsyncFor: run(endAsyncFor); break;
-      case Op::WrapAsyncValue: run(wrapAsyncValue); break;
-      case Op::CleanupThrow: run(cleanupThrow); break;
-      case Op::StopIterationError: run(stopIterationError); break;
-      case Op::Call: run(call); break;
-      case Op::CallSpread: run(callSpread); break;
-      case Op::MakeFunction: run(makeFunction); break;
-      case Op::PrintExpression: run(printExpression); break;
-      case Op::ImportName: run(importName); break;
-      case Op::ImportFrom: run(importFrom); break;
-      case Op::ImportStar: run(importStar); break;
-      case Op::EnterWith: run(enterWith); break;
-      case Op::EnterAsyncWith: run(enterAsyncWith); break;
-      case Op::ExitWith: run(exitWith); break;
-      case Op::PushException: run(pushException); break;
-      case Op::PopException: run(popException); break;
-      case Op::MatchException: run(matchException); break;
-      case Op::MatchExceptionGroup: run(matchExceptionGroup); break;
-      case Op::PrepareReraise: run(prepareReraise); break;
-      case Op::Raise: run(raise); break;
-      case Op::Reraise: run(reraise); break;
-      case Op::GetLength: run(getLength); break;
-      case Op::MatchMapping: run(matchMapping); break;
-      case Op::MatchSequence: run(matchSequence); break;
-      case Op::MatchKeys: run(matchKeys); break;
-      case Op::MatchClass: run(matchClass); break;
+      case LoopOp::JumpIfNone: run(jumpIfNone); break;
+      case LoopOp::JumpIfNotNone: run(jumpIfNotNone); break;
+      case LoopOp::JumpIfTrueOrPop: run(jumpIfTrueOrPop); break;
+      case LoopOp::JumpIfFalseOrPop: run(jumpIfFalseOrPop); break;
+      case LoopOp::LoadGlobal: run(loadGlobal); break;
+      case LoopOp::StoreGlobal: run(storeGlobal); break;
+      case LoopOp::DeleteGlobal: run(deleteGlobal); break;
+      case LoopOp::LoadName: run(loadName); break;
+      case LoopOp::StoreName: run(storeName); break;
+      case LoopOp::DeleteName: run(deleteName); break;
+      case LoopOp::LoadNamespace: run(loadNamespace); break;
+      case LoopOp::LoadFromDictOrGlobals: run(loadFromDictOrGlobals); break;
+      case LoopOp::LoadFromDictOrCell: run(loadFromDictOrCell); break;
+      case LoopOp::LoadClassCell: run(loadClassCell); break;
+      case LoopOp::LoadBuildClass: run(loadBuildClass); break;
+      case LoopOp::SetupAnnotations: run(setupAnnotations); break;
+      case LoopOp::MakeCell: run(makeCell); break;
+      case LoopOp::CopyFreeVars: run(copyFreeVars); break;
+      case LoopOp::LoadCell: run(loadCell); break;
+      case LoopOp::StoreCell: run(storeCell); break;
+      case LoopOp::DeleteCell: run(deleteCell); break;
+      case LoopOp::LoadAttribute: run(loadAttribute); break;
+      case LoopOp::LoadMethod: run(loadMethod); break;
+      case LoopOp::LoadSuper: run(loadSuper); break;
+      case LoopOp::StoreAttribute: run(storeAttribute); break;
+      case LoopOp::DeleteAttribute: run(deleteAttribute); break;
+      case LoopOp::UnaryNegative: run(unaryNegative); break;
+      case LoopOp::UnaryPositive: run(unaryPositive); break;
+      case LoopOp::UnaryInvert: run(unaryInvert); break;
+      case LoopOp::UnaryNot: run(unaryNot); break;
+      case LoopOp::BinaryOp: run(binaryOp); break;
+      case LoopOp::Compare: run(compare); break;
+      case LoopOp::Contains: run(contains); break;
+      case LoopOp::FormatValue: run(formatValue); break;
+      case LoopOp::LoadItem: run(loadItem); break;
+      case LoopOp::StoreItem: run(storeItem); break;
+      case LoopOp::DeleteItem: run(deleteItem); break;
+      case LoopOp::LoadSlice: run(loadSlice); break;
+      case LoopOp::StoreSlice: run(storeSlice); break;
+      case LoopOp::BuildTuple: run(buildTuple); break;
+      case LoopOp::BuildList: run(buildList); break;
+      case LoopOp::BuildSet: run(buildSet); break;
+      case LoopOp::BuildMap: run(buildMap); break;
+      case LoopOp::BuildConstKeyMap: run(buildConstKeyMap); break;
+      case LoopOp::BuildString: run(buildString); break;
+      case LoopOp::BuildSlice: run(buildSlice); break;
+      case LoopOp::ListToTuple: run(listToTuple); break;
+      case LoopOp::ListAppend: run(listAppend); break;
+      case LoopOp::SetAdd: run(setAdd); break;
+      case LoopOp::MapAdd: run(mapAdd); break;
+      case LoopOp::ListExtend: run(listExtend); break;
+      case LoopOp::SetUpdate: run(setUpdate); break;
+      case LoopOp::DictUpdate: run(dictUpdate); break;
+      case LoopOp::DictMerge: run(dictMerge); break;
+      case LoopOp::Unpack: run(unpack); break;
+      case LoopOp::UnpackStarred: run(unpackStarred); break;
+      case LoopOp::GetIter: run(getIter); break;
+      case LoopOp::ForIter: run(forIter); break;
+      case LoopOp::GetYieldFromIter: run(getYieldFromIter); break;
+      case LoopOp::Send: run(send); break;
+      case LoopOp::GetAwaitable: run(getAwaitable); break;
+      case LoopOp::GetAsyncIter: run(getAsyncIter); break;
+      case LoopOp::GetAsyncNext: run(getAsyncNext); break;
+      case LoopOp::EndAsyncFor: run(endAsyncFor); break;
+      case LoopOp::WrapAsyncValue: run(wrapAsyncValue); break;
+      case LoopOp::CleanupThrow: run(cleanupThrow); break;
+      case LoopOp::StopIterationError: run(stopIterationError); break;
+      case LoopOp::Call: run(call); break;
+      case LoopOp::CallSpread: run(callSpread); break;
+      case LoopOp::MakeFunction: run(makeFunction); break;
+      case LoopOp::PrintExpression: run(printExpression); break;
+      case LoopOp::ImportName: run(importName); break;
+      case LoopOp::ImportFrom: run(importFrom); break;
+      case LoopOp::ImportStar: run(importStar); break;
+      case LoopOp::EnterWith: run(enterWith); break;
+      case LoopOp::EnterAsyncWith: run(enterAsyncWith); break;
+      case LoopOp::ExitWith: run(exitWith); break;
+      case LoopOp::PushException: run(pushException); break;
+      case LoopOp::PopException: run(popException); break;
+      case LoopOp::MatchException: run(matchException); break;
+      case LoopOp::MatchExceptionGroup: run(matchExceptionGroup); break;
+      case LoopOp::PrepareReraise: run(prepareReraise); break;
+      case LoopOp::Raise: run(raise); break;
+      case LoopOp::Reraise: run(reraise); break;
+      case LoopOp::GetLength: run(getLength); break;
+      case LoopOp::MatchMapping: run(matchMapping); break;
+      case LoopOp::MatchSequence: run(matchSequence); break;
+      case LoopOp::MatchKeys: run(matchKeys); break;
+      case LoopOp::MatchClass: run(matchClass); break;
       // clang-format on
 
       // Destructors of the last instructions may have switched tracing on, which sees returns and yields.
-      case Op::Return:
-      case Op::ReturnConst:
-      case Op::Yield:
+      case LoopOp::Return:
+      case LoopOp::ReturnConst:
+      case LoopOp::Yield:
         save();
         if (m.disturbed()) return Flow::Disturbed;
-        if (at->op == Op::ReturnConst) {
+        if (at->op == LoopOp::ReturnConst) {
           m.result = newRef(PyTuple_GET_ITEM(constants, at->arg));
           if (Py_TYPE(m.result) == &PyTuple_Type) m.observer().constant(m.result);
           return Flow::Leave;
         }
         m.result = m.pop();
-        return at->op == Op::Yield ? Flow::Suspend : Flow::Leave;
-      case Op::Unsupported:
+        return at->op == LoopOp::Yield ? Flow::Suspend : Flow::Leave;
+      case LoopOp::Unsupported:
         save();
         return Flow::Unknown;
     }
@@ -356,7 +356,7 @@ PyObject* execute(Session& session, PyThreadState* thread, struct _PyInterpreter
   }
   const CalledBy caller(session, skip == Skip::Frame ? entered : nullptr);
   if (skip == Skip::Frame) return saker_frame_pass(thread, raw, throwing ? 1 : 0, nextHook());
-  const Instruction* code = decoded(entered);
+  const LoopInstruction* code = decoded(entered);
   if (code == nullptr || !tellEntry(session, raw)) {
     session.stop();
     const bool raises = throwing || PyErr_Occurred() != nullptr;

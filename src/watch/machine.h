@@ -25,9 +25,9 @@ enum class Flow : uint8_t {
 struct Machine {
   SakerFrame frame;
   PyObject** sp = nullptr;  // one above the top of the value stack
-  const Instruction* code = nullptr;
-  const Instruction* at = nullptr;    // the running instruction
-  const Instruction* next = nullptr;  // and the one to follow
+  const LoopInstruction* code = nullptr;
+  const LoopInstruction* at = nullptr;    // the running instruction
+  const LoopInstruction* next = nullptr;  // and the one to follow
   PyObject* result = nullptr;
   PyObject* callee = nullptr;  // the Python function that is being called, until its frame is entered
   PyObject** given = nullptr;  // its arguments on the stack

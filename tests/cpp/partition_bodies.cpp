@@ -41,7 +41,7 @@ graph @main(%p: bool[], %x: f32[4], %w: f32[4], %dy: f32[4]) {
   return %y, %dx
 })";
 
-Cut cut(const char* text, const Joint& layout, const PartitionOptions& options = {}) {
+Cut cut(const char* text, const JointLayout& layout, const PartitionOptions& options = {}) {
   auto made = partition(*read(text), layout, options);
   EXPECT_TRUE(std::holds_alternative<Cut>(made)) << std::get<std::string>(made);
   Cut& found = std::get<Cut>(made);

@@ -148,7 +148,7 @@ Terms::Result Terms::evaluate(const ir::Graph& graph, const std::vector<Term>& p
   return out;
 }
 
-Cut cutAndCompare(const ir::Graph& joint, const Joint& layout, const PartitionOptions& options) {
+Cut cutAndCompare(const ir::Graph& joint, const JointLayout& layout, const PartitionOptions& options) {
   std::string before = ir::print(joint);
   std::variant<Cut, std::string> made = partition(joint, layout, options);
   EXPECT_EQ(ir::print(joint), before) << "the joint graph was changed";
@@ -202,7 +202,7 @@ Cut cutAndCompare(const ir::Graph& joint, const Joint& layout, const PartitionOp
   return cut;
 }
 
-std::string errorOf(const ir::Graph& joint, const Joint& layout, const PartitionOptions& options) {
+std::string errorOf(const ir::Graph& joint, const JointLayout& layout, const PartitionOptions& options) {
   std::variant<Cut, std::string> made = partition(joint, layout, options);
   return std::holds_alternative<std::string>(made) ? std::get<std::string>(made) : "";
 }

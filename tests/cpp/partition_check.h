@@ -43,8 +43,8 @@ inline std::unique_ptr<ir::Graph> read(std::string_view text) {
 }
 
 // Cuts and compares; the cut has empty graphs where it fails.
-Cut cutAndCompare(const ir::Graph& joint, const Joint& layout, const PartitionOptions& options = {});
-std::string errorOf(const ir::Graph& joint, const Joint& layout, const PartitionOptions& options = {});
+Cut cutAndCompare(const ir::Graph& joint, const JointLayout& layout, const PartitionOptions& options = {});
+std::string errorOf(const ir::Graph& joint, const JointLayout& layout, const PartitionOptions& options = {});
 
 size_t count(const ir::Graph& graph, std::string_view op);
 // Names of the backward's saved parameters, separated by spaces; primals in brackets.

@@ -20,7 +20,7 @@ using testing::savedNames;
 // Nobody notices a write.
 Writable primal(size_t number) { return {{number}, {}, {}}; }
 
-Joint layoutOf(size_t primals, size_t tangents, size_t results, std::vector<Writable> writable) {
+JointLayout layoutOf(size_t primals, size_t tangents, size_t results, std::vector<Writable> writable) {
   return {primals, tangents, results, std::move(writable)};
 }
 
@@ -127,7 +127,7 @@ graph @main(%x: f32[64], %dy: f32[]) {
 // Follows the halves of a cut, without asking what made it.
 class Judge {
  public:
-  Judge(const Cut& cut, const Joint& layout) : cut_(cut), layout_(layout) {}
+  Judge(const Cut& cut, const JointLayout& layout) : cut_(cut), layout_(layout) {}
 
   std::string complaint() {
     const ir::Node* end = cut_.forward->top()->terminator();
@@ -223,13 +223,13 @@ class Judge {
   }
 
   const Cut& cut_;
-  const Joint& layout_;
+  const JointLayout& layout_;
 };
 
 TEST(Exposure, RandomJointGraphsReadNothingThatWasWritten) {
   size_t copies = 0;
   for (size_t seed = 0; seed < 1000 * ir::testing::fuzzFactor(); ++seed) {
-    Joint layout;
+    JointLayout layout;
     auto joint = RandomJoint(seed).make(layout);
     ir::testing::Random random(seed + 77);
     size_t gradients = joint->top()->terminator()->args().size() - layout.forwardResults;

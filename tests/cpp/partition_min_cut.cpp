@@ -184,7 +184,7 @@ TEST(MinCut, BudgetsGoFromFastToSmall) {
 
 TEST(MinCut, RandomJointGraphsMeanTheSame) {
   for (size_t seed = 0; seed < 1500 * ir::testing::fuzzFactor(); ++seed) {
-    Joint layout;
+    JointLayout layout;
     auto joint = RandomJoint(seed).make(layout);
     uint64_t simple = cutAndCompare(*joint, layout, {.strategy = Strategy::Default}).savedBytes;
     Cut cut = cutAndCompare(*joint, layout);

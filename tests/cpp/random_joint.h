@@ -16,7 +16,7 @@ class RandomJoint {
  public:
   explicit RandomJoint(uint64_t seed) : random_(seed) {}
 
-  std::unique_ptr<ir::Graph> make(Joint& layout) {
+  std::unique_ptr<ir::Graph> make(JointLayout& layout) {
     auto context = std::make_shared<ir::Context>(ops::lookup);
     auto graph = std::make_unique<ir::Graph>(context);
     ir::Int rows = random_.chance(50) ? context->symbols().symbol("s0", sym::Range::size(), 6) : ir::Int(6);

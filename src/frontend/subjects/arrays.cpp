@@ -80,7 +80,7 @@ void Arrays::foundArray(uint32_t place, PyObject* object) {
   std::optional<at::Tensor> tensor = leafTensor(object);
   if (!tensor) return;
   guards().tensors.emplace_back(*tensor);
-  checkIs(Op::Array, place, nullptr, static_cast<int64_t>(guards().tensors.size() - 1));
+  checkIs(GuardOp::Array, place, nullptr, static_cast<int64_t>(guards().tensors.size() - 1));
   provenance().settle(*tensor, place);
   bool scalar = numpy::isScalar(object);
   if (scalar) tape().meet(*tensor);
@@ -333,12 +333,12 @@ bool Arrays::decides(int op, PyObject* left, PyObject* right) {
   if (!data) data = arrayOf(right);
   if (!data->isFloat || arrayOf(other) || !(PyFloat_CheckExact(other) || PyLong_CheckExact(other))) return false;
   uint32_t place = data->tensor.defined() ? provenance().placeOfTensor(data->tensor) : kInside;
-  const std::vector<Instruction>& all = guards().instructions;
-  auto loads = [&](const Instruction& at) { return at.place == place && at.op <= Op::ContextValue; };
+  const std::vector<GuardInstruction>& all = guards().instructions;
+  auto loads = [&](const GuardInstruction& at) { return at.place == place && at.op <= GuardOp::ContextValue; };
   if (place == kInside || std::none_of(all.begin(), all.end(), loads)) return false;  // drawn, or computed
   int asked = number == left ? op : kSwapped[op];
   int answer = PyObject_RichCompareBool(number, other, asked);
-  checkIs(Op::Compares, place, other, asked | (answer == 1 ? 8 : 0));
+  checkIs(GuardOp::Compares, place, other, asked | (answer == 1 ? 8 : 0));
   return answer >= 0;
 }
 

@@ -130,13 +130,13 @@ bool Caches::called(PyObject*, PyObject* result, bool) {
     Py_ssize_t offset = isLink(entry) ? offsetOf(entry, result) : -1;
     if (isLink(entry) ? offset < 0 : entry != result) continue;
     fixed(call->callable.get());
-    uint32_t place = read(Op::Key, fixed(cache.dict), key.get(), 0, entry);
+    uint32_t place = read(GuardOp::Key, fixed(cache.dict), key.get(), 0, entry);
     if (isLink(entry)) {
       // The links of a full cache are used again for other keys.
-      checkIs(Op::Is, place, entry);
-      place = read(Op::Slot, place, nullptr, offset, result);
+      checkIs(GuardOp::Is, place, entry);
+      place = read(GuardOp::Slot, place, nullptr, offset, result);
     }
-    if (!isAtom(result)) checkIs(Op::Is, place, result);
+    if (!isAtom(result)) checkIs(GuardOp::Is, place, result);
     keep(key);
     Effect again;
     again.callable = call->callable;

@@ -189,7 +189,7 @@ bool FlagsAround::meetsMode(PyObject* mode) {
 void FlagsAround::meetModes() {
   modes_ = functionModes();
   for (size_t i = 0; i < modes_.size(); ++i) {
-    read(Op::FunctionMode, kInside, nullptr, static_cast<int64_t>(i), modes_[i].get());
+    read(GuardOp::FunctionMode, kInside, nullptr, static_cast<int64_t>(i), modes_[i].get());
     meetsMode(modes_[i].get());
   }
 }

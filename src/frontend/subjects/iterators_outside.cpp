@@ -18,9 +18,9 @@ bool OutsideIterators::consumesGenerator(PyObject* generator, uint32_t place) {
   SakerUnbegun found;
   if (!saker_generator_unbegun(generator, &found)) return stop(Why::BegunGenerator);
   Ref parts = Ref::steal(PyTuple_Pack(3, found.code, found.globals, found.builtins));
-  checkIs(Op::Unbegun, place, parts.get());
+  checkIs(GuardOp::Unbegun, place, parts.get());
   for (int i = 0; i < found.code->co_nlocalsplus; ++i) {
-    if (found.slots[i]) read(Op::Local, place, nullptr, i, found.slots[i]);
+    if (found.slots[i]) read(GuardOp::Local, place, nullptr, i, found.slots[i]);
   }
   functions_.insert(found.function);
   consumed_.push_back({Ref::borrow(generator), {}});
@@ -29,16 +29,16 @@ bool OutsideIterators::consumesGenerator(PyObject* generator, uint32_t place) {
 
 bool OutsideIterators::consumesBuiltin(PyObject* iterator, uint32_t place) {
   const iterators::Layout& layout = *iterators::layoutOf(Py_TYPE(iterator));
-  checkIs(Op::Position, place, iterators::positionOf(iterator).get());
+  checkIs(GuardOp::Position, place, iterators::positionOf(iterator).get());
   Consumed consumed{Ref::borrow(iterator), {}};
   for (size_t offset : layout.objects) {
     PyObject* held = iterators::heldAt(iterator, offset);
     consumed.held.push_back(held);
     if (!held) {
-      checkIs(Op::NoSlot, place, nullptr, static_cast<int64_t>(offset));
+      checkIs(GuardOp::NoSlot, place, nullptr, static_cast<int64_t>(offset));
       continue;
     }
-    read(Op::Slot, place, nullptr, static_cast<int64_t>(offset), held);
+    read(GuardOp::Slot, place, nullptr, static_cast<int64_t>(offset), held);
   }
   std::vector<PyObject*> holds = consumed.held;
   consumed_.push_back(std::move(consumed));

@@ -37,7 +37,7 @@ void LazyModules::initialised(PyObject* module) {
   if (root == kInside) return;
   provenance().forgetBehind(root);
   forgetRealized();
-  checkIs(Op::IsType, root, reinterpret_cast<PyObject*>(Py_TYPE(module)));
+  checkIs(GuardOp::IsType, root, reinterpret_cast<PyObject*>(Py_TYPE(module)));
   // The hooks that its call has looked at before.
   for (const char* name : {"_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks"}) {
     PyObject* key = keep(Ref::steal(PyUnicode_InternFromString(name)));

@@ -65,7 +65,7 @@ Answer Nodes::readsDescriptor(PyObject* owner, PyObject* name, PyObject* descrip
   if (!isNamedAs(name, "needs_input_grad")) return std::nullopt;
   Ref value = Ref::steal(PyObject_GenericGetAttr(owner, name));
   PyErr_Clear();
-  if (value) read(Op::Computed, place, descriptor, 0, value.get());
+  if (value) read(GuardOp::Computed, place, descriptor, 0, value.get());
   return true;
 }
 
@@ -79,7 +79,8 @@ void Nodes::readAttribute(PyObject* node, PyObject* name, PyObject* saved) {
   }
   // They are new objects each time that they are read, so that each time has a key of its own.
   PyObject* count = keep(Ref::steal(Py_BuildValue("[n]", PyTuple_GET_SIZE(saved))));
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(saved); ++i) read(Op::Saved, place, count, i, PyTuple_GET_ITEM(saved, i));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(saved); ++i)
+    read(GuardOp::Saved, place, count, i, PyTuple_GET_ITEM(saved, i));
 }
 
 std::unique_ptr<Subject> makeNodes(Recorder& recorder) { return std::make_unique<Nodes>(recorder); }

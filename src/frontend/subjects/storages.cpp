@@ -58,7 +58,7 @@ Answer Storages::calls(PyObject* callable, const Values& args, PyObject*) {
   if (counts) return subjects().flags.asks(count, {self});
   if (!isTensor(self) || !tensorOf(self).has_storage()) return stop(Why::ReadsStorage);
   Ref held = Ref::steal(storageOf(self, nullptr));
-  read(Op::Computed, placeOf(self), storageAttribute(), 0, held.get());
+  read(GuardOp::Computed, placeOf(self), storageAttribute(), 0, held.get());
   // A call that gave the tensor another storage since it was first asked.
   if (placeOf(held.get()) == kInside) return stop(Why::ReadsStorageOfChanged);
   return true;

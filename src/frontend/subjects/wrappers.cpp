@@ -66,7 +66,7 @@ void Wrappers::found(uint32_t place, PyObject* object) {
   for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
     PyObject* item = PyList_GET_ITEM(items.get(), i);
     PyObject* value = PyTuple_GET_ITEM(item, 1);
-    read(Op::Attribute, place, PyTuple_GET_ITEM(item, 0), 0, value);
+    read(GuardOp::Attribute, place, PyTuple_GET_ITEM(item, 0), 0, value);
     realize(value, true);
   }
 }
