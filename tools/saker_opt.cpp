@@ -98,7 +98,7 @@ struct Options {
   bool lower = false;
   lower::FuseOptions fusion;
   ir::PrintOptions print;
-  std::optional<autograd::Joint> joint;
+  std::optional<autograd::JointLayout> joint;
   autograd::PartitionOptions partition;
 };
 
@@ -129,7 +129,7 @@ bool report(const Options& options, std::string_view text, const ir::Parsed& par
 
 bool readLayout(std::string_view text, Options& options) {
   std::istringstream in{std::string(text)};
-  autograd::Joint& joint = options.joint.emplace();
+  autograd::JointLayout& joint = options.joint.emplace();
   char comma = ',', comma2 = ',';
   in >> joint.primals >> comma >> joint.tangents >> comma2 >> joint.forwardResults;
   if (!in || comma != ',' || comma2 != ',') return false;

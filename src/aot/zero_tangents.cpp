@@ -11,7 +11,6 @@ namespace saker::aot {
 namespace {
 
 using ir::Arg;
-using ir::Node;
 using ir::Value;
 
 // Which values of a backward are linear in its tangents, and which of these are zero because only missing tangents lead
@@ -29,7 +28,7 @@ class Marks {
   // There is a result of branches that is zero by way of some of them, and that others give without a tangent.
   bool differsByBranch() const { return differsByBranch_; }
   // Does anything lead to it, and only missing tangents? All its results are zero then.
-  bool isIdle(const Node& node) const {
+  bool isIdle(const ir::Node& node) const {
     for (size_t i = 0; i < node.resultCount(); ++i) {
       if (!isZero(node.result(i))) return false;
     }
@@ -49,7 +48,7 @@ class Marks {
   }
 
   void region(const ir::Region& region) {
-    for (const Node* node = region.first(); node && !node->isReturn(); node = node->next()) {
+    for (const ir::Node* node = region.first(); node && !node->isReturn(); node = node->next()) {
       if (node->regions().empty()) {
         plain(*node);
       } else if (ops::isIf(*node) && !of(node->arg(ops::kIfCondition)).linear) {
@@ -70,7 +69,7 @@ class Marks {
     }
   }
 
-  void plain(const Node& node) {
+  void plain(const ir::Node& node) {
     // A tangent that is not there still has a layout.
     size_t linear = 0, zero = 0, first = autograd::isFactory(node) ? 1 : 0;
     for (const ir::Use& use : node.operands().subspan(std::min(first, node.operandCount()))) {
@@ -80,7 +79,7 @@ class Marks {
     for (size_t i = 0; i < node.resultCount(); ++i) set(node.result(i), {linear != 0, zero == linear});
   }
 
-  void branches(const Node& node) {
+  void branches(const ir::Node& node) {
     std::span<const Arg> given = ops::passedArguments(node);
     std::vector<Mark> results(node.resultCount(), Mark{false, true});
     std::vector<size_t> linear(node.resultCount());
@@ -103,7 +102,7 @@ class Marks {
 
   // What is carried from step to step is linear if any step makes it so, and zero as long as no step makes it anything
   // else. Its parameters stand from `first` on, and those of `others` behind them.
-  void loop(const Node& node, const ir::Region& body, std::span<const Arg> carried, std::span<const Arg> others,
+  void loop(const ir::Node& node, const ir::Region& body, std::span<const Arg> carried, std::span<const Arg> others,
             size_t first) {
     std::span<Value* const> parameters = body.parameters();
     size_t next = first + carried.size();
@@ -126,7 +125,7 @@ class Marks {
     for (size_t i = 0; i < marks.size(); ++i) set(node.result(i), marks[i]);
   }
 
-  bool stepsAreLinear(const Node& node) const {
+  bool stepsAreLinear(const ir::Node& node) const {
     for (size_t list : {ops::kWhileCarried, ops::kWhileClosed}) {
       for (const Arg& item : node.arg(list).toList()) {
         if (of(item).linear) return true;
@@ -136,7 +135,7 @@ class Marks {
   }
 
   // Its bodies are given numbers, whatever they are.
-  void unknown(const Node& node) {
+  void unknown(const ir::Node& node) {
     size_t linear = 0, zero = 0;
     auto count = [&](const Value* value) {
       linear += of(value).linear;
@@ -172,7 +171,7 @@ class ZeroRemoval {
 
  private:
   void region(ir::Region* region) {
-    for (Node *node = region->first(), *next; node; node = next) {
+    for (ir::Node *node = region->first(), *next; node; node = next) {
       next = node->next();
       if (node->isReturn() && !region->owner()) {
         finish(node);
@@ -185,7 +184,7 @@ class ZeroRemoval {
     }
   }
 
-  void fillIn(Node* node) {
+  void fillIn(ir::Node* node) {
     bool imitates = autograd::isFactory(*node);
     for (size_t i = 0; i < node->operandCount(); ++i) {
       Value* operand = node->operand(i);
@@ -197,7 +196,7 @@ class ZeroRemoval {
   }
 
   // What arrives by several ways is added up: of one zero and one that is none, the other is left.
-  bool becomesOperand(Node* node) {
+  bool becomesOperand(ir::Node* node) {
     static const ops::Operator* add = ops::find("aten::add.Tensor");
     if (node->op() != add || node->operandCount() != 2) return false;
     if (!marks_.isZero(node->operand(0)) && !marks_.isZero(node->operand(1))) return false;
@@ -209,13 +208,13 @@ class ZeroRemoval {
     return true;
   }
 
-  Value* memoryLike(const Value* value, Node* position, bool filled) {
+  Value* memoryLike(const Value* value, ir::Node* position, bool filled) {
     ops::Builder build(graph_, position->region(), position, position->origin());
     Value* memory = build.memoryOf(*value->tensor());
     return filled ? build.call("aten::fill.Scalar", {Arg::value(memory), Arg::integer(0)}) : memory;
   }
 
-  void finish(Node* end) {
+  void finish(ir::Node* end) {
     for (size_t i = 0; i < end->args().size(); ++i) {
       const Arg& arg = end->arg(i);
       if (arg.isValue() && marks_.isZero(arg.toValue())) graph_.setArg(end, i, Arg::none());
@@ -224,7 +223,7 @@ class ZeroRemoval {
 
   ir::Graph& graph_;
   const Marks& marks_;
-  std::vector<Node*> idle_;  // that only missing tangents lead to
+  std::vector<ir::Node*> idle_;  // that only missing tangents lead to
 };
 
 }  // namespace

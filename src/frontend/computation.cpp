@@ -133,12 +133,12 @@ CallArguments Computation::call() const {
 // Of tensors their shapes are remembered; guards are for the rest.
 bool Computation::dropTensors() {
   Guards& guards = segment_.guards;
-  for (const Instruction& at : guards.instructions) {
-    if (at.op == Op::Array) return false;
-    if (at.op == Op::Tensor) shapes_.emplace_back(at.place, guards.tensors[static_cast<size_t>(at.number)]);
+  for (const GuardInstruction& at : guards.instructions) {
+    if (at.op == GuardOp::Array) return false;
+    if (at.op == GuardOp::Tensor) shapes_.emplace_back(at.place, guards.tensors[static_cast<size_t>(at.number)]);
   }
-  auto ofTensor = [&](const Instruction& at) {
-    bool drops = at.op == Op::Tensor || at.op == Op::IsType || at.op == Op::NoAttribute;
+  auto ofTensor = [&](const GuardInstruction& at) {
+    bool drops = at.op == GuardOp::Tensor || at.op == GuardOp::IsType || at.op == GuardOp::NoAttribute;
     return drops &&
            std::any_of(shapes_.begin(), shapes_.end(), [&](const auto& each) { return each.first == at.place; });
   };
@@ -209,8 +209,8 @@ PyObject* Computation::run(const std::vector<at::Tensor>& tensors) const {
 }
 
 bool Computation::looksAt(const char* name) const {
-  const std::vector<Instruction>& all = segment_.guards.instructions;
-  return std::any_of(all.begin(), all.end(), [&](const Instruction& at) {
+  const std::vector<GuardInstruction>& all = segment_.guards.instructions;
+  return std::any_of(all.begin(), all.end(), [&](const GuardInstruction& at) {
     PyObject* object = at.object.get();
     return object && PyUnicode_Check(object) && PyUnicode_CompareWithASCIIString(object, name) == 0;
   });

@@ -1,5 +1,6 @@
 #include "frontend/user_lines.h"
 
+#include "frontend/kinds.h"
 #include "host/objects.h"
 #include "watch/once.h"
 #include "watch/ref.h"
