@@ -80,9 +80,10 @@ def set_stages(words: str = "") -> None:
 
 
 def from_environment() -> None:
-    for name, choose in (("SAKER_LOGS", set_logs), ("SAKER_STAGES", set_stages)):
+    logs, stages = os.environ.get("SAKER_LOGS"), os.environ.get("SAKER_STAGES")
+    for name, choose, words in (("SAKER_LOGS", set_logs, logs), ("SAKER_STAGES", set_stages, stages)):
         try:
-            if name in os.environ or choose is set_logs:
-                choose(os.environ.get(name))
+            if words is not None or choose is set_logs:
+                choose(words)
         except ValueError as error:
             warnings.warn(f"{name}: {error}", stacklevel=3)

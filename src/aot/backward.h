@@ -81,7 +81,7 @@ class Backward final : public torch::autograd::Node {
   std::shared_ptr<const Plan> plan_;
   const size_t stage_;
   std::shared_ptr<Saved> saved_;
-  bool leads_ = false;  // see leadTo
+  bool leads_ = false;                                           // see leadTo
   std::vector<std::pair<aten::WeakNodePtr, uint32_t>> entries_;  // by result; none: all arrive here
 };
 

@@ -13,7 +13,7 @@ struct ExecutorOptions {
   bool wraps = false;                // makes tensors of others, or takes them apart
   // Only such as has changed nothing where it fails: there is none otherwise.
   bool undone = false;
-  bool numbers = false;  // it computes with numbers of Python's that change, or are data
+  bool numbers = false;    // it computes with numbers of Python's that change, or are data
   bool functions = false;  // code of the user's that it calls is torch.autograd.Functions, which may be opened
 };
 

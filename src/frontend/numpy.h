@@ -11,8 +11,8 @@
 namespace saker::frontend::numpy {
 
 // These are false as long as the program has not imported numpy.
-bool isArray(PyObject* object);   // numpy.ndarray itself, no subclass
-bool isScalar(PyObject* object);  // an instance of numpy.generic
+bool isArray(PyObject* object);         // numpy.ndarray itself, no subclass
+bool isScalar(PyObject* object);        // an instance of numpy.generic
 bool isFiniteScalar(PyObject* object);  // a real number, neither infinite nor nan
 bool isDtype(PyObject* object);
 bool isDtypeClass(PyObject* object);

@@ -71,25 +71,6 @@ def test_a_method_is_replaced_where_a_class_takes_part(monkeypatch: pytest.Monke
     assert compiled(x, held).item() == f(x, held).item()
 
 
-@known("a view that was made with autograd off and returned beside a view of it has a history of its own in a replay")
-def test_hooks_on_a_view_made_without_autograd() -> None:
-    def f(x):
-        with torch.no_grad():
-            t = x.view(-1)
-        return t.view(-1), t
-
-    def called(call: Callable) -> list[int]:
-        x, log = torch.ones(3, requires_grad=True), []
-        for i, t in enumerate(call(x)):
-            t.register_hook(lambda grad, i=i: log.append(i))
-            t.sum().backward()
-        return log
-
-    compiled = saker.compile(f)
-    for _ in range(3):
-        assert called(compiled) == called(f)
-
-
 @known("effects on Python objects come after the operators: a kernel written in Python that reads them sees the last")
 def test_a_kernel_reads_what_the_call_changes() -> None:
     state = {"k": 1.0}

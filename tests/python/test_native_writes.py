@@ -137,6 +137,7 @@ def test_weights_that_lie_in_other_ways() -> None:
 
 @pytest.mark.parametrize("foreach", [False, True])
 def test_the_optimizer_of_a_model(foreach: bool) -> None:
+    saker.reset(counts=True)
     models = []
     for _ in range(2):
         torch.manual_seed(0)

@@ -418,3 +418,21 @@ def test_sums_over_a_loop_of_calls(how: str) -> None:
     for _ in range(3):
         assert torch.equal(gradient(fast), want)
     assert how != "compile" or saker.stats()["replays"] > 0
+
+
+def test_hooks_on_a_view_made_without_autograd() -> None:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        with torch.no_grad():
+            t = x.view(-1)
+        return t.view(-1), t
+
+    def called(call: Callable) -> list[int]:
+        x, log = torch.ones(3, requires_grad=True), []
+        for i, t in enumerate(call(x)):
+            t.register_hook(lambda grad, i=i: log.append(i))
+            t.sum().backward()
+        return log
+
+    compiled = saker.compile(f)
+    for _ in range(3):
+        assert called(compiled) == called(f)

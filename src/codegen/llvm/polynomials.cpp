@@ -61,9 +61,7 @@ Value* expInRange(Code& code, Value* x) {
 
 }  // namespace
 
-Value* expPolynomial(Code& code, Value* x) {
-  return expInRange(code, atLeast(code, atMost(code, x, 89.0), -104.0));
-}
+Value* expPolynomial(Code& code, Value* x) { return expInRange(code, atLeast(code, atMost(code, x, 89.0), -104.0)); }
 
 Value* exp2Polynomial(Code& code, Value* x) {
   x = atLeast(code, atMost(code, x, 129.0), -151.0);
