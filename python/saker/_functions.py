@@ -7,6 +7,7 @@ their place (``opened``), and autograd goes through these ahead of time. PyTorch
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -82,21 +83,31 @@ class _Places:
             self.places.append(_Place())
             return self.places[-1]
         if type(value) in (tuple, list):
-            return type(value)(self.of(each) for each in value)
+            return self._unless_same(value, tuple(self.of(each) for each in value), value)
         if type(value) is dict:
-            return {key: self.of(each) for key, each in value.items()}
+            return self._unless_same(value, tuple(self.of(each) for each in value.values()), value.values())
         return value
+
+    def _unless_same(self, container: Any, made: tuple[Any, ...], items: Iterable[Any]) -> Any:
+        """What holds no tensors stands for itself, so that guards see what becomes of it."""
+        if all(one is other for one, other in zip(made, items, strict=True)):
+            return container
+        if type(container) is not tuple:
+            raise NotOpened("it is given a list or a dict of tensors, which may change")
+        return made
 
     def of_context(self, context: Context) -> Context:
         made = Context()
-        made.__dict__.update(self.of(context.__dict__))
+        made.__dict__.update({name: self.of(value) for name, value in context.__dict__.items()})
         return made
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
-    places = _Places()
-    places.of(value)
-    return places.tensors
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if type(value) is dict:
+        value = tuple(value.values())
+    return [each for item in value for each in _tensors(item)] if type(value) in (tuple, list) else []
 
 
 def _memory(value: Any) -> set[int]:

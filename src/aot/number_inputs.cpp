@@ -58,6 +58,9 @@ const ops::Operator* withTensor(const ir::Node& node) {
   return nullptr;
 }
 
+// Is this the tape's own way to keep a number? A program that calls scalar_tensor rounds it to a dtype.
+bool isOfTape(const ir::Node& node) { return !node.arg(2).isNone() && node.arg(3).isNone(); }
+
 at::Tensor wrapped(double number) {
   at::Tensor tensor = c10::scalar_to_tensor(number);
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -93,7 +96,7 @@ class NumberInputs::Split {
     if (node.op() == expect) {
       into_.expected_.push_back(node.arg(0).toSym());
       done_.push_back(&node);
-    } else if (node.op() == wrap && isNumber(node.arg(0))) {
+    } else if (node.op() == wrap && isNumber(node.arg(0)) && isOfTape(node)) {
       graph_->replaceAllUses(node.result(), inputFor(node.arg(0).toSym()));
       done_.push_back(&node);
     } else if (const ops::Operator* other = withTensor(node); other && isNumber(node.arg(1))) {

@@ -110,8 +110,9 @@ at::Tensor Tape::tensorOf(const sym::Node* number, double value) {
   static const ops::Operator* make = ops::find("aten::scalar_tensor");
   at::Tensor tensor = c10::scalar_to_tensor(value);
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
-  const ir::Arg args[] = {ir::Arg::symFloat(sym::Float(number)), ir::Arg::dtype(ir::DType::Float64), ir::Arg::none(),
-                          ir::Arg::none(), ir::Arg::none()};
+  // With a layout and without a device, as programs do not call it: the number keeps all of its bits there.
+  const ir::Arg args[] = {ir::Arg::symFloat(sym::Float(number)), ir::Arg::dtype(ir::DType::Float64),
+                          ir::Arg::layout(ir::Layout::Strided), ir::Arg::none(), ir::Arg::none()};
   const ir::Type* results[] = {typeOf(tensor)};
   know(tensor, append(make, args, results, {here(), {.noGrad = true}})->result());
   ++recorded_;

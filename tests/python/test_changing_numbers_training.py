@@ -55,6 +55,8 @@ FOLLOWED: dict[str, Program] = {
     "alpha": lambda x, w, s: torch.add(x, w, alpha=s * 2),
     "leaky": lambda x, w, s: nn.functional.leaky_relu(x * w, s / 2),
     "clamped": lambda x, w, s: (x * w).clamp(-s, s * 2),
+    "a tensor of the number": lambda x, w, s: torch.scalar_tensor(s * 2) * x * w,
+    "a half of the number": lambda x, w, s: torch.scalar_tensor(s, dtype=torch.float16) * x * w,
     "of data": lambda x, w, s: x * (w.sum().item() * 0.5) + s * w,
 }
 

@@ -71,6 +71,35 @@ def test_a_method_is_replaced_where_a_class_takes_part(monkeypatch: pytest.Monke
     assert compiled(x, held).item() == f(x, held).item()
 
 
+@known("a list that a torch.autograd.Function is given is made anew in a replay")
+def test_a_function_keeps_a_list_that_changes() -> None:
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, factors):
+            ctx.factors = factors
+            return x * factors[0]
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.factors[0], None
+
+    factors = [2.0]
+
+    def gradient(call: Callable) -> torch.Tensor:
+        x = torch.ones(3, requires_grad=True)
+        factors[0] = 2.0
+        y = call(x)
+        factors[0] = 5.0
+        return torch.autograd.grad(y.sum(), x)[0]
+
+    def f(x):
+        return Scaled.apply(x, factors)
+
+    compiled = saker.compile(f)
+    for _ in range(2):
+        assert torch.equal(gradient(compiled), gradient(f))
+
+
 @known("effects on Python objects come after the operators: a kernel written in Python that reads them sees the last")
 def test_a_kernel_reads_what_the_call_changes() -> None:
     state = {"k": 1.0}

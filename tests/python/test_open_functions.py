@@ -648,3 +648,46 @@ def test_functions_only_forward() -> None:
         x = torch.randn(3, 4)
         same(compiled(x, *weights()).detach(), USUAL["gelu"](x, *weights()).detach())
     assert [outcome(compiled, step)[1] for step in range(8)].count(True) > 1
+
+
+FACTORS: dict[str, Any] = {"list": [1.0], "dict": {0: 1.0}, "nested": ([1.0],)}
+
+
+def first(factors: Any) -> float:
+    return factors[0][0] if isinstance(factors, tuple) else factors[0]
+
+
+@pytest.mark.parametrize("kind", FACTORS)
+def test_containers_that_change(kind: str) -> None:
+    """A context that keeps a container sees what becomes of it."""
+    numbers = FACTORS[kind][0] if kind == "nested" else FACTORS[kind]
+
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.factors = FACTORS[kind]
+        return x * first(ctx.factors)
+
+    made = function(forward, lambda ctx, g: g * first(ctx.factors))
+
+    def call(x: Tensor, m: Tensor, w: Tensor) -> Tensor:
+        return made.apply(x @ m) * w
+
+    compiled = saker.compile(call)
+    for step in range(12):
+        seen = []
+        for run in (call, compiled):
+            numbers[0] = 2.0 if step == 7 else 1.0
+
+            def gradient(results: list[Tensor], _: Any, step: int = step) -> None:
+                if step in (5, 9):
+                    numbers[0] = 5.0
+                results[0].sum().backward()
+
+            seen.append(outcome(run, step, gradient))
+        same(seen[1][0], seen[0][0])
+        assert seen[1][1] or step < 2 or step == 7
+
+
+def test_containers_of_tensors_stay_outside() -> None:
+    scale = torch.tensor(2.0)
+    made = function(lambda ctx, x, factors: x * factors[0], lambda ctx, g: (g * 2, None))
+    check(lambda x, m, w: made.apply(x @ m, [scale]) * w, opened=False)
