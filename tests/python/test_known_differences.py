@@ -71,6 +71,40 @@ def test_a_method_is_replaced_where_a_class_takes_part(monkeypatch: pytest.Monke
     assert compiled(x, held).item() == f(x, held).item()
 
 
+@known("results of a compiled function share a node: hooks run where only another result leads to what is asked for")
+def test_hooks_of_results_that_lead_elsewhere() -> None:
+    def called(call: Callable) -> list[int]:
+        x, y = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+        a, b = call(x, y)
+        log: list[int] = []
+        a.register_hook(lambda grad: log.append(1))
+        (a.sum() + b.sum()).backward(inputs=[y])
+        return log
+
+    def f(x, y):
+        return x.sin(), y.cos()
+
+    compiled = saker.compile(f)
+    for _ in range(3):
+        assert called(compiled) == called(f)
+
+
+@known("results of a compiled function share a node: it runs, and gradients are captured before hooks")
+def test_gradients_of_results_with_hooks() -> None:
+    def gradient(call: Callable) -> torch.Tensor:
+        x, y = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+        a, b = call(x, y)
+        a.register_hook(lambda grad: -grad)
+        return torch.autograd.grad([a.sum(), b.sum()], [x, a])[1]
+
+    def f(x, y):
+        return y.cos(), x.sin()
+
+    compiled = saker.compile(f)
+    for _ in range(3):
+        assert torch.equal(gradient(compiled), gradient(f))
+
+
 @known("a list that a torch.autograd.Function is given is made anew in a replay")
 def test_a_function_keeps_a_list_that_changes() -> None:
     class Scaled(torch.autograd.Function):
