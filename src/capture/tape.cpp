@@ -18,7 +18,6 @@
 #include "capture/user_write.h"
 #include "ops/operator.h"
 #include "passes/memory.h"
-#include "runtime/shown.h"
 #include "support/check.h"
 
 namespace saker::tracing {
@@ -452,57 +451,6 @@ void Tape::note(const Converted& converted, const Call& call, ir::Origin origin)
     if (isEmpty(ops::of(node)) && !fillsMemory())
       storages_.at(tensors[i].storage().unsafeGetStorageImpl()).filled = false;
   }
-}
-
-// Was autograd on where some operator was called?
-static bool recordsHistory(const ir::Graph& graph) {
-  for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
-    if (!node->isReturn() && !node->attributes().noGrad) return true;
-  }
-  return false;
-}
-
-std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outputs) {
-  auto program = std::make_unique<runtime::Program>();
-  std::vector<ir::Arg> returned;
-  for (const at::Tensor& output : outputs) {
-    returned.push_back(ir::Arg::value(valueOf(output)));
-    auto memory = storages_.find(output.storage().unsafeGetStorageImpl());
-    if (memory != storages_.end() && !memory->second.filled && output.numel() > 0) spoil(Why::MemoryUnwritten);
-    program->resultRequiresGrad.push_back(output.requires_grad());
-    program->differentiable |= output.requires_grad();
-  }
-  program->context = context();
-  program->results = outputs.size();
-  program->asRecorded = true;
-  // Behind an operator that fails, version counters are to stand where eager mode leaves them.
-  program->userWrote = userWrote_ || !risk_.before.empty();
-  program->closedWrites.resize(inputs_.size());
-  bool followed = program->userWrote || recordsHistory(graph());
-  bool others = host().othersRun() && !userWrote_;
-  for (const Input& input : inputs_) {
-    if (input.literal) {
-      program->sources.push_back({runtime::Source::Kind::Closed, 0, input.tensor, true});
-      continue;
-    }
-    program->sources.push_back({runtime::Source::Kind::Argument, program->arguments, {}, false});
-    program->sameAs.push_back(program->arguments++);
-    uint32_t moved = 0;
-    if (others && !input.tensor.is_inference()) {
-      moved = counted_.to(input.tensor) - input.writes;
-    } else if (!input.tensor.is_inference()) {
-      moved = static_cast<uint32_t>(input.tensor._version() - input.version);
-    }
-    program->argumentWrites.push_back(moved);
-    // What is written gets a history, whether it is returned or not; optimizers write with autograd off.
-    program->differentiable |= followed && moved != 0 && input.tensor.requires_grad();
-  }
-  graph().appendReturn(graph().top(), returned);
-  program->objects = kept();
-  program->gradAround = hadGrad_;
-  program->showsGradients = runtime::markShown(graph());
-  program->graph = takeGraph();
-  return program;
 }
 
 }  // namespace saker::tracing
