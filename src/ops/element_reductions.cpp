@@ -168,8 +168,14 @@ Num sumWithoutNans(Element& e) {
 struct Moments {
   Num mean, variance;
 };
+// Squares of what f32 holds need f64, as in eager mode: a deviation is as large as what it is of.
 Moments moments(Element& e) {
-  auto [x, count, places] = loop(e, e.in.tensor(0).dtype);
+  DType dtype = e.in.tensor(0).dtype;
+  auto [x, count, places] = loop(e, dtype);
+  if (dtype == DType::Float32 || dtype == DType::BFloat16) {
+    x = e.convert(x, DType::Float64);
+    count = e.convert(count, DType::Float64);
+  }
   Num mean = e.reduce(Reduction::Sum, x) / count;
   Num off = x - mean;
   Num squares = e.reduce(Reduction::Sum, off * off);
@@ -183,8 +189,8 @@ Num runningMean(Element& e) {
   Loop all = loop(e, e.in.tensor(0).dtype);
   Num last = e.number(Place(countAlong(e) - Int(1)));
   Num moves = (abs(all.x) == std::numeric_limits<double>::infinity()) & (e.number(placeAlong(e, all)) < last);
-  Num none = e.constant(all.x.dtype, std::numeric_limits<double>::quiet_NaN());
-  return select(e.reduce(Reduction::Any, moves), none, moments(e).mean);
+  Num mean = moments(e).mean, none = e.constant(mean.dtype, std::numeric_limits<double>::quiet_NaN());
+  return select(e.reduce(Reduction::Any, moves), none, mean);
 }
 
 Num variance(Element& e) { return moments(e).variance; }

@@ -210,6 +210,23 @@ def test_quotients_that_are_rounded_down(most: int, dtype: torch.dtype) -> None:
         same_bits(lambda x, number=number: torch.floor_divide(number * 100, x), x)
 
 
+@pytest.mark.parametrize("size", [1e-25, 1.0, 1e25, 3e37])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_deviations_of_large_and_small_numbers(dtype: torch.dtype, size: float) -> None:
+    numbers = (torch.randn(4, 300) * size).to(dtype)
+    for dim in (0, 1):
+        for program in (
+            lambda x, dim=dim: torch.std(x, dim),
+            lambda x, dim=dim: torch.std_mean(x, dim)[0],
+            lambda x, dim=dim: torch.var(x, dim),
+            lambda x, dim=dim: torch.var_mean(x, dim)[1],
+        ):
+            found, expected = in_a_kernel(program, numbers), program(numbers)
+            torch.testing.assert_close(
+                found / size, expected / size, rtol=1e-2 if dtype == torch.bfloat16 else 1e-5, atol=1e-6
+            )
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("shape", [(5, 1), (5, 2), (5, 64), (5, 300)], ids=str)
 def test_means_of_infinities(shape: tuple[int, int], dtype: torch.dtype) -> None:
