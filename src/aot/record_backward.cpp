@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "aot/ask_autograd.h"
+#include "ops/shape.h"
 #include "passes/bodies.h"
 
 namespace saker::aot {
@@ -31,6 +32,15 @@ size_t numberOf(const BackwardStage::Gradient& gradient, const std::vector<size_
   }
 }
 
+// A tangent has numbers of its own where elements of the result share an address (pieces of an expanded tensor).
+const ir::TensorType* tangentFor(const ir::TensorType* result, ir::Context& context) {
+  if (ops::surelyApart(*result)) return result;
+  ir::TensorSpec spec(*result);
+  spec.strides = ir::contiguousStrides(spec.sizes);
+  spec.offset = 0;
+  return context.types().tensor(spec);
+}
+
 }  // namespace
 
 std::vector<Edge> RecordedBackward::findRoots() {
@@ -39,7 +49,7 @@ std::vector<Edge> RecordedBackward::findRoots() {
     if (!joint_.results[i].differentiable) continue;
     roots.push_back(edgeOf(results_[i]));
     resultOf_.push_back(i);
-    told_.push_back(trace().valueOf(results_[i])->tensor());
+    told_.push_back(tangentFor(trace().valueOf(results_[i])->tensor(), *trace().context()));
   }
   return roots;
 }

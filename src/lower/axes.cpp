@@ -9,7 +9,7 @@ using ops::Places;
 
 Axes::Axes(const Space& space) : space_(space) {
   for (size_t i = 0; i < space.sizes.size(); ++i) {
-    if (space.sizes[i].isConst(1)) continue;
+    if (ops::surelyOne(space.sizes[i])) continue;
     dim_.push_back(i);
     extents_.push_back(space.sizes[i]);
     reduced_.push_back(space.isReduced(i));

@@ -205,12 +205,12 @@ Places KernelBuilder::spread(const Place& linear, std::span<const Int> sizes) {
     if (size.isConst(0)) return places;  // there is no element
   }
   size_t first = 0;  // the outermost dimension takes what is left
-  while (first < sizes.size() && sizes[first].isConst(1)) ++first;
+  while (first < sizes.size() && ops::surelyOne(sizes[first])) ++first;
   Place rest = linear;
   for (size_t d = sizes.size(); d-- > first;) {
     if (d == first) {
       places[d] = rest;
-    } else if (!sizes[d].isConst(1)) {
+    } else if (!ops::surelyOne(sizes[d])) {
       std::tie(rest, places[d]) = divide(rest, sizes[d]);
     }
   }

@@ -2,8 +2,6 @@
 
 namespace saker::lower {
 
-bool surelyEqual(Int a, Int b) { return a.same(b) || (a == b).provablyTrue(); }
-
 Int Space::count(bool reducedOnes) const {
   Int product = 1;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -15,7 +13,7 @@ Int Space::count(bool reducedOnes) const {
 Space Space::collapsed() const {
   Space out;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i].isConst(1)) continue;
+    if (ops::surelyOne(sizes[i])) continue;
     size_t last = out.sizes.size();
     if (last > 0 && out.isReduced(last - 1) == isReduced(i)) {
       out.sizes[last - 1] *= sizes[i];

@@ -6,6 +6,7 @@
 
 #include "ir/type.h"
 #include "ops/element.h"
+#include "ops/shape.h"
 
 namespace saker::lower {
 
@@ -27,7 +28,6 @@ struct Space {
 
 bool sameSpace(const Space& a, const Space& b);
 Space spaceOf(const ops::Along& along);
-// Both are known to be equal, without a guard.
-bool surelyEqual(Int a, Int b);
+using ops::surelyEqual;
 
 }  // namespace saker::lower

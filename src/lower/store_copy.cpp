@@ -6,6 +6,7 @@
 #include "ir/type.h"
 #include "lower/chunk.h"
 #include "lower/expressions.h"
+#include "ops/shape.h"
 
 namespace saker::lower {
 
@@ -43,7 +44,7 @@ Launch storeCopy(ir::DType dtype, std::span<const sym::Int> sizes, std::span<con
   // As it lies in memory: what is last is contiguous.
   std::vector<size_t> dims(sizes.size());
   std::iota(dims.begin(), dims.end(), size_t{0});
-  std::erase_if(dims, [&](size_t d) { return sizes[d].isConst(1); });
+  std::erase_if(dims, [&](size_t d) { return ops::surelyOne(sizes[d]); });
   std::stable_sort(dims.begin(), dims.end(), [&](size_t a, size_t b) {
     return strides[a].isConst() && strides[b].isConst() && strides[a].constant() > strides[b].constant();
   });

@@ -1,13 +1,13 @@
 #include "lower/without_writes.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "ir/clone.h"
 #include "lower/space.h"
 #include "ops/builder.h"
 #include "ops/effects.h"
 #include "ops/functional_form.h"
+#include "ops/shape.h"
 #include "passes/pass.h"
 
 namespace saker::lower {
@@ -16,26 +16,6 @@ namespace {
 using ir::Arg;
 using ir::Node;
 using ir::Value;
-
-// No element lies where another one does.
-bool surelyApart(const ir::TensorType& type) {
-  std::vector<size_t> dims(type.rank);
-  std::iota(dims.begin(), dims.end(), size_t{0});
-  std::erase_if(dims, [&](size_t d) { return type.size(d).isConst(1); });
-  bool known = std::all_of(dims.begin(), dims.end(), [&](size_t d) { return type.stride(d).isConst(); });
-  if (known) {
-    std::sort(dims.begin(), dims.end(),
-              [&](size_t a, size_t b) { return type.stride(a).constant() < type.stride(b).constant(); });
-  } else {
-    std::reverse(dims.begin(), dims.end());
-  }
-  sym::Int least = 1;
-  for (size_t d : dims) {
-    if (!surelyEqual(type.stride(d), least) && !(type.stride(d) >= least).provablyTrue()) return false;
-    least = type.stride(d) * type.size(d);
-  }
-  return true;
-}
 
 std::string cannot(const std::string& why) { return "writes that are not seen through: " + why; }
 
@@ -51,7 +31,7 @@ std::string whyNotAStore(const Node& node) {
   if (!store || !ops::functionalForm(*op).op) return op->qualified + " writes";
   if (recorded.inferenceToggled || recorded.ownVersion) return op->qualified + " writes in another mode";
   const ir::TensorType* type = node.arg(0).isValue() ? node.arg(0).toValue()->tensor() : nullptr;
-  if (!type || !surelyApart(*type)) return op->qualified + " writes to elements that may lie in one place";
+  if (!type || !ops::surelyApart(*type)) return op->qualified + " writes to elements that may lie in one place";
   return {};
 }
 

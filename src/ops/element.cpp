@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/shape.h"
+
 namespace saker::ops {
 
 void notLowered(std::string reason) { throw NotLowered{std::move(reason)}; }
@@ -36,19 +38,25 @@ Place operator*(Place a, Int factor) {
   return a;
 }
 
+Places placesInBroadcast(const TensorType& tensor, std::span<const Int> to, std::span<const Place> places) {
+  size_t more = to.size() - tensor.rank;
+  Places own;
+  for (size_t d = 0; d < tensor.rank; ++d) {
+    bool one = surelyOne(tensor.size(d));
+    if (!one && !surelyEqual(tensor.size(d), to[more + d]))
+      notLowered("a size of which it is not known whether it is 1");
+    own.push_back(one ? Place() : places[more + d]);
+  }
+  return own;
+}
+
 Num Element::convert(Num a, DType dtype) { return a.dtype == dtype ? a : make(kernel::Op::Convert, dtype, {a}); }
 
 Num Element::rounded(Num a, DType dtype) { return convert(convert(a, dtype), computed(dtype)); }
 
 Num Element::broadcast(size_t i, DType dtype) {
   if (!in.arg(i).isValue() || !in.arg(i).toValue()->tensor()) return scalar(i, computed(dtype));
-  const TensorType& tensor = in.tensor(i);
-  const Places& all = places();
-  Places own;
-  for (size_t d = 0; d < tensor.rank; ++d) {
-    own.push_back(tensor.size(d).isConst(1) ? Place() : all[all.size() - tensor.rank + d]);
-  }
-  return at(i, own);
+  return at(i, placesInBroadcast(in.tensor(i), type().sizes(), places()));
 }
 
 Num Element::operand(size_t i, DType dtype) { return rounded(broadcast(i, dtype), dtype); }

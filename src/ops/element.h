@@ -128,6 +128,10 @@ inline DType computed(DType dtype) {
   return dtype == DType::Float16 || dtype == DType::BFloat16 ? DType::Float32 : dtype;
 }
 
+// The places in a tensor that is broadcast to sizes `to`, of which these are places. Not lowered where it is not known
+// whether a size is 1.
+Places placesInBroadcast(const TensorType& tensor, std::span<const Int> to, std::span<const Place> places);
+
 // ---- arithmetic; both operands of one dtype, or a number ----
 
 #define SAKER_NUM_BINARY(function, op)                                                      \

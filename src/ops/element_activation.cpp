@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "ops/element.h"
+#include "ops/shape.h"
 
 namespace saker::ops {
 namespace {
@@ -36,7 +37,7 @@ constexpr double kKappa = 0.044715;
 bool surelyContiguous(const TensorType& type) {
   ir::Dims dense = ir::contiguousStrides(type.sizes());
   for (size_t d = 0; d < type.rank; ++d) {
-    if (!type.size(d).isConst(1) && !dense[d].same(type.stride(d))) return false;
+    if (!surelyOne(type.size(d)) && !dense[d].same(type.stride(d))) return false;
   }
   return true;
 }

@@ -1,6 +1,7 @@
 // What one element is: normalisation of channels over a batch, and of groups of channels, with their derivatives.
 #include "ops/element.h"
 #include "ops/reduce.h"
+#include "ops/shape.h"
 
 namespace saker::ops {
 namespace {
@@ -132,11 +133,11 @@ Places spatial(Element& e, const TensorType& input, Place batch, Place channel, 
   places[0] = std::move(batch);
   places[1] = std::move(channel);
   size_t first = 2;
-  while (first < input.rank && input.size(first).isConst(1)) ++first;
+  while (first < input.rank && surelyOne(input.size(first))) ++first;
   for (size_t d = input.rank; d-- > first;) {
     if (d == first) {
       places[d] = rest;
-    } else if (!input.size(d).isConst(1)) {
+    } else if (!surelyOne(input.size(d))) {
       std::tie(rest, places[d]) = e.divide(rest, input.size(d));
     }
   }

@@ -3,6 +3,7 @@
 
 #include "ops/element.h"
 #include "ops/promote.h"
+#include "ops/shape.h"
 
 namespace saker::ops {
 namespace {
@@ -30,10 +31,11 @@ DType common(const Element& e, size_t first = 0, size_t second = 1) {
 
 // Some kernels take a number as it is, others as the dtype of the tensor: what is seen of half precision.
 Num unroundedNumber(Element& e, size_t i, DType dtype) {
-  // A tensor without dimensions counts as a number.
-  return typeOf(e.in, i).rank == 0 ? e.convert(e.broadcast(i, dtype), computed(dtype)) : e.operand(i, dtype);
+  // A tensor of one element counts as a number.
+  return surelyOne(numel(typeOf(e.in, i))) ? e.convert(e.broadcast(i, dtype), computed(dtype)) : e.operand(i, dtype);
 }
-Pair ownUnrounded(Element& e) { return {unroundedNumber(e, 0, e.type().dtype), unroundedNumber(e, 1, e.type().dtype)}; }
+// The second operand only.
+Pair ownUnrounded(Element& e) { return {e.operand(0, e.type().dtype), unroundedNumber(e, 1, e.type().dtype)}; }
 
 // (self, other, alpha): one rounding where alpha is not 1
 Num plus(Element& e, Num a, Num b, double sign) {
@@ -89,9 +91,10 @@ Num divisor(Element& e, Num b) {
 // A remainder has the sign of what is divided; is that another one than the divisor's?
 Num signsDiffer(Num mod, Num b) { return (mod != 0) & ((b < 0) != (mod < 0)); }
 
-// In f16 every step is rounded.
+// By a tensor of more than one element, every step is rounded.
 Num floorDivision(Element& e, Num a, Num b) {
-  auto step = [&](Num x) { return e.type().dtype == DType::Float16 ? e.rounded(x, DType::Float16) : x; };
+  bool byNumber = surelyOne(numel(typeOf(e.in, 1)));
+  auto step = [&](Num x) { return byNumber ? x : e.rounded(x, e.type().dtype); };
   Num mod = a % b;
   if (!ir::isFloat(a.dtype)) return select(signsDiffer(mod, b), a / b - 1, a / b);
   Num quotient = step(step(a - mod) / b);

@@ -74,10 +74,7 @@ Num indexed(Element& e) {
   std::optional<Num> holds;
   for (size_t d : dims) {
     const TensorType& index = *indices[d];
-    Places at;
-    for (size_t i = 0; i < index.rank; ++i) {
-      at.push_back(index.size(i).isConst(1) ? Place() : all[first + rank - index.rank + i]);
-    }
+    Places at = placesInBroadcast(index, e.type().sizes().subspan(first, rank), std::span(all).subspan(first, rank));
     Num number = e.convert(requireIndex(e.at(1, d, at)), DType::Int64), size = e.number(Place(self.size(d)));
     number = select(number < 0, number + size, number);
     Num within = (number >= 0) & (number < size);

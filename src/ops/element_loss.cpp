@@ -1,6 +1,7 @@
 // What one element is: losses, which are sums or means of what they are element by element, and their derivatives.
 #include "ops/element.h"
 #include "ops/reduce.h"
+#include "ops/shape.h"
 
 namespace saker::ops {
 namespace {
@@ -44,11 +45,7 @@ struct Pair {
   // Broadcast over the element.
   Num broadcast(size_t i) {
     const TensorType& tensor = e.in.tensor(i);
-    Places own;
-    for (size_t d = 0; d < tensor.rank; ++d) {
-      own.push_back(tensor.size(d).isConst(1) ? Place() : places[places.size() - tensor.rank + d]);
-    }
-    return e.rounded(e.at(i, own), tensor.dtype);
+    return e.rounded(e.at(i, placesInBroadcast(tensor, e.in.tensor(0).sizes(), places)), tensor.dtype);
   }
   // Where eager mode rounds between the steps of a loss; its kernels for f16 and bf16 are not alike.
   Num step(Num number) { return e.rounded(number, dtype); }

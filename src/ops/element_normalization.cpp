@@ -56,7 +56,7 @@ Num logSoftmax(Element& e) {
   Row row{e};
   const TensorType& self = *row.along.tensor;
   bool alongRows = true;
-  for (size_t d = self.rank; d-- > 0 && !(row.along.dims >> d & 1);) alongRows &= self.size(d).isConst(1);
+  for (size_t d = self.rank; d-- > 0 && !(row.along.dims >> d & 1);) alongRows &= surelyOne(self.size(d));
   auto kept = [&](Num x) { return alongRows ? e.rounded(x, e.type().dtype) : x; };
   Num most = row.most(row.there(0));
   return row.here(0) - most - kept(log(kept(row.sum(exp(row.there(0) - most)))));

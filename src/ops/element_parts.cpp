@@ -44,9 +44,16 @@ Num partOr(Element& e, size_t part, size_t dim, size_t start, size_t step, Num o
 
 Num nothing(Element& e) { return e.integer(computed(e.type().dtype), 0); }
 
+// What is written is a copy of self with its strides: where elements share an address, what is written to one is
+// written to others.
+void requireApart(Element& e) {
+  if (e.in.tensor(0).dtype != e.in.tensor(1).dtype) notLowered("a part of another dtype");
+  if (!surelyApart(e.type())) notLowered("elements that may lie in one place");
+}
+
 // (self, src, dim, start, end, step)
 Num sliceScatter(Element& e) {
-  if (e.in.tensor(0).dtype != e.in.tensor(1).dtype) notLowered("a part of another dtype");
+  requireApart(e);
   return partOr(e, 1, dimOf(e, 2, e.type().rank), 3, 5, e.x());
 }
 
@@ -66,7 +73,7 @@ Num rowOr(Element& e, size_t part, size_t dim, size_t index, Num otherwise) {
 
 // (self, src, dim, index)
 Num selectScatter(Element& e) {
-  if (e.in.tensor(0).dtype != e.in.tensor(1).dtype) notLowered("a part of another dtype");
+  requireApart(e);
   return rowOr(e, 1, dimOf(e, 2, e.type().rank), 3, e.x());
 }
 
@@ -81,7 +88,7 @@ Num repeated(Element& e) {
   Places own;
   size_t more = e.places().size() - self.rank;
   for (size_t d = 0; d < self.rank; ++d) {
-    own.push_back(self.size(d).isConst(1) ? Place() : e.divide(e.places()[more + d], self.size(d)).second);
+    own.push_back(surelyOne(self.size(d)) ? Place() : e.divide(e.places()[more + d], self.size(d)).second);
   }
   return e.at(0, own);
 }

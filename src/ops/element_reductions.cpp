@@ -39,6 +39,16 @@ Places outerPlaces(const Element& e, const Along& along) {
   return outer;
 }
 
+// Of the elements that become one.
+Int countAlong(const Element& e) {
+  Along along = *e.in.op().along(e.in, e.result);
+  Int count = 1;
+  for (size_t d = 0; d < along.tensor->rank; ++d) {
+    if (along.dims >> d & 1) count *= along.tensor->size(d);
+  }
+  return count;
+}
+
 // The element of self at the place of the loop, as `dtype` is computed in.
 struct Loop {
   Num x;
@@ -49,11 +59,17 @@ Loop loop(Element& e, DType dtype) {
   Along along = *e.in.op().along(e.in, e.result);
   Places places = e.inside(*along.tensor, along.dims, outerPlaces(e, along));
   Num x = e.rounded(e.at(0, places), dtype);
-  Int count = 1;
+  return {x, e.convert(e.number(Place(countAlong(e))), x.dtype), places};
+}
+
+// The number of the step among those of the loop.
+Place placeAlong(const Element& e, const Loop& all) {
+  Along along = *e.in.op().along(e.in, e.result);
+  Place at;
   for (size_t d = 0; d < along.tensor->rank; ++d) {
-    if (along.dims >> d & 1) count *= along.tensor->size(d);
+    if (along.dims >> d & 1) at = at * along.tensor->size(d) + all.places[d];
   }
-  return {x, e.convert(e.number(Place(count)), x.dtype), places};
+  return at;
 }
 
 Num sum(Element& e) { return e.reduce(Reduction::Sum, loop(e, e.type().dtype).x); }
@@ -92,11 +108,7 @@ std::optional<Along> alongOneOrAll(const Infer& in, size_t) {
 template <Reduction kind>
 Num firstOf(Element& e, const Loop& all, Num most) {
   if (all.x.dtype == DType::Bool) notLowered("the place of a bool");
-  Along along = *e.in.op().along(e.in, e.result);
-  Place at;
-  for (size_t d = 0; d < along.tensor->rank; ++d) {
-    if (along.dims >> d & 1) at = at * along.tensor->size(d) + all.places[d];
-  }
+  Place at = placeAlong(e, all);
   Num hit = all.x == most;
   if (ir::isFloat(all.x.dtype)) hit = hit | isNan(all.x);
   Num none = e.integer(DType::Int64, std::numeric_limits<int64_t>::max());
@@ -156,8 +168,14 @@ Num sumWithoutNans(Element& e) {
 struct Moments {
   Num mean, variance;
 };
+// Squares of what f32 holds need f64, as in eager mode: a deviation is as large as what it is of.
 Moments moments(Element& e) {
-  auto [x, count, places] = loop(e, e.in.tensor(0).dtype);
+  DType dtype = e.in.tensor(0).dtype;
+  auto [x, count, places] = loop(e, dtype);
+  if (dtype == DType::Float32 || dtype == DType::BFloat16) {
+    x = e.convert(x, DType::Float64);
+    count = e.convert(count, DType::Float64);
+  }
   Num mean = e.reduce(Reduction::Sum, x) / count;
   Num off = x - mean;
   Num squares = e.reduce(Reduction::Sum, off * off);
@@ -165,10 +183,20 @@ Moments moments(Element& e) {
   return {mean, squares / divisor};
 }
 
+// Eager mode moves a mean by the difference from each number to the mean of those before it: behind an infinity, by
+// nan.
+Num runningMean(Element& e) {
+  Loop all = loop(e, e.in.tensor(0).dtype);
+  Num last = e.number(Place(countAlong(e) - Int(1)));
+  Num moves = (abs(all.x) == std::numeric_limits<double>::infinity()) & (e.number(placeAlong(e, all)) < last);
+  Num mean = moments(e).mean, none = e.constant(mean.dtype, std::numeric_limits<double>::quiet_NaN());
+  return select(e.reduce(Reduction::Any, moves), none, mean);
+}
+
 Num variance(Element& e) { return moments(e).variance; }
-Num deviationAndMean(Element& e) { return e.result == 0 ? sqrt(moments(e).variance) : moments(e).mean; }
+Num deviationAndMean(Element& e) { return e.result == 0 ? sqrt(moments(e).variance) : runningMean(e); }
 Num deviation(Element& e) { return sqrt(moments(e).variance); }
-Num varianceAndMean(Element& e) { return e.result == 0 ? moments(e).variance : moments(e).mean; }
+Num varianceAndMean(Element& e) { return e.result == 0 ? moments(e).variance : runningMean(e); }
 
 // (self, dim, keepdim)
 Num logSumExp(Element& e) {

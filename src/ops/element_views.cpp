@@ -17,10 +17,9 @@ Num reshaped(Element& e) {
   const TensorType &from = e.in.tensor(0), &to = e.type();
   const Places& places = e.places();
   size_t front = 0, back = 0;
-  auto sameSize = [](Int a, Int b) { return a.same(b) || (a == b).provablyTrue(); };
-  while (front < from.rank && front < to.rank && sameSize(from.size(front), to.size(front))) ++front;
+  while (front < from.rank && front < to.rank && surelyEqual(from.size(front), to.size(front))) ++front;
   while (back + front < from.rank && back + front < to.rank &&
-         sameSize(from.size(from.rank - 1 - back), to.size(to.rank - 1 - back))) {
+         surelyEqual(from.size(from.rank - 1 - back), to.size(to.rank - 1 - back))) {
     ++back;
   }
   Place linear;
@@ -28,12 +27,12 @@ Num reshaped(Element& e) {
   Places own(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(front));
   own.resize(from.rank);
   size_t first = front;  // the first of the dimensions between takes what is left
-  while (first + back < from.rank && from.size(first).isConst(1)) ++first;
+  while (first + back < from.rank && surelyOne(from.size(first))) ++first;
   for (size_t d = from.rank - back; d-- > first;) {
     if (from.size(d).isConst(0)) break;  // there is no element
     if (d == first) {
       own[d] = linear;
-    } else if (!from.size(d).isConst(1)) {
+    } else if (!surelyOne(from.size(d))) {
       std::tie(linear, own[d]) = e.divide(linear, from.size(d));
     }
   }
@@ -79,7 +78,8 @@ Num squeezed(Element& e, uint64_t dims) {
   Places own;
   size_t next = 0;
   for (size_t d = 0; d < from.rank; ++d) {
-    bool gone = (dims >> d & 1) && from.size(d).isConst(1);
+    bool gone = (dims >> d & 1) && surelyOne(from.size(d));
+    if (!gone && next == e.places().size()) notLowered("a size of which it is not known whether it is 1");
     own.push_back(gone ? Place() : e.places()[next++]);
   }
   return e.at(0, own);

@@ -156,6 +156,26 @@ bool hasInternalOverlap(const TensorType& t) {
   return false;
 }
 
+// Each stride steps over all that the smaller ones reach.
+bool surelyApart(const TensorType& t) {
+  // By stride where that can be told, else from the last dimension on.
+  SmallVec<size_t, 6> dims;
+  for (size_t i = t.rank; i-- > 0;) {
+    if (t.size(i).isConst(0)) return true;
+    if (!surelyOne(t.size(i))) dims.push_back(i);
+  }
+  auto less = [&](size_t a, size_t b) { return (t.stride(a) < t.stride(b)).provablyTrue(); };
+  for (size_t i = 1; i < dims.size(); ++i) {
+    for (size_t k = i; k > 0 && less(dims[k], dims[k - 1]); --k) std::swap(dims[k], dims[k - 1]);
+  }
+  Int reach = 1;
+  for (size_t dim : dims) {
+    if (!(t.stride(dim) >= reach).provablyTrue()) return false;
+    reach += (t.size(dim) - Int(1)) * t.stride(dim);
+  }
+  return true;
+}
+
 MemoryFormat suggestMemoryFormat(const TensorType& t) {
   if (t.rank == 4 && looksChannelsLast(t, kChannelsLast2d)) return MemoryFormat::ChannelsLast;
   if (t.rank == 5 && looksChannelsLast(t, kChannelsLast3d)) return MemoryFormat::ChannelsLast3d;

@@ -31,6 +31,12 @@ bool isNonOverlappingAndDense(const TensorType& t);
 bool isRowMajor(const TensorType& t);
 // Two elements may lie at one address (a stride of 0): such a tensor cannot be written.
 bool hasInternalOverlap(const TensorType& t);
+// No two elements share an address, for certain; no guard.
+bool surelyApart(const TensorType& t);
+
+// Known without a guard.
+inline bool surelyEqual(Int a, Int b) { return a.same(b) || (a == b).provablyTrue(); }
+inline bool surelyOne(Int size) { return surelyEqual(size, 1); }
 
 // channels_last where the strides look like it, else contiguous.
 MemoryFormat suggestMemoryFormat(const TensorType& t);

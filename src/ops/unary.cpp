@@ -59,6 +59,11 @@ void timesNumber(Infer& in) {
 void nanToNum(Infer& in) {
   const TensorType& x = in.tensor(0);
   if (ir::isIntegral(x.dtype, true)) return in.contiguous(x.sizes(), x);
+  // The result is made like the argument first.
+  if (in.op().variant == Variant::Functional) {
+    require(in, kFloating, x.dtype);
+    return likeResult(in, x, x.dtype);
+  }
   unaryResult(in, x, kFloating);
 }
 

@@ -249,26 +249,6 @@ Sharing ofResolve(const Node& node, size_t) {
   return from.conj == to.conj && from.neg == to.neg ? Sharing::Same : Sharing::None;
 }
 
-// No two elements share an address, for certain: each stride steps over all that the smaller ones reach.
-bool isProvablyInjective(const TensorType& type) {
-  // By stride where that can be told, else from the last dimension on.
-  SmallVec<size_t, 6> dims;
-  for (size_t i = type.rank; i-- > 0;) {
-    if (type.size(i).isConst(0)) return true;
-    if (!type.size(i).isConst(1)) dims.push_back(i);
-  }
-  auto less = [&](size_t a, size_t b) { return (type.stride(a) < type.stride(b)).provablyTrue(); };
-  for (size_t i = 1; i < dims.size(); ++i) {
-    for (size_t k = i; k > 0 && less(dims[k], dims[k - 1]); --k) std::swap(dims[k], dims[k - 1]);
-  }
-  Int reach = 1;
-  for (size_t dim : dims) {
-    if (!(type.stride(dim) >= reach).provablyTrue()) return false;
-    reach += (type.size(dim) - Int(1)) * type.stride(dim);
-  }
-  return true;
-}
-
 const std::unordered_map<std::string_view, Entry>& entries() {
   static const std::unordered_map<std::string_view, Entry> table = {
       {"aten::_conj", {conj}},
@@ -371,7 +351,7 @@ Value* invertView(Builder& build, const Node& view, size_t index, Value* base, V
 
 bool mayOverlap(const Node& view, size_t index) {
   const Entry* entry = entryOf(view.op());
-  return (!entry || entry->repeats) && !isProvablyInjective(*view.result(index)->tensor());
+  return (!entry || entry->repeats) && !surelyApart(*view.result(index)->tensor());
 }
 
 }  // namespace saker::ops

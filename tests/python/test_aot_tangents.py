@@ -116,3 +116,33 @@ def test_gradients_of_some_results(name: str) -> None:
                 for got, wanted in zip(found, expected, strict=True):
                     if wanted is not None:
                         torch.testing.assert_close(got, wanted)
+
+
+SHARED_ADDRESSES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "expanded": lambda x: x.expand(3, *x.shape).unsafe_split(2, 0)[0],
+    "expanded by sizes": lambda x: x.expand(3, *x.shape).unsafe_split_with_sizes([2, 1], 0)[0],
+    "expanded intermediate": lambda x: x.sin().expand(3, *x.shape).unsafe_split(2, 0)[0],
+    "windows": lambda x: x.unfold(0, 3, 1).unsafe_split(2, 1)[0],
+    "windows of an intermediate": lambda x: x.sin().unfold(0, 3, 1).unsafe_split(2, 1)[1],
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", SHARED_ADDRESSES)
+def test_results_whose_elements_share_addresses(name: str, dynamic: bool) -> None:
+    """Tangents of such results have a number for each element."""
+    program = SHARED_ADDRESSES[name]
+    compiled = saker.compile(program, dynamic=dynamic)
+    for rows in (7, 9, 8):
+        gradients = []
+        x, tangents = torch.randn(rows, 5), []
+        for fn in (program, compiled):
+            leaf = x.clone().requires_grad_()
+            result = fn(leaf)
+            tangents = tangents or [
+                torch.randn(result.shape),
+                torch.ones(result.shape),
+                torch.ones(()).expand_as(result),
+            ]
+            gradients.append([torch.autograd.grad(result, leaf, each, retain_graph=True)[0] for each in tangents])
+        torch.testing.assert_close(gradients[1], gradients[0])

@@ -395,3 +395,22 @@ def test_ordinary_code_stays_one_graph(function: Callable) -> None:
         same(compiled(x), function(x))
     assert saker.stats()["graphs"] - before["graphs"] <= 4
     assert saker.stats()["replays"] - before["replays"] >= 8
+
+
+def test_strides_that_are_kept_though_they_do_not_matter() -> None:
+    """Of dimensions of one element: eager mode makes some results like the argument, strides and all."""
+    for function in (
+        lambda x: x[..., 1:].nan_to_num(1.0, 2.0, -2.0),
+        lambda x: x[..., 1:].nan_to_num_(1.0, 2.0, -2.0),
+        lambda x: torch.nan_to_num(x[..., 1:], 1.0, out=torch.empty(0)),
+        lambda x: x[..., 1:].deg2rad(),
+        lambda x: torch.empty_like(x[..., 1:]).fill_(2),
+        lambda x: x[..., 1:].exp(),
+        lambda x: x[..., 1:] + 1,
+    ):
+        compiled = saker.compile(function, dynamic=True)
+        for size in (9, 12):
+            x = torch.randn(1, 1, size)
+            found, expected = compiled(x.clone()), function(x.clone())
+            assert found.stride() == expected.stride()
+            assert torch.equal(found, expected)

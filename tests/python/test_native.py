@@ -116,6 +116,60 @@ def test_sizes_that_change() -> None:
         torch.testing.assert_close(compiled(x, y), root_mean(x, y))
 
 
+# The last dimension is 1 for reasons that are seen in the expression of its size only with what was asked before.
+OF_ONE = {
+    "binary": lambda x: x[..., 1::3] / (x * x + 1),
+    "both": lambda x: x[..., 1::3] * x[..., ::3].neg() + x,
+    "compared": lambda x: (x > x[..., 1::3]) ^ (x[..., 2::3] > 0),
+    "expanded": lambda x: x[..., 1::3].expand_as(x) * 2 - x,
+    "squeezed": lambda x: x[..., 1::3].neg().squeeze() * 2 + x.sum(-1).squeeze(),
+    "squeezed one": lambda x: x[..., 1::3].neg().squeeze(-1) * 2 + 1,
+    "chunk": lambda x: x[..., :2].chunk(2, -1)[0] + x.abs(),
+    "repeated": lambda x: x[..., 1::3].neg().repeat(*[1] * (x.dim() - 1), 3) * x,
+    "joined": lambda x: torch.cat([x[..., 1::3] / (x * x + 1)] * 2, -1).neg(),
+    "written": lambda x: (x + 1).add_(x[..., 1::3]).mul_(2),
+    "filled": lambda x: x.masked_fill(x[..., 1::3] > 0, 2.0) * 2,
+    "lerp": lambda x: torch.lerp(x, x[..., 1::3], 0.25) * 2,
+    "summed": lambda x: (x[..., 1::3] * x).sum(-1) + x[..., 2::3].neg().sum(-1),
+    "softmax": lambda x: torch.softmax(x[..., 1::3] * x, -1) + torch.log_softmax(x[..., 1::3] * 2, -1),
+    "viewed": lambda x: (x[..., 1::3] * 2).reshape(-1, 1) + (x * 3).reshape(-1, 3),
+    "index": lambda x: x.neg()[..., torch.tensor([0, 2])] * x[..., 1::3],
+}
+
+
+@pytest.mark.parametrize("shape", [(3,), (5, 3), (4, 7, 3)], ids=str)
+@pytest.mark.parametrize("name", OF_ONE)
+def test_sizes_that_are_found_to_be_one(name: str, shape: tuple[int, ...]) -> None:
+    program = OF_ONE[name]
+    compiled = saker.compile(program, dynamic=True)
+    for call in range(3):
+        x = torch.randn(*(size + call for size in shape[:-1]), 3)
+        found, count = launches(lambda x=x: compiled(x))
+        torch.testing.assert_close(found, program(x))
+        assert found.stride() == program(x).stride()
+    assert count > 0, _C.code_error()
+    y, other = (x.clone().requires_grad_() for _ in range(2))
+    if found.is_floating_point():
+        compiled(y).sum().backward()
+        program(other).sum().backward()
+        torch.testing.assert_close(y.grad, other.grad)
+
+
+def test_a_part_of_windows_that_share_elements() -> None:
+    """What is written to one element is written to those at its address."""
+
+    def program(x: Tensor) -> tuple[Tensor, Tensor]:
+        windows = x.unfold(-1, 2, 1)
+        one = windows.select_scatter(windows.select(-1, 0) * 2, -1, 1)
+        other = windows.slice_scatter(windows[:1] * 3, 0, 1, 2)
+        return one * 2 + 1, other * 2 + 1
+
+    compiled = saker.compile(program, dynamic=False)
+    for _ in range(2):
+        x = torch.randn(4, 5, 7).transpose(0, 2)
+        torch.testing.assert_close(compiled(x), program(x))
+
+
 def test_inputs_with_other_strides() -> None:
     compiled = saker.compile(gated, dynamic=False)
     for _ in range(2):

@@ -163,3 +163,79 @@ def test_quotients_of_integers(name: str, dtype: torch.dtype) -> None:
     with pytest.raises(RuntimeError) as found:
         compiled(x, y)
     assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 7, 16, 33])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.float32], ids=str)
+def test_masks_that_are_read_twice(dtype: torch.dtype, size: int) -> None:
+    """Elements are read where the sign of a place says so, and the same signs choose among them."""
+    numbers = torch.randint(-9, 10, (size, size)).to(dtype)
+    same_bits(lambda x: (x.view(-1) == x.view(-1)).roll(1, -1), numbers)
+    same_bits(lambda x: (x * x - 1).view(-1).roll(-1, -1), numbers)
+
+
+ROUNDED_NUMBERS = {
+    "mul": torch.mul,
+    "div": torch.div,
+    "div trunc": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
+    "div floor": lambda x, y: torch.div(x, y, rounding_mode="floor"),
+    "floor_divide": torch.floor_divide,
+    "add": torch.add,
+    "sub": torch.sub,
+    "pow": lambda x, y: torch.pow(x.abs(), y),
+    "maximum": torch.maximum,
+}
+
+
+@pytest.mark.parametrize("number", [torch.tensor(1.2345678), torch.tensor(1.2345678).double(), torch.tensor([257])])
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("name", ROUNDED_NUMBERS)
+def test_a_number_on_either_side(name: str, dtype: torch.dtype, number: Tensor) -> None:
+    """Of half precision and a tensor of one element: eager mode rounds it as the first operand, not always as the
+    second."""
+    if name == "pow" and not number.is_floating_point():
+        pytest.skip("pow of f16 with an integer overflows")
+    numbers = (torch.rand(VECTORS) * 3 + 0.5).to(dtype)
+    same_bits(lambda x: ROUNDED_NUMBERS[name](x, number), numbers)
+    same_bits(lambda x: ROUNDED_NUMBERS[name](number, x), numbers)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("most", [3, 300])
+def test_quotients_that_are_rounded_down(most: int, dtype: torch.dtype) -> None:
+    x, y = ((torch.rand(10 * VECTORS) * 2 - 1).to(dtype) * scale for scale in (most, 3))
+    same_bits(torch.floor_divide, x, y)
+    for number in (torch.tensor(0.3), torch.tensor(-1.7)):
+        same_bits(lambda x, number=number: torch.floor_divide(x, number), x)
+        same_bits(lambda x, number=number: torch.floor_divide(number * 100, x), x)
+
+
+@pytest.mark.parametrize("size", [1e-25, 1.0, 1e25, 3e37])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_deviations_of_large_and_small_numbers(dtype: torch.dtype, size: float) -> None:
+    numbers = (torch.randn(4, 300) * size).to(dtype)
+    for dim in (0, 1):
+        for program in (
+            lambda x, dim=dim: torch.std(x, dim),
+            lambda x, dim=dim: torch.std_mean(x, dim)[0],
+            lambda x, dim=dim: torch.var(x, dim),
+            lambda x, dim=dim: torch.var_mean(x, dim)[1],
+        ):
+            found, expected = in_a_kernel(program, numbers), program(numbers)
+            torch.testing.assert_close(
+                found / size, expected / size, rtol=1e-2 if dtype == torch.bfloat16 else 1e-5, atol=1e-6
+            )
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("shape", [(5, 1), (5, 2), (5, 64), (5, 300)], ids=str)
+def test_means_of_infinities(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    """Eager mode's mean beside a variance is nan behind an infinity, and infinite where that comes last."""
+    numbers = torch.zeros(shape).to(dtype)
+    numbers[1, 0] = numbers[2, -1] = numbers[3, shape[1] // 2] = float("inf")
+    numbers[4, -1] = float("-inf")
+    for x in (numbers, numbers.t().contiguous().t()):
+        same_bits(lambda x: torch.std_mean(x, 1, correction=0)[1], x)
+        same_bits(lambda x: torch.var_mean(x.t(), 0)[1], x)
+        same_bits(lambda x: torch.var_mean(x.view(-1, 5, shape[1])[0].unsqueeze(0), (0, 2))[1], numbers)
+        same_bits(lambda x: torch.std_mean(x[2:3] * 2)[1].view(1), x)

@@ -83,21 +83,22 @@ def failure(program: Program, calls: int = 3, backend: str | None = None) -> str
             found = _run(compiled, program, program.arguments(call))
         except Exception as error:
             return f"call {call} raises {type(error).__name__}: {error}"
+        scale = program.scales(program.arguments(call))
         for name, one, other in zip(program.returned, found.results, expected.results, strict=True):
-            allowed = 0 if program.exact[name] else _RESULT * program.eps[name] * max(program.scale[name], 1)
+            allowed = 0 if program.exact[name] else _RESULT * program.eps[name] * max(scale[name], 1)
             if different := _different(one, other, allowed, program.keeps_signs):
                 return f"call {call}, {name}: {different}"
-        if different := _gradients(program, found, expected):
+        if different := _gradients(program, found, expected, scale):
             return f"call {call}, {different}"
     return ""
 
 
-def _gradients(program: Program, found: Outcome, expected: Outcome) -> str:
+def _gradients(program: Program, found: Outcome, expected: Outcome, scales: dict[str, float]) -> str:
     floats = [f"x{i}" for i, each in enumerate(program.inputs) if each.dtype.is_floating_point]
     names = {line.name for line in program.lines} | set(floats)
     precisions = [torch.finfo(each.dtype).eps for each in program.inputs if each.dtype.is_floating_point]
     eps = max([*precisions, *(program.eps[name] for name in names)], default=0)
-    scale = max([program.scale[name] for name in names], default=1)
+    scale = max([scales[name] for name in names], default=1)
     if len(found.gradients) != len(expected.gradients):
         return f"{len(found.gradients)} gradients and not {len(expected.gradients)}"
     for name, one, other in zip(floats, found.gradients, expected.gradients, strict=False):
