@@ -2,6 +2,7 @@
 #include <limits>
 #include <numbers>
 
+#include "ir/torch_facts.h"
 #include "ops/element.h"
 #include "ops/shape.h"
 
@@ -31,6 +32,7 @@ Num hardShrink(Element& e) {
 
 Num softShrink(Element& e) {
   Num x = own(e), bound = e.scalar(1, x);
+  if (e.in.context().ambient().torch->softShrinkRounds) bound = step(e, bound);
   return select(isNan(x), x, select(x > bound, x - bound, select(x < -bound, x + bound, 0)));
 }
 

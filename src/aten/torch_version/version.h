@@ -33,6 +33,7 @@ inline constexpr ir::TorchFacts kTorchFacts = {
     .complexOfBFloat16 = SAKER_TORCH_AT_LEAST(2, 14),
     .groupNormMakesDense = SAKER_TORCH_AT_LEAST(2, 14),
     .polarTakesHalf = SAKER_TORCH_AT_LEAST(2, 14),
+    .softShrinkRounds = SAKER_TORCH_AT_LEAST(2, 14),
     .clampTakesIntegers = SAKER_TORCH_AT_LEAST(2, 15),
     .cubicGridsInSpace = SAKER_TORCH_AT_LEAST(2, 15),
 };
