@@ -172,6 +172,9 @@ def test_masks_that_are_read_twice(dtype: torch.dtype, size: int) -> None:
     numbers = torch.randint(-9, 10, (size, size)).to(dtype)
     same_bits(lambda x: (x.view(-1) == x.view(-1)).roll(1, -1), numbers)
     same_bits(lambda x: (x * x - 1).view(-1).roll(-1, -1), numbers)
+    compiled = saker.compile(lambda x: (x.view(-1) == x.view(-1)).roll(1, -1), dynamic=False)
+    for _ in range(3):
+        assert compiled(numbers).all()
 
 
 ROUNDED_NUMBERS = {
