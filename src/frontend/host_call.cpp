@@ -163,6 +163,8 @@ std::vector<at::Tensor> HostCall::run(const std::vector<at::Tensor>& tensors) {
   }
   size_t named = names ? static_cast<size_t>(PyTuple_GET_SIZE(names.get())) : 0;
   Ref apply = functionToCall(*this);
+  std::optional<UnderCasts> under;
+  if (casts) under.emplace(*casts);
   Ref result = Ref::steal(PyObject_Vectorcall(apply.get(), values.data(), values.size() - named, names.get()));
   if (!result) throwPythonError();
   if (handle) HookHandles::set(*handle, result.get());
@@ -211,6 +213,7 @@ std::vector<at::Tensor> callHost(const c10::intrusive_ptr<HostCall>& call, const
   static const c10::OperatorHandle host = c10::Dispatcher::singleton().findSchemaOrThrow("saker::host", "");
   static const c10::OperatorHandle wrap = c10::Dispatcher::singleton().findSchemaOrThrow("saker::wrap", "");
   static const c10::OperatorHandle hook = c10::Dispatcher::singleton().findSchemaOrThrow("saker::hook", "");
+  call->casts = CastsAround::now();
   torch::jit::Stack stack{c10::IValue(call), c10::IValue(tensors)};
   static const c10::DispatchKeySet modes({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});
   c10::impl::ExcludeDispatchKeyGuard unseen(call->wraps ? modes : c10::DispatchKeySet());

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "frontend/casts_around.h"
 #include "frontend/guards.h"
 #include "watch/ref.h"
 
@@ -48,6 +49,7 @@ class HostCall final : public torch::CustomClassHolder {
   Ref study;                       // of a torch.autograd.Function that may become operators (frontend/open_functions.h)
   std::optional<uint32_t> handle;  // it gives the handle of a hook, of this number, and no tensor
   std::vector<TensorShape> shapes;  // of what it gives
+  std::optional<CastsAround> casts;
 
   // The first time, what the call that was watched has given.
   std::vector<at::Tensor> given;

@@ -370,3 +370,39 @@ def test_containers_of_tensors_stay_outside() -> None:
     scale = torch.tensor(2.0)
     made = function(lambda ctx, x, factors: x * factors[0], lambda ctx, g: (g * 2, None))
     check(lambda x, m, w: made.apply(x @ m, [scale]) * w, opened=False)
+
+
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor) -> Tensor:
+        ctx.save_for_backward(x, w)
+        return x @ w
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor]:
+        x, w = ctx.saved_tensors
+        return g @ w.t().to(g.dtype), x.t().to(g.dtype) @ g
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("grad", [False, True])
+def test_casts_in_a_forward(dtype: torch.dtype, inside: bool, grad: bool) -> None:
+    """A Function that is called from a replay finds the autocast of the call that was recorded."""
+
+    def call(x: Tensor, w: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype, enabled=inside or torch.is_autocast_enabled("cpu")):
+            return Product.apply(x, w) * 2
+
+    compiled = saker.compile(call)
+    for step in range(6):
+        seen = []
+        for run in (call, compiled):
+            torch.manual_seed(step)
+            x, w = torch.randn(3, 4, requires_grad=grad), torch.randn(4, 4, requires_grad=grad)
+            with torch.autocast("cpu", dtype, enabled=not inside):
+                y = run(x, w)
+            if grad:
+                y.float().sin().sum().backward()
+            seen.append([y.detach(), x.grad, w.grad, (x.detach() @ w.detach()).dtype, torch.get_autocast_dtype("cpu")])
+        same(seen[1], seen[0])
