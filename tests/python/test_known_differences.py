@@ -89,6 +89,25 @@ def test_hooks_of_results_that_lead_elsewhere() -> None:
         assert called(compiled) == called(f)
 
 
+@known("stages of a backward share a node's edges: a hook between two is called with None where no gradient arrives")
+def test_hooks_between_stages_that_get_nothing() -> None:
+    def called(call: Callable) -> list[bool]:
+        x, y = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+        results = call(x, y)
+        log: list[bool] = []
+        results[1].register_hook(lambda grad: log.append(grad is None))
+        results[2].sum().backward()
+        return log
+
+    def f(x, y):
+        a = x.sin()
+        return a.exp(), a, y * x
+
+    compiled = saker.compile(f)
+    for _ in range(3):
+        assert called(compiled) == called(f)
+
+
 @known("results of a compiled function share a node: it runs, and gradients are captured before hooks")
 def test_gradients_of_results_with_hooks() -> None:
     def gradient(call: Callable) -> torch.Tensor:
