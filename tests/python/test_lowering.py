@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 import saker
 from kernel_text import Fused
+from torch_versions import SOFTSHRINK_ROUNDS
 
 f16, bf16, f32, f64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
 i32, i64, u8, boolean = torch.int32, torch.int64, torch.uint8, torch.bool
@@ -152,7 +153,7 @@ UNARY: dict[str, tuple[Callable[[torch.Tensor], object], tuple[torch.dtype, ...]
     "isneginf": (torch.isneginf, ALL),
     "signbit": (torch.signbit, ALL),
     "hardshrink": (lambda x: F.hardshrink(x, 0.7), FLOATS),
-    "softshrink": (lambda x: F.softshrink(x, 0.7), FLOATS),
+    "softshrink": (lambda x: F.softshrink(x, 0.7), FLOATS if SOFTSHRINK_ROUNDS else (f32, f64)),
     "celu": (lambda x: F.celu(x, 0.7), (f32, f64)),
     "glu": (lambda x: F.glu(x, 0), FLOATS),
     "deg2rad": (torch.deg2rad, FLOATS),

@@ -242,3 +242,8 @@ def test_means_of_infinities(shape: tuple[int, int], dtype: torch.dtype) -> None
         same_bits(lambda x: torch.var_mean(x.t(), 0)[1], x)
         same_bits(lambda x: torch.var_mean(x.view(-1, 5, shape[1])[0].unsqueeze(0), (0, 2))[1], numbers)
         same_bits(lambda x: torch.std_mean(x[2:3] * 2)[1].view(1), x)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_softshrink_takes_the_bound_of_this_version(dtype: torch.dtype) -> None:
+    same_bits(lambda x: functional.softshrink(x, 0.7), odd_numbers(dtype))

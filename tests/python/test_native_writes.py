@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import saker
+from alone import alone
 from generated_code import fused, needs_code  # noqa: F401 (a fixture of each test)
 from saker import _C
 from test_native import launches
@@ -135,8 +136,13 @@ def test_weights_that_lie_in_other_ways() -> None:
     check(sgd, make, 3, 1e-6)
 
 
-@pytest.mark.parametrize("foreach", [False, True])
-def test_the_optimizer_of_a_model(foreach: bool) -> None:
+@alone  # where PyTorch's compiler is loaded, optimizers call functions that it keeps out
+def test_the_optimizer_of_a_model() -> None:
+    for foreach in (False, True):
+        optimizes(foreach)
+
+
+def optimizes(foreach: bool) -> None:
     saker.reset(counts=True)
     models = []
     for _ in range(2):

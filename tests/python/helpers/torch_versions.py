@@ -60,6 +60,8 @@ BCOMPLEX32 = [torch.bcomplex32] if at_least(2, 14) else []
 BEHIND_HERE = {"classes.user_keys_in_dicts"} if at_least(2, 14) else set()
 if at_least(2, 15):
     BEHIND_HERE |= {"effects.bytearray_from_outside", "names.deleted_cell"}
+# The bound of softshrink is rounded to the tensor's dtype, as the core takes it to be where it is not told the version.
+SOFTSHRINK_ROUNDS = at_least(2, 14)
 # A checkpoint without a function gives a decorator.
 checkpoint_decorates = pytest.mark.skipif(not at_least(2, 14), reason="checkpoint() takes a function before torch 2.14")
 # Statistics of group norm have gradients. Before, eager mode's backward forgets them where no gradient of the
