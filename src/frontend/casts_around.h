@@ -11,6 +11,11 @@
 
 namespace saker::frontend {
 
+// While a graph is compiled or runs: casts are in it.
+struct NoAutocast {
+  c10::impl::ExcludeDispatchKeyGuard guard{c10::autocast_dispatch_keyset};
+};
+
 struct CastsAround {
   c10::DispatchKeySet on;
   std::array<c10::ScalarType, 2> dtypes;  // of the CPU and of CUDA

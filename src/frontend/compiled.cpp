@@ -25,10 +25,8 @@
 #include "host/errors.h"
 #include "host/foreign_results.h"
 #include "host/objects.h"
-#include "host/trace_host.h"
 #include "ops/operator.h"
 #include "runtime/failure.h"
-#include "watch/checks.h"
 #include "watch/loop.h"
 #include "watch/traced.h"
 
@@ -241,11 +239,7 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   auto segment = std::make_shared<Segment>();
   segment->ambient = before;
   WrappersScope wrappers;
-  tracing::Host host = pythonHost();
-  host.checkedTruth = &watch::checkedTruth;
-  host.chooses = &watch::chooses;
-  addWrappers(host);
-  tracing::Tape tape(host);
+  tracing::Tape tape(watchedHost());
   std::optional<FloatInputs> floats;
   if (!floats_.empty()) floats.emplace(floats_);
   // With floats as inputs it may stop because of these alone: no error, but a call that is not recorded.

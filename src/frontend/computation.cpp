@@ -11,8 +11,6 @@
 #include "frontend/wrapped.h"
 #include "host/errors.h"
 #include "host/objects.h"
-#include "host/trace_host.h"
-#include "watch/checks.h"
 #include "watch/loop.h"
 #include "watch/traced.h"
 
@@ -48,11 +46,7 @@ Computation::Recorded Computation::record(PyObject* function, PyObject* argument
   made->segment_.ambient = before;
   CallArguments call{PySequence_Fast_ITEMS(arguments), static_cast<size_t>(PyTuple_GET_SIZE(arguments)), nullptr};
   WrappersScope wrappers;
-  tracing::Host host = pythonHost();
-  host.checkedTruth = &watch::checkedTruth;
-  host.chooses = &watch::chooses;
-  addWrappers(host);
-  tracing::Tape tape(host);
+  tracing::Tape tape(watchedHost());
   Recorder recorder(tape, function, call);
   tape.setAround([&](bool any) {
     return tracing::Tape::Around{noticesErrors(any), recorder.effects().size(),

@@ -1,13 +1,13 @@
 #include "frontend/execute.h"
 
 #include <c10/core/GradMode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
 
 #include "aot/number_inputs.h"
 #include "aot/pipeline.h"
 #include "capture/errors.h"
+#include "frontend/casts_around.h"
 #include "frontend/compiled.h"
 #include "frontend/host_call.h"
 #include "frontend/open_functions.h"
@@ -21,11 +21,6 @@
 namespace saker::frontend {
 
 namespace {
-
-// Casts are in the graph.
-struct NoAutocast {
-  c10::impl::ExcludeDispatchKeyGuard guard{c10::autocast_dispatch_keyset};
-};
 
 std::vector<at::Tensor> runRecording(const runtime::Program& program, const std::vector<at::Tensor>& inputs) {
   std::vector<at::Tensor> out;

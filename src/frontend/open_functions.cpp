@@ -6,6 +6,7 @@
 #include "aot/pipeline.h"
 #include "capture/errors.h"
 #include "capture/user_code.h"
+#include "frontend/casts_around.h"
 #include "frontend/execute.h"
 #include "frontend/log.h"
 #include "host/errors.h"
@@ -113,7 +114,7 @@ class Opening {
   bool forwardsHold() const { return allHold("forward_holds"); }
 
   std::optional<std::vector<at::Tensor>> runCompiled(const std::vector<at::Tensor>& inputs) const {
-    c10::impl::ExcludeDispatchKeyGuard casts(c10::autocast_dispatch_keyset);  // they are in the graph
+    NoAutocast casts;
     ReleaseInterpreter released;
     return (*compiled_)(inputs);
   }
@@ -123,7 +124,7 @@ class Opening {
     refused_ = true;
     std::shared_ptr<aot::CompiledFunction> made;
     try {
-      c10::impl::ExcludeDispatchKeyGuard casts(c10::autocast_dispatch_keyset);
+      NoAutocast casts;
       Scope opened(Way::Opened);
       tracing::OpenedNodes nodes;
       passes::Stages stages;

@@ -5,6 +5,8 @@
 #include "host/gil.h"
 #include "host/kept_error.h"
 #include "host/objects.h"
+#include "host/trace_host.h"
+#include "watch/checks.h"
 #include "watch/loop.h"
 #include "watch/ref.h"
 
@@ -48,9 +50,13 @@ void WrappersScope::leave() {
   if (!left) PyErr_WriteUnraisable(mode.get());
 }
 
-void addWrappers(tracing::Host& host) {
+tracing::Host watchedHost() {
+  tracing::Host host = pythonHost();
+  host.checkedTruth = &watch::checkedTruth;
+  host.chooses = &watch::chooses;
   host.isWrapper = &isWrapper;
   host.unwatched = &unwatched;
+  return host;
 }
 
 }  // namespace saker::frontend

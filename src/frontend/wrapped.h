@@ -10,8 +10,8 @@
 
 namespace saker::frontend {
 
-// Lets a tape see such tensors.
-void addWrappers(tracing::Host& host);
+// What the tape of a watched call asks of Python. It sees such tensors.
+tracing::Host watchedHost();
 
 // From here on this thread's operators on such tensors come to its tape. False: that cannot be, for a mode of the
 // program sees them.

@@ -118,16 +118,6 @@ Num nearestInside(Num at, Num last) { return min(max(at, 0), last); }
 
 Num same(Element& e) { return e.at(0, e.places()); }
 
-// (self, split_size or sizes, dim): result i begins where those before it end
-Num part(Element& e) {
-  size_t dim = dimOf(e, 2, e.in.tensor(0).rank);
-  Int start = 0;
-  for (size_t i = 0; i < e.result; ++i) start += e.node.result(i)->tensor()->size(dim);
-  Places own = e.places();
-  own[dim] = own[dim] + Place(start);
-  return e.at(0, own);
-}
-
 // (self, offset, dim1, dim2): what is along the diagonal comes last
 Num diagonal(Element& e) {
   size_t rank = e.in.tensor(0).rank, first = dimOf(e, 2, rank), second = dimOf(e, 3, rank);
@@ -167,8 +157,6 @@ void addPartElements(ElementRows& rows) {
     add(name, paddedByItself<nearestInside>);
   }
   add("lift_fresh", same);
-  add("unsafe_split.Tensor", part);
-  add("unsafe_split_with_sizes", part);
   add("diagonal", diagonal);
   add("unfold", unfolded);
 }

@@ -238,6 +238,8 @@ void addViewElements(ElementRows& rows) {
   for (const char* name : {"select.int", "select_copy.int"}) add(name, selected);
   add("split.Tensor", part);
   add("split_with_sizes", part);
+  add("unsafe_split.Tensor", part);
+  add("unsafe_split_with_sizes", part);
   add("unbind.int", unbound);
   add("flip", flipped);
   add("cat", concatenated);
