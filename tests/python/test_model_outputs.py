@@ -35,14 +35,7 @@ def gpt2(**wanted: bool) -> Call:
 
 
 def bert() -> Call:
-    config = transformers.BertConfig(
-        vocab_size=64,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=48,
-        max_position_embeddings=32,
-    )
+    config = zoo.bert().module.config
     config._attn_implementation = "eager"
 
     def arguments(batch: int, length: int) -> dict[str, Any]:
