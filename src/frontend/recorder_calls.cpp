@@ -55,7 +55,7 @@ bool isTensorMethod(PyObject* callable, const char* name) {
 }
 
 bool asksStrides(PyObject* method) {
-  std::string_view name = nameOf(method);
+  std::string name = nameOf(method);
   return name == "stride" || name == "is_contiguous" || name == "is_non_overlapping_and_dense" || name == "dim_order";
 }
 
