@@ -169,8 +169,7 @@ class CompiledModule(torch.nn.Module):
         super().__init__()
         self._modules["_orig_mod"] = module
         self.__dict__["_compiled"] = compiled
-        self.training = module.training
-        for name in _CALL_TABLES:
+        for name in ("training", *_CALL_TABLES):
             self.__dict__.pop(name, None)  # found on the module
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -185,19 +184,13 @@ class CompiledModule(torch.nn.Module):
         return getattr(self.__dict__["_modules"]["_orig_mod"], name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "training" and "training" not in self.__dict__:
-            self.__dict__["training"] = value
-            return
         setattr(self.__dict__["_modules"]["_orig_mod"], name, value)
-        if name == "training":
-            self.__dict__["training"] = value
 
     def __delattr__(self, name: str) -> None:
         delattr(self._orig_mod, name)
 
     def train(self, mode: bool = True) -> CompiledModule:
         self._orig_mod.train(mode)
-        self.__dict__["training"] = mode
         return self
 
     def register_buffer(self, *args: Any, **kwargs: Any) -> None:

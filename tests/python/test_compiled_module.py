@@ -85,3 +85,15 @@ def test_apply_visits_each_module_once() -> None:
     plain.apply(initialise)
     assert torch.equal(model.weight, plain.weight)
     assert torch.equal(state, torch.get_rng_state())
+
+
+def test_training_is_the_modules_own() -> None:
+    module = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5))
+    compiled = saker.compile(module)
+    around = nn.ModuleList([compiled])
+    for change in (module.eval, compiled.train, around.eval, module.train, compiled.eval):
+        change()
+        assert compiled.training is module.training is module[1].training
+    compiled.training = True
+    assert module.training
+    assert not module[1].training
