@@ -97,9 +97,7 @@ void tell(const Guards& guards, const GuardInstruction& at, PyObject* now, std::
       out.push_back(differs(where, "an int above 1", inWords(now)));
       return;
     case GuardOp::Length: {
-      Py_ssize_t length = PyDict_Check(now) || PyList_Check(now) || PyTuple_Check(now) || PyAnySet_Check(now)
-                              ? PyObject_Length(now)
-                              : -1;
+      Py_ssize_t length = lengthOf(now);
       if (length < 0) break;
       out.push_back(differs("len(" + where + ")", std::to_string(at.number), std::to_string(length)));
       return;

@@ -110,10 +110,9 @@ bool Effects::remember(PyObject* container) {
     copy = PyObject_CallOneArg(reinterpret_cast<PyObject*>(&PyODict_Type), container);
   } else if (PyDict_Check(container)) {
     copy = PyDict_Copy(container);
-  } else if (PyAnySet_Check(container)) {
-    copy = PySequence_Tuple(container);  // a copy of a set may be in another order
   } else {
-    copy = PySequence_List(container);
+    Ref items = itemsOf(container);  // a copy of a set may be in another order
+    copy = PyAnySet_Check(container) || !items ? items.release() : PySequence_List(items.get());
   }
   if (!copy) {
     PyErr_Clear();

@@ -74,15 +74,6 @@ bool TensorShape::fitsDynamic(const c10::TensorImpl& impl) const {
 
 namespace {
 
-Py_ssize_t lengthOf(PyObject* object) {
-  if (PyDict_Check(object)) return PyDict_GET_SIZE(object);
-  if (PyList_Check(object) || PyTuple_Check(object)) return Py_SIZE(object);
-  if (PyAnySet_Check(object)) return PySet_GET_SIZE(object);
-  Py_ssize_t length = PyObject_Length(object);  // of C types only: a deque
-  if (length < 0) PyErr_Clear();
-  return length;
-}
-
 // An OrderedDict keeps an order of its own, which move_to_end changes and no version tells.
 bool hasOrder(PyObject* dict, PyObject* keys) {
   Ref iterator = Ref::steal(PyODict_Type.tp_iter(dict));
@@ -160,7 +151,7 @@ PyObject* itemOf(PyObject* sequence, int64_t index) {
     PyObject* const* items = PySequence_Fast_ITEMS(sequence);
     return index < Py_SIZE(sequence) ? items[index] : nullptr;
   }
-  PyObject* item = PySequence_GetItem(sequence, index);  // a deque, which holds it as well
+  PyObject* item = nativeBase(Py_TYPE(sequence))->tp_as_sequence->sq_item(sequence, index);  // a deque holds it as well
   if (!item) PyErr_Clear();
   Py_XDECREF(item);
   return item;

@@ -111,6 +111,25 @@ std::string nameOf(PyObject* callable) {
   return asText(Ref::steal(PyObject_GetAttr(callable, key)).get());
 }
 
+Ref itemsOf(PyObject* container) {
+  if (PyList_Check(container)) return Ref::steal(PyList_AsTuple(container));
+  if (PyTuple_Check(container)) return Ref::steal(PyTuple_GetSlice(container, 0, PyTuple_GET_SIZE(container)));
+  Ref iterator = Ref::steal(nativeBase(Py_TYPE(container))->tp_iter(container));
+  return iterator ? Ref::steal(PySequence_Tuple(iterator.get())) : Ref();
+}
+
+Py_ssize_t lengthOf(PyObject* container) {
+  if (PyDict_Check(container)) return PyDict_GET_SIZE(container);
+  if (PyList_Check(container) || PyTuple_Check(container)) return Py_SIZE(container);
+  if (PyAnySet_Check(container)) return PySet_GET_SIZE(container);
+  const PyTypeObject* base = nativeBase(Py_TYPE(container));  // what its class says is not asked
+  lenfunc length = base->tp_as_sequence ? base->tp_as_sequence->sq_length : nullptr;
+  if (!length && base->tp_as_mapping) length = base->tp_as_mapping->mp_length;
+  Py_ssize_t count = length ? length(container) : -1;
+  if (count < 0) PyErr_Clear();
+  return count;
+}
+
 Ref keysInOrder(PyObject* dict) {
   if (!PyODict_Check(dict)) {
     Ref keys = Ref::steal(PyDict_Keys(dict));

@@ -44,6 +44,10 @@ PyObject* dictOfThread(PyObject* local);
 const uint64_t* versionOf(PyObject* dict);
 // Is this the function of that name in a file whose path ends like this?
 bool isPartOf(PyObject* function, const char* name, std::string_view file);
+// What a list, a tuple, a set or a deque holds, as a tuple: its class may give something else when it is iterated.
+Ref itemsOf(PyObject* container);
+// How many that or another container of C holds; -1: it is none.
+Py_ssize_t lengthOf(PyObject* container);
 // The keys of a dict as iteration gives them, as a tuple; those of an OrderedDict stand in another order than its
 // table.
 Ref keysInOrder(PyObject* dict);

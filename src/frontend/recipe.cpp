@@ -157,9 +157,9 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
   }
   auto sequence = [&](Kind kind) -> std::optional<uint32_t> {
     std::optional<uint32_t> number = add(object, {kind, cls, 0, {}, {}});
-    Ref items = Ref::steal(PySequence_List(object));
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-      if (!part(*number, PyList_GET_ITEM(items.get(), i))) return std::nullopt;
+    Ref items = itemsOf(object);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
+      if (!part(*number, PyTuple_GET_ITEM(items.get(), i))) return std::nullopt;
     }
     return attributesOf(*number, object) ? number : std::nullopt;
   };

@@ -218,11 +218,10 @@ void Recorder::tellApart(PyObject* object, int depth) {
     Py_hash_t hash = 0;
     while (_PySet_NextEntry(object, &position, &element, &hash)) tellApart(element, depth + 1);
   } else if (isContainer(object)) {
-    for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i) {
-      Ref item = Ref::steal(PySequence_GetItem(object, i));
-      if (item) tellApart(item.get(), depth + 1);
+    Ref items = itemsOf(object);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
+      tellApart(PyTuple_GET_ITEM(items.get(), i), depth + 1);
     }
-    PyErr_Clear();
   } else {
     // Its own __eq__ is watched, but comes after a look at which object it is.
     provenance_.distinguish(object);

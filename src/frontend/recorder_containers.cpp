@@ -118,7 +118,7 @@ bool Recorder::length(PyObject* object) {
   }
   if (place == kInside) return true;
   if (effects_.changed(object)) return realize(object, false);
-  checkIs(GuardOp::Length, place, nullptr, PyObject_Length(object));
+  checkIs(GuardOp::Length, place, nullptr, lengthOf(object));
   return true;
 }
 
@@ -127,8 +127,7 @@ void Recorder::realizeElements(PyObject* object, uint32_t place) {
   PyObject* before = effects_.before(object);
   PyObject* held = before ? before : object;
   if (PyDict_Check(held)) {
-    Ref order = Ref::steal(PyODict_Check(held) ? PyODict_Type.tp_iter(held) : PyDict_Keys(held));
-    Ref tuple = Ref::steal(PySequence_Tuple(order.get()));
+    Ref tuple = keysInOrder(held);
     checkIs(GuardOp::Keys, place, tuple.get());
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
       PyObject* key = PyTuple_GET_ITEM(tuple.get(), i);
@@ -136,15 +135,14 @@ void Recorder::realizeElements(PyObject* object, uint32_t place) {
       read(GuardOp::Key, place, key, 0, PyDict_GetItemWithError(held, key));
     }
   } else if (PyAnySet_Check(object)) {
-    Ref tuple = Ref::steal(PySequence_Tuple(held));
+    Ref tuple = itemsOf(held);
     checkIs(GuardOp::Elements, place, tuple.get());
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) noteFixed(PyTuple_GET_ITEM(tuple.get(), i));
   } else {
-    Ref items = Ref::steal(PySequence_Fast(held, "a sequence"));
-    Py_ssize_t count = PySequence_Fast_GET_SIZE(items.get());
+    Ref items = itemsOf(held);
+    Py_ssize_t count = PyTuple_GET_SIZE(items.get());
     checkIs(GuardOp::Length, place, nullptr, count);
-    for (Py_ssize_t i = 0; i < count; ++i)
-      read(GuardOp::Item, place, nullptr, i, PySequence_Fast_GET_ITEM(items.get(), i));
+    for (Py_ssize_t i = 0; i < count; ++i) read(GuardOp::Item, place, nullptr, i, PyTuple_GET_ITEM(items.get(), i));
   }
 }
 
@@ -259,7 +257,7 @@ bool Recorder::writable(PyObject* container, PyObject* key, PyObject* value) con
     return hashable && (value || PyDict_GetItemWithError(container, key));
   }
   if (!PyLong_Check(key)) return true;
-  Py_ssize_t index = PyLong_AsSsize_t(key), size = PyObject_Length(container);
+  Py_ssize_t index = PyLong_AsSsize_t(key), size = lengthOf(container);
   if (index == -1 && PyErr_Occurred()) PyErr_Clear();
   return index >= -size && index < size;
 }
@@ -395,7 +393,7 @@ bool Recorder::unary(watch::Unary op, PyObject* operand) {
       uint32_t place = placeOf(operand);
       if (place == kInside) return true;
       if (effects_.changed(operand)) return realize(operand, false);
-      Py_ssize_t count = PyObject_Length(operand);
+      Py_ssize_t count = lengthOf(operand);
       if (provenance_.first(GuardOp::Empty, place, nullptr)) checkIs(GuardOp::Empty, place, nullptr, count == 0);
       return true;
     }

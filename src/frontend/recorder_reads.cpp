@@ -141,9 +141,8 @@ bool Recorder::tells(PyObject* object, int depth) {
       }
       return true;
     }
-    Ref items = Ref::steal(PySequence_Tuple(object));
-    PyErr_Clear();
-    for (Py_ssize_t i = 0; items && i < PyTuple_GET_SIZE(items.get()); ++i) {
+    Ref items = itemsOf(object);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
       if (!tells(PyTuple_GET_ITEM(items.get(), i), depth + 1)) return false;
     }
     return true;
