@@ -218,6 +218,12 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
     PyObject* dict = instanceDict(object);
     return calledWith(object, cls.get(), Ref::steal(PyTuple_New(0)), Ref::steal(PyDict_Copy(dict)));
   }
+  if (PyWeakref_CheckRefExact(object) && !reinterpret_cast<PyWeakReference*>(object)->wr_callback) {
+    PyObject* referent = PyWeakref_GET_OBJECT(object);
+    if (referent == Py_None) return refuse({Why::LeavesNew, type->tp_name});
+    auto* make = reinterpret_cast<PyObject*>(type);
+    return calledWith(object, make, Ref::steal(PyTuple_Pack(1, referent)), Ref::steal(PyDict_New()));
+  }
   if (PyExceptionInstance_Check(object)) return exception(object);
   if (base == &PyBaseObject_Type && isPythonClass(type)) return instance(object);
   if (Operations::table().isIterator(type)) return iterator(object);
