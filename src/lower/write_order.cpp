@@ -82,7 +82,10 @@ WriteOrder::WriteOrder(std::span<ir::Node* const> nodes, const passes::Memory& m
     for (size_t i = 0; i < node->resultCount(); ++i) {
       const Value* result = node->result(i);
       auto history = result->tensor() ? histories.find(memory.classOf(result)) : histories.end();
-      if (history != histories.end() && history->second.any) written_.insert(result);
+      if (history == histories.end() || !history->second.any) continue;
+      written_.insert(result);
+      // Who makes it is one of those that write: what is written to a view of it later has another place.
+      if (!onlyViews(*node) && !ops::writes(*node)) entries_[node].touches.push_back({memory.classOf(result), result, true});
     }
   }
 }

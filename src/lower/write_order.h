@@ -17,7 +17,7 @@ namespace saker::lower {
 
 class WriteOrder {
  public:
-  // A value whose memory a node reads or writes.
+  // A value whose memory a node reads or writes; making what is written to later is a write, too.
   struct Touch {
     uint32_t memory;  // its class: values of different classes share nothing
     const ir::Value* value;

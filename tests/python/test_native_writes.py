@@ -398,3 +398,40 @@ def test_memory_that_ends_at_a_page_that_cannot_be_touched() -> None:
             check(view_written, lambda: [torch.randn(9, 9), torch.randn(9, 9)])
         finally:
             _C.set_guard_pages("")
+
+
+VIEWS = {
+    "detach": lambda value: value.detach(),
+    "view": lambda value: value.view(-1),
+    "slice": lambda value: value[:2],
+    "strided": lambda value: value[::2],
+    "transpose": lambda value: value.view(2, -1).t(),
+    "two": lambda value: value[1:].view(-1)[:3],
+}
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+@pytest.mark.parametrize("source", ["gamma", "random", "cumulative", "argument"])
+def test_a_view_of_what_a_kernel_would_make_is_written(view: Callable, source: str) -> None:
+    begin = {
+        "gamma": torch._standard_gamma,
+        "random": torch.rand_like,
+        "cumulative": lambda x: x.cumsum(0),
+        "argument": lambda x: x,
+    }[source]
+
+    def program(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        made = begin(x) / y
+        view(made).clamp_(min=0.25)
+        return made, made * y
+
+    compiled = saker.compile(program, dynamic=False)
+    for call in range(3):
+        torch.manual_seed(call)
+        args = torch.rand(6) + 0.1, torch.rand(6) + 1
+        torch.manual_seed(9)
+        expected = program(*args)
+        torch.manual_seed(9)
+        found = compiled(*args)
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=0)
