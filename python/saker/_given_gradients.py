@@ -24,10 +24,7 @@ def _fits(result: Any, gradient: Any) -> bool:
         return False
     if result.dim() != gradient.dim():
         return False
-    for i in range(result.dim()):
-        if result.size(i) != gradient.size(i):
-            return False
-    return True
+    return all(result.size(i) == gradient.size(i) for i in range(result.dim()))
 
 
 def make(outputs: Sequence[Any], grads: Sequence[Any], is_grads_batched: bool) -> tuple[Any, ...]:

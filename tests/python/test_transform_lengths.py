@@ -1,5 +1,7 @@
-"""Transforms of ``torch.func`` and gradients inside of functions whose sizes change: one recording for all lengths, with
-what eager mode gives; what cannot be followed with symbols leaves nothing behind."""
+"""Transforms of ``torch.func`` and gradients inside of functions whose sizes change.
+
+One recording serves all lengths, with what eager mode gives; what cannot be followed with symbols leaves nothing behind.
+"""
 
 from __future__ import annotations
 
@@ -157,9 +159,9 @@ def test_errors_of_eager_mode() -> None:
 
     compiled = saker.compile(program, dynamic=True)
     for x in inputs():
-        with pytest.raises(RuntimeError, match="shape|size"):
+        with pytest.raises(RuntimeError, match="hape"):
             program(x)
-        with pytest.raises(RuntimeError, match="shape|size"):
+        with pytest.raises(RuntimeError, match="hape"):
             compiled(x)
 
 
