@@ -1,5 +1,6 @@
 """Control flow: eager mode's Python loops and branches, Saker, torch.compile (Inductor). Wait for the first result, and
-a later call, forward and with a backward.
+a later call, forward and with a backward: one after all that is compiled in calls (a backward for the gradients that
+are asked for, say).
 
     --no-torch   leaves torch.compile out
 
@@ -204,6 +205,9 @@ def seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+SETTLING = 10  # calls before those that are measured
+
+
 def in_turns(calls: dict[str, Callable], turns: int) -> dict[str, float]:
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(turns):
@@ -231,6 +235,9 @@ def measure(name: str, make: Callable, grad: bool, with_torch: bool) -> None:
             continue
         for one, other in zip(found, expected, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+    for call in calls.values():
+        for _ in range(SETTLING):
+            call()
     later = in_turns(calls, 7)
     ratio = later["saker"] / later["eager"]
     text = f"  {name:40} {'with backward' if grad else 'forward':14}"

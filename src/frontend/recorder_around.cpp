@@ -67,6 +67,7 @@ PyObject* Recorder::insteadOf(PyObject* callable) {
   PyObject* other = checkpoints::insteadOf(callable);
   if (!other) other = higher_order::insteadOf(callable);
   if (!other && speculative_) other = higher_order::insteadOfApply(callable);
+  if (!other && speculative_) other = Hooks::insteadOf(callable);
   if (other) keep(Ref::steal(other));
   return other;
 }

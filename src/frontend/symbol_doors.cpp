@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "frontend/class_questions.h"
 #include "frontend/kinds.h"
 #include "host/objects.h"
 #include "watch/loop.h"
@@ -408,6 +409,9 @@ PyObject* seenByCall(Behaviour behaviour, PyObject* callable, const Values& args
     case Behaviour::OfError:
       return shallow.contains(nameOf(callable)) ? nullptr : symbolAmong(args);
     case Behaviour::Belongs:
+      // A list or a tuple of symbols has a class of its own.
+      if (args.size() == 2 && !isSymbol(args[0]) && asksClassOnly(args[1])) return nullptr;
+      return symbolAmong(args);
     case Behaviour::OfClass:
     case Behaviour::Host:
     case Behaviour::Warns:

@@ -3,17 +3,14 @@
 #include <array>
 #include <iterator>
 
+#include "frontend/class_questions.h"
 #include "frontend/kinds.h"
 #include "frontend/symbol_doors.h"
 
-namespace saker::frontend::doors {
+namespace saker::frontend {
 
-namespace {
-
-constexpr int kDeepestClass = 8;
-
-// Classes whose __instancecheck__ looks at the class of an object, not at its value.
-bool asksClassOnly(PyObject* classes, int depth = 0) {
+bool asksClassOnly(PyObject* classes, int depth) {
+  constexpr int kDeepestClass = 8;
   if (depth > kDeepestClass) return false;
   if (PyTuple_Check(classes)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(classes); ++i) {
@@ -29,6 +26,10 @@ bool asksClassOnly(PyObject* classes, int depth = 0) {
   return std::any_of(std::begin(kFiles), std::end(kFiles),
                      [&](const char* file) { return isPartOf(check, "__instancecheck__", file); });
 }
+
+namespace doors {
+
+namespace {
 
 // A number of the kind that a symbol is.
 PyObject* sampleOf(PyObject* symbol) {
@@ -128,4 +129,5 @@ PyObject* seenInstead(PyObject* callable, const std::vector<PyObject*>& args) {
   return args.size() == 1 ? nullptr : args[0];
 }
 
-}  // namespace saker::frontend::doors
+}  // namespace doors
+}  // namespace saker::frontend

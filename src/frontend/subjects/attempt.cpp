@@ -1,3 +1,5 @@
+#include <torch/csrc/autograd/forward_grad.h>
+
 #include <unordered_set>
 
 #include "frontend/kinds.h"
@@ -47,7 +49,27 @@ bool isPlainKey(PyObject* object) {
   return isPythonClass(Py_TYPE(object)) && comparesByIdentity(object) && found && !PyFunction_Check(found);
 }
 
+// torch.func switches PyTorch's compiler of backwards off and on again around its gradients. Is it off anyway? The
+// function itself tells what was set before.
+bool leavesItOff(PyObject* callable, const std::vector<PyObject*>& args) {
+  if (args.size() != 2 || args[0] != Py_None) return false;
+  watch::Pause pause;
+  Ref before = Ref::steal(PyObject_CallFunctionObjArgs(callable, Py_None, Py_False, nullptr));
+  bool told = before && PyTuple_Check(before.get()) && PyTuple_GET_SIZE(before.get()) == 2;
+  if (told) Ref::steal(PyObject_Call(callable, before.get(), nullptr));
+  bool off = told && PyTuple_GET_ITEM(before.get(), 0) == Py_None;
+  PyErr_Clear();
+  return off;
+}
+
 }  // namespace
+
+using ForwardLevel = torch::autograd::ForwardADLevel;
+
+// A call that is given up leaves its level of forward mode open.
+Attempt::~Attempt() {
+  if (entered_ && ForwardLevel::try_get_by_idx(0)) ForwardLevel::release_idx(0);
+}
 
 // An object with a finalizer does something when it goes away; a class is known to its bases.
 bool Attempt::mayMake(PyTypeObject* type) {
@@ -58,10 +80,14 @@ bool Attempt::mayMake(PyTypeObject* type) {
 }
 
 bool Attempt::mayCall(Behaviour behaviour, PyObject* callable, const Values& args) {
-  static const std::unordered_set<std::string> lasting = {"_enter_dual_level", "_exit_dual_level",
-                                                          "set_autograd_compiler"};
-  if (behaviour == Behaviour::Ambient && lasting.contains(nameOf(callable))) {
-    return stop({Why::AttemptCalls, Operations::name(callable)});
+  if (behaviour == Behaviour::Ambient) {
+    std::string name = nameOf(callable);
+    if (name == "set_autograd_compiler" && !leavesItOff(callable, args)) {
+      return stop({Why::AttemptCalls, Operations::name(callable)});
+    }
+    // There is one level of forward mode in the process: entering it where it is open raises.
+    if (name == "_enter_dual_level" && !ForwardLevel::try_get_by_idx(0)) entered_ = true;
+    if (name == "_exit_dual_level") entered_ = false;
   }
   if (behaviour != Behaviour::Shallow) return true;
   if (nameOf(callable) == "__build_class__") return stop(Why::AttemptMakesClass);

@@ -9,6 +9,7 @@ namespace saker::frontend {
 class Attempt final : public SubjectOf<Attempt> {
  public:
   using SubjectOf::SubjectOf;
+  ~Attempt() override;
 
   // Would an operation see this symbol for what it is? Then the recording ends. nullptr: it sees none.
   bool shows(PyObject* symbol, const char* how);
@@ -17,6 +18,9 @@ class Attempt final : public SubjectOf<Attempt> {
   bool mayCall(Behaviour behaviour, PyObject* callable, const Values& args);
   bool mayAskCache(PyObject* cached, const Values& args, PyObject* names);
   bool mayImport(PyObject* name, PyObject* fromlist, PyObject* level);
+
+ private:
+  bool entered_ = false;  // the level of forward mode, which the call has not left yet
 };
 
 }  // namespace saker::frontend

@@ -1,6 +1,7 @@
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "capture/user_code.h"
 #include "frontend/kinds.h"
 #include "frontend/subjects/subjects.h"
 #include "host/objects.h"
@@ -202,11 +203,49 @@ void Hooks::setHooks(PyObject* result) {
   callHost(done.call, done.tensors);
 }
 
+namespace {
+
+// Are these tensors of a transform of torch.func that differentiates?
+bool areWrapped(PyObject* tensors) {
+  if (!PyTuple_Check(tensors) || PyTuple_GET_SIZE(tensors) == 0) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); ++i) {
+    PyObject* each = PyTuple_GET_ITEM(tensors, i);
+    if (!isTensor(each) || !tensorOf(each).key_set().has(c10::DispatchKey::FuncTorchGradWrapper)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// In an attempt autograd goes through stand-ins.
+bool Hooks::mayFollow(const Values& args, PyObject* names) {
+  size_t first = !args.empty() && PyTuple_Check(args[0]) ? 0 : 1;  // behind the engine itself
+  if (first >= args.size() || !PyTuple_Check(args[first])) return stop(Why::GradientsIntoGrad);
+  PyObject* results = args[first];
+  // A trace does not know what a backward reads as the result that its operator gave: derivatives would miss it, but
+  // for what transforms of torch.func have wrapped, where autograd keeps the wrapper.
+  bool again = argumentOf(args, names, first + 3, "create_graph") != Py_False;
+  if (again && !areWrapped(results)) return stop({Why::AttemptCalls, "torch.autograd.grad with create_graph=True"});
+  std::vector<torch::autograd::Edge> roots;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(results); ++i) {
+    PyObject* each = PyTuple_GET_ITEM(results, i);
+    if (isTensor(each)) roots.push_back(torch::autograd::impl::gradient_edge(tensorOf(each)));
+  }
+  return !tracing::reachesUserCode(roots) || stop(Why::GradientsWithHooks);
+}
+
+PyObject* Hooks::insteadOf(PyObject* callable) {
+  static constinit watch::Once<PyObject*> standIn;
+  if (!PyFunction_Check(callable) || !isPartOf(callable, "_make_grads", "torch/autograd/__init__.py")) return nullptr;
+  return Py_XNewRef(standIn.get([] { return watch::importedAttribute("saker._given_gradients", "make"); }));
+}
+
 // run_backward(outputs, gradients, keep_graph, create_graph, inputs, allow_unreachable, accumulate_grad)
 bool Hooks::takesGradients(const Values& args, PyObject* names) {
   bool into = argumentOf(args, names, args.size(), "accumulate_grad") != Py_False;
-  if (into || speculative()) return stop(Why::GradientsIntoGrad);
-  tape().allowGradients();
+  if (into) return stop(Why::GradientsIntoGrad);
+  if (speculative() && !mayFollow(args, names)) return false;
+  if (!speculative()) tape().allowGradients();
   takesGradients_ = true;
   return true;
 }

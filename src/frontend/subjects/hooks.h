@@ -21,6 +21,9 @@ class Hooks final : public SubjectOf<Hooks> {
     return found == handles_.end() ? std::nullopt : std::optional(found->second);
   }
   size_t handleCount() const { return handles_.size(); }
+  // What is called in place of a function of PyTorch's that looks at sizes of gradients, where these are symbols: a new
+  // reference, or nullptr.
+  static PyObject* insteadOf(PyObject* callable);
 
   Answer behaves(Behaviour behaviour, PyObject* callable, const Values& args, PyObject* names) override;
   Answer callsFunction(PyObject* function, const watch::Arguments& arguments) override;
@@ -46,6 +49,7 @@ class Hooks final : public SubjectOf<Hooks> {
   void setHooks(PyObject* result);
   void registered(PyObject* handle);
   bool takesGradients(const Values& args, PyObject* names);
+  bool mayFollow(const Values& args, PyObject* names);
   // Where the call takes gradients itself: the tensors it was given have no hooks.
   std::optional<Stop> guardHooks();
   std::optional<HostPart> pinned(PyObject* object);

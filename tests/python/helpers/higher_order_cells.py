@@ -12,7 +12,9 @@ import saker
 X = torch.linspace(0.1, 1.3, 9).view(3, 3)
 Program = Callable[[torch.Tensor], torch.Tensor]
 
-torch.vmap(torch.sin)(X)  # the first one loads PyTorch's decompositions, which is not recorded
+# The first ones load PyTorch's decompositions, which is not recorded.
+torch.vmap(torch.sin)(X)
+torch.func.jvp(torch.sin, (X,), (X,))
 
 
 class NotReplayed(AssertionError):

@@ -147,7 +147,6 @@ MARKS: dict[str, dict[str, tuple[Mark, ...]]] = {
         ),
         "nested": (_IN_BODIES,),
     },
-    "H31": _only(dynamic=(_AGAIN,)),
     "H38": _only(nested=(_STATE,), dynamic=(_AGAIN,)),
 }
 
