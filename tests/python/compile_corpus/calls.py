@@ -500,3 +500,25 @@ def builtins_replaced_by_globals():
 
     scope = source("builtins_replaced", "def fn(x): return x * len([1, 2])")
     return world(scope["fn"], vec(), changes=[lambda: scope.update(len=lambda v: 9), lambda: scope.pop("len")])
+
+
+def compiled_within_the_call():
+    import saker
+
+    scale = [2]
+
+    def fn(x):
+        inner = saker.compile(lambda v: v * scale[0], dynamic=True)
+        layer = saker.compile(torch.nn.ReLU())
+        return layer(inner(x)) + saker.compile(torch.sin)(x)
+
+    return world(fn, vec(), changes=[lambda: scale.__setitem__(0, 5)])
+
+
+def compiled_within_the_call_and_given():
+    import saker
+
+    def fn(x):
+        return x + 1, saker.compile(lambda v: v * 2)
+
+    return world(lambda x: (lambda y, made: made(y))(*fn(x)), vec())
