@@ -214,6 +214,9 @@ inline const Row rows[] = {
     {Shallow, "torch._C.DisableTorchFunction", "__enter__ __exit__ __init__ __new__"},
     {Pure, "torch", "device dtype Size finfo iinfo memory_format layout"},
     {Pure, "torch.return_types", "*"},
+    {Tensor, "torch",
+     "Tensor BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor "
+     "ShortTensor"},
     {Pure, "torch.Size", "*"},
     {Pure, "torch.device", "*"},
     {Pure, "torch.dtype", "*"},
