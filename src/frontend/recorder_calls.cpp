@@ -11,6 +11,7 @@
 #include "frontend/kinds.h"
 #include "frontend/subjects/subjects.h"
 #include "frontend/symbol_doors.h"
+#include "frontend/symbol_tensors.h"
 #include "host/objects.h"
 #include "watch/loop.h"
 
@@ -242,6 +243,7 @@ PyObject* Recorder::instead(PyObject* callable) {
     return other;
   }
   PyObject* forSymbols = speculative_ ? doors::insteadOf(callable) : nullptr;
+  if (!forSymbols && speculative_) forSymbols = doors::tensorInstead(callable);
   if (forSymbols) return forSymbols;
   if (Py_IS_TYPE(callable, &Py_GenericAliasType)) return originOf(callable);
   if (!PyFunction_Check(callable)) return callable;
@@ -290,7 +292,23 @@ bool Recorder::mayHandData(PyObject* function, const Values& args) {
   return stop({Why::ArrayTo, Operations::name(function)});
 }
 
+std::optional<bool> Recorder::makesTensor(PyObject* callable, const watch::Arguments& arguments) {
+  PyObject* original = doors::tensorFunction(callable);
+  if (!original) return std::nullopt;
+  PyObject* symbol = doors::symbolForTensor(arguments);
+  if (!symbol) return callsKnown(original, arguments);
+  if (!doors::canMakeTensor(arguments)) {
+    subjects_->attempt.shows(symbol, ("it is given to " + Operations::name(original)).c_str());
+    return false;
+  }
+  for (PyObject* arg : valuesOf(arguments)) {
+    if (!realize(arg, true)) return false;
+  }
+  return true;
+}
+
 Answer Recorder::callsStandIn(PyObject* callable, const watch::Arguments& arguments) {
+  if (Answer made = makesTensor(callable, arguments)) return made;
   PyObject* original = doors::standsFor(callable);
   if (!original) return std::nullopt;
   Values args = valuesOf(arguments);
