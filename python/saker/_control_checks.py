@@ -273,3 +273,18 @@ def install() -> None:
         made = _instead(plain, make) if plain is not None else None
         if made is not None:
             _replace(name, plain, made)
+    plain = getattr(sys.modules.get("torch._higher_order_ops.associative_scan"), "generic_associative_scan", None)
+    if plain is not None:
+        _replace("generic_associative_scan", plain, functools.wraps(plain)(_scanned(plain)))
+
+
+def _scanned(plain: Callable) -> Callable:
+    def generic_associative_scan(operator: Any, leaves: Any, dim: int = 0, additional_inputs: Any = ()) -> Any:
+        loops = dim == 0 and not additional_inputs and isinstance(leaves[0].shape[0], torch.SymInt)
+        if not loops or not records():
+            return plain(operator, leaves, dim, additional_inputs)
+        from saker import _associative_scan
+
+        return _associative_scan.scan(plain, operator, leaves)
+
+    return generic_associative_scan

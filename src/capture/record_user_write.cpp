@@ -10,10 +10,6 @@
 namespace saker::tracing {
 
 void CallRecorder::recordUserWrite() {
-  // A replay counts such a write once, and a body runs as often as it does.
-  if (trace_.outer()) {
-    throw ops::RefusalException{{ops::Reason::Unsupported, "it writes to its arguments in the body of an operator"}};
-  }
   UserWrite write = userWrite(call_);
   if (std::optional<std::string> why = whyNotOnCopies(trace_, call_, write)) {
     if (!trace_.mayBeEager()) throw ops::RefusalException{{ops::Reason::Unsupported, *why}};
@@ -31,7 +27,8 @@ void CallRecorder::recordUserWrite() {
   ir::Node* node = insert(def, trace_.convert(call_, nullptr).args, types);
   for (size_t i = 0; i < write.targets.size(); ++i) copyBack(write, i, node->result(fresh + i));
   pushBesideTargets(*node, fresh);
-  trace_.noteUserWrite(std::move(write));
+  // A body writes to tensors of its own only (control/sketch.h), whose versions nobody sees.
+  if (!trace_.outer()) trace_.noteUserWrite(std::move(write));
 }
 
 // Of results that are none of what is written.

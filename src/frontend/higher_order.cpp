@@ -1,5 +1,7 @@
 #include "frontend/higher_order.h"
 
+#include <ATen/Context.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "capture/tape.h"
@@ -218,6 +220,21 @@ PyObject* insteadOfApply(PyObject* callable) {
   if (!appliesFunction(callable) || inTransform()) return nullptr;
   PyObject* apply = found.get([] { return watch::importedAttribute("saker._applied", "apply"); });
   return apply ? PyMethod_New(apply, PyCFunction_GET_SELF(callable)) : nullptr;
+}
+
+PyObject* insteadOfInnerApply(PyObject* callable) {
+  static constinit watch::Once<PyObject*> found;
+  if (!appliesFunction(callable) || inTransform() || c10::GradMode::is_enabled()) return nullptr;
+  PyObject* apply = found.get([] { return watch::importedAttribute("saker._applied", "inside"); });
+  return apply ? PyMethod_New(apply, PyCFunction_GET_SELF(callable)) : nullptr;
+}
+
+PyObject* insteadOfSeed(PyObject* callable) {
+  if (!PyFunction_Check(callable) || at::globalContext().hasCUDA()) return nullptr;
+  for (const char* name : {"get_rng_state", "set_rng_state", "manual_seed"}) {
+    if (isPartOf(callable, name, "torch/random.py")) return watch::importedAttribute("saker._called_operators", name);
+  }
+  return nullptr;
 }
 
 bool isOperator(PyObject* callable) {
