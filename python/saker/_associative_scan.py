@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from saker import _control_flow
 from saker.errors import BodyError
@@ -20,7 +21,7 @@ Tensor = torch.Tensor
 
 def _combined(function: Callable, values: Sequence[Tensor], chosen: Tensor, left: Tensor, right: Tensor) -> list[Tensor]:
     lefts = [value.index_select(0, left) for value in values]
-    made = function(*lefts, *[value.index_select(0, right) for value in values])
+    made = pytree.tree_leaves(function(*lefts, *[value.index_select(0, right) for value in values]))
     rows = []
     for new, old in zip(made, values, strict=True):
         rows.append(torch.where(chosen.view(-1, *[1] * (old.dim() - 1)), new, old))
@@ -54,14 +55,15 @@ def _loops(function: Callable, values: Sequence[Tensor]) -> list[Tensor]:
     return list(_control_flow.call("while_loop", goes_down, down, (first, *values)))[1:]
 
 
-def scan(plain: Callable, function: Callable, leaves: Sequence[Tensor]) -> Any:
-    """Stands for PyTorch's ``generic_associative_scan``, which it calls where loops cannot do it."""
-    if not _may_loop():
-        return plain(function, leaves)
+def scan(function: Callable, leaves: Sequence[Tensor]) -> list[Tensor] | None:
+    """What PyTorch's ``generic_associative_scan`` gives; None: that is to be called, since the length is a number, or
+    loops cannot do it."""
+    if not isinstance(leaves[0].shape[0], torch.SymInt) or not _may_loop():
+        return None
     try:
         return _loops(function, leaves)
     except BodyError:  # what the function gives has another dtype, which no loop carries
-        return plain(function, leaves)
+        return None
 
 
 def _may_loop() -> bool:

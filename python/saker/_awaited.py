@@ -30,22 +30,44 @@ class _Door:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open = 0
+        self._made: Any = None
+        self._under: Any = None  # what stood there before: that of saker._doors, or nothing
 
-    def _change(self, by: int) -> None:
-        with self._lock:
-            self._open += by
-            if self._open == 0:
-                del _SingleLevelFunction.apply
-            elif self._open == by:
-                _SingleLevelFunction.apply = classmethod(_apply)
+    def _put(self, now: Any, then: Any) -> bool:
+        if vars(_SingleLevelFunction).get("apply") is not now:
+            return False
+        if then is None:
+            del _SingleLevelFunction.apply
+        else:
+            _SingleLevelFunction.apply = then
+        return True
 
     @contextlib.contextmanager
-    def opened(self, by: int = 1) -> Iterator[None]:
-        self._change(by)
+    def opened(self) -> Iterator[None]:
+        with self._lock:
+            self._open += 1
+            if self._open == 1:
+                self._under = vars(_SingleLevelFunction).get("apply")
+                self._made = _SingleLevelFunction.apply = classmethod(_apply)
         try:
             yield
         finally:
-            self._change(-by)
+            with self._lock:
+                self._open -= 1
+                if self._open == 0:
+                    self._put(self._made, self._under)
+
+    @contextlib.contextmanager
+    def closed(self) -> Iterator[None]:
+        """While a Function is looked at: what it reads of classes is guarded."""
+        with self._lock:
+            removed = self._put(self._made, self._under)
+        try:
+            yield
+        finally:
+            with self._lock:
+                if removed and self._open:
+                    self._put(self._under, self._made)
 
 
 _door = _Door()
@@ -58,7 +80,7 @@ def _apply(function: Any, *args: Any, **kwargs: Any) -> Any:
     # What a Function calls belongs to it.
     _applied.calls = None
     try:
-        with _door.opened(-1):
+        with _door.closed():
             return calls.apply(function, args)
     finally:
         _applied.calls = calls

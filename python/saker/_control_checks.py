@@ -280,11 +280,9 @@ def install() -> None:
 
 def _scanned(plain: Callable) -> Callable:
     def generic_associative_scan(operator: Any, leaves: Any, dim: int = 0, additional_inputs: Any = ()) -> Any:
-        loops = dim == 0 and not additional_inputs and isinstance(leaves[0].shape[0], torch.SymInt)
-        if not loops or not records():
-            return plain(operator, leaves, dim, additional_inputs)
-        from saker import _associative_scan
-
-        return _associative_scan.scan(plain, operator, leaves)
+        made = None
+        if dim == 0 and not additional_inputs and records():
+            made = _call("associative_scan by loops", operator, tuple(leaves))
+        return plain(operator, leaves, dim, additional_inputs) if made is None else made
 
     return generic_associative_scan

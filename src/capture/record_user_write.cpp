@@ -36,10 +36,8 @@ std::vector<const ir::Type*> CallRecorder::freshResults() {
   const std::vector<c10::Argument>& returns = call_.op.schema().returns();
   auto isFresh = [](const c10::Argument& result) { return !result.alias_info(); };
   if (std::none_of(returns.begin(), returns.end(), isFresh)) return {};
-  aten::Inference::Outcome outcome = trace_.inference().infer(*trace_.context(), call_.op, call_.values);
-  if (outcome.inferred.refusal) throw ops::RefusalException{*outcome.inferred.refusal};
-  ++trace_.stats().fallbacks;
-  std::span<const ir::Type* const> all = outcome.inferred.results;
+  ops::Inferred inferred = inferByKernel();
+  std::span<const ir::Type* const> all = inferred.results;
   std::vector<const ir::Type*> types;
   size_t next = 0;
   for (size_t i = 0; i < returns.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "capture/tape.h"
+#include "capture/user_code.h"
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
 #include "host/objects.h"
@@ -206,12 +207,16 @@ bool appliesFunction(PyObject* callable) {
 PyObject* insteadOf(PyObject* callable) {
   if (callable == implementation() || callable == condFunction()) return PyCFunction_New(&operatorMethod, callable);
   if (PyCFunction_Check(callable)) {
+    if (appliesFunction(callable)) tracing::noteApplied();
     bool transformed = inTransform() && appliesFunction(callable);
     return transformed ? applyInVmap(PyCFunction_GET_SELF(callable)) : nullptr;
   }
   if (PyFunction_Check(callable) || PyType_Check(callable)) return nullptr;
   if (!PyType_IsSubtype(Py_TYPE(callable), operatorClass())) return nullptr;
-  if (callsFunctionInTransform(callable)) return functionInVmap();
+  if (callsFunctionInTransform(callable)) {
+    tracing::noteApplied();
+    return functionInVmap();
+  }
   return isKnown(callable) ? PyCFunction_New(&operatorMethod, callable) : nullptr;
 }
 
