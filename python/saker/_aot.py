@@ -11,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from saker import _C
+from saker._awaited import Awaited
 from saker._backends import Compiler, Executable, Graphs, strategy_of
 from saker._capture import as_capture_error
 from saker._checkpoint import checkpoints
@@ -76,8 +77,11 @@ def _casts() -> list[tuple[str, bool, torch.dtype]]:
 class _Recorded:
     """What a function gave when it was captured: the structure, and whatever is no tensor."""
 
-    def __init__(self, fn: Callable, leaves: list[Any], spec: pytree.TreeSpec, places: list[int]) -> None:
+    def __init__(
+        self, fn: Callable, leaves: list[Any], spec: pytree.TreeSpec, places: list[int], functions: Awaited | None
+    ) -> None:
         self.fn, self.spec_in, self.places = fn, spec, places
+        self.functions = functions  # of the user's, whose backwards have run
         self.leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         self.dresses = [dress_of(leaves[place]) for place in places]
         self.casts = _casts()
@@ -96,24 +100,29 @@ class _Recorded:
         with contextlib.ExitStack() as casts:
             for device, enabled, dtype in self.casts:
                 casts.enter_context(torch.autocast(device, dtype, enabled))
+            if self.functions is not None:
+                casts.enter_context(self.functions.repeated())
             results = getattr(self.fn, "again", self.fn)(*args, **kwargs)
         return [leaf for leaf in flatten(results)[0] if isinstance(leaf, torch.Tensor)]
 
     def call(self, *tensors: torch.Tensor) -> list[Any]:
         """Tensors, and numbers that may change."""
         args, kwargs = self._arguments(tensors)
-        self.results = _C.ResultTree(self.fn(*args, **kwargs))
+        with self.functions.opened() if self.functions is not None else contextlib.nullcontext():
+            self.results = _C.ResultTree(self.fn(*args, **kwargs))
         return self.results.values()
 
 
 class _Compiled:
     """A function compiled for arguments like the first ones."""
 
-    def __init__(self, fn: Callable, args: tuple, kwargs: dict[str, Any], options: _Options) -> None:
+    def __init__(
+        self, fn: Callable, args: tuple, kwargs: dict[str, Any], options: _Options, functions: Awaited | None = None
+    ) -> None:
         leaves, spec = flatten((args, kwargs))
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         tensors = [leaves[i] for i in places]
-        self.recorded = _Recorded(fn, leaves, spec, places)
+        self.recorded = _Recorded(fn, leaves, spec, places, functions)
         self.names = list(args[0]) if isinstance(getattr(fn, "__self__", None), Functional) else []
         self.native, self.reason = self._capture(tensors, options)
         if self.native is not None:
@@ -153,6 +162,7 @@ class _Compiled:
                     in_stages=options.forward is None and options.backward is None and options.partition_fn is None,
                     only_differentiate=getattr(self.recorded.fn, "only_notes", False),
                     names=self.names,
+                    backward_holds=None if self.recorded.functions is None else self.recorded.functions.backward_holds,
                 )
                 if made[0] is not None and self.recorded.results.opaque:
                     kind = self.recorded.results.opaque.__name__
@@ -224,11 +234,15 @@ def _callable(fn: Callable, options: _Options) -> _C.AotCallable:
     Where arguments are tensor subclasses, what is compiled is a function of the tensors inside of them.
     """
 
-    def compile(fn: Callable, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, _C.ResultTree | None]:
-        made = _Compiled(fn, args, kwargs, options)
+    def compile(fn: Callable, args: tuple, kwargs: dict[str, Any], functions: Awaited | None = None) -> tuple[Any, Any]:
+        made = _Compiled(fn, args, kwargs, options, functions)
         return made.native, made.recorded.results
 
-    return _C.AotCallable(fn, compile)
+    def first(fn: Callable, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, Any, Awaited | None]:
+        native, results = compile(fn, args, kwargs)
+        return native, results, Awaited(compile) if native is None else None
+
+    return _C.AotCallable(fn, first)
 
 
 def raise_if_fake(error: AssertionError) -> None:

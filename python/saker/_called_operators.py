@@ -113,6 +113,22 @@ def _on_cpu(args: Any, kwargs: Any) -> bool:
     return False
 
 
+# The functions of ``torch.random`` of these names, where operators are recorded and do not run.
+
+
+def get_rng_state() -> torch.Tensor:
+    return torch.ops.saker.rng_state()
+
+
+def set_rng_state(new_state: torch.Tensor) -> None:
+    torch.ops.saker.set_rng_state(new_state)
+
+
+def manual_seed(seed: Any) -> torch.Generator:
+    torch.ops.saker.manual_seed(int(seed))
+    return torch.default_generator
+
+
 def _save_state(op: Any, *args: Any, **kwargs: Any) -> Any:
     state = torch.get_rng_state()
     with torch.no_grad():
@@ -155,6 +171,24 @@ def check_effects(op: Any) -> None:
             )
 
 
+def _print(format_str: str, *args: Any, **kwargs: Any) -> None:
+    print(format_str.format(*args, **kwargs))
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or type(value) in (bool, int, float, str)
+
+
+def _prints_plainly(args: Any, kwargs: Any) -> bool:
+    """Is it a text that is the same in each call? It is printed as by Python's own function, in order with others."""
+    if _C.trace_mode() is not None or torch._C._are_functorch_transforms_active() or not isinstance(args[0], str):
+        return False
+    for each in (*args, *kwargs.values()):
+        if not _is_plain(each):
+            return False
+    return True
+
+
 # What is called instead, and whether arguments allow it.
 _RULES: dict[str, tuple[Callable, Callable | None]] = {
     "out_dtype": (out_dtype, None),
@@ -162,6 +196,7 @@ _RULES: dict[str, tuple[Callable, Callable | None]] = {
     "run_and_save_rng_state": (_save_state, _on_cpu),
     "run_with_rng_state": (_with_state, lambda args, kwargs: _on_cpu(args[1:], kwargs)),
     "with_effects": (_effects, None),
+    "print": (_print, _prints_plainly),
 }
 
 

@@ -273,3 +273,16 @@ def install() -> None:
         made = _instead(plain, make) if plain is not None else None
         if made is not None:
             _replace(name, plain, made)
+    plain = getattr(sys.modules.get("torch._higher_order_ops.associative_scan"), "generic_associative_scan", None)
+    if plain is not None:
+        _replace("generic_associative_scan", plain, functools.wraps(plain)(_scanned(plain)))
+
+
+def _scanned(plain: Callable) -> Callable:
+    def generic_associative_scan(operator: Any, leaves: Any, dim: int = 0, additional_inputs: Any = ()) -> Any:
+        made = None
+        if dim == 0 and not additional_inputs and records():
+            made = _call("associative_scan by loops", operator, tuple(leaves))
+        return plain(operator, leaves, dim, additional_inputs) if made is None else made
+
+    return generic_associative_scan

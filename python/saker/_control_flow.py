@@ -30,6 +30,10 @@ class _AsPython(BaseException):  # no handler of the program's is meant
     """The operator is to be run as the Python code that it stands for."""
 
 
+class _AppliesFunction(_AsPython):
+    """Its backward is the user's, and belongs to no graph."""
+
+
 class _Constant(_AsPython):
     """A function of the program gives Python numbers, which are known when it is recorded."""
 
@@ -40,6 +44,7 @@ class _Constant(_AsPython):
 
 class _Depth(threading.local):
     bodies = 0  # that are being recorded on this thread
+    forgotten = False  # what is recorded is not used: eager mode runs instead
 
 
 _depth = _Depth()
@@ -52,10 +57,14 @@ class _Body:
         self.where = where
         stand_ins = recorder.begin(given.tensors, given.sliced)
         _depth.bodies += 1
+        before = _C.take_applied()
         try:
             results, self.spec = pytree.tree_flatten(function(*given.filled(stand_ins)))
         finally:
             _depth.bodies -= 1
+            self.applies = _C.take_applied()  # a torch.autograd.Function, whose backward no graph has
+            if before or self.applies:
+                _C.note_applied()
         self.tensors = [i for i, leaf in enumerate(results) if isinstance(leaf, torch.Tensor)]
         self.constants = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in results]
         for leaf in self.constants:
@@ -112,9 +121,12 @@ def _close(recorder: _C.BodyRecorder, carried: int = 0, sliced: int = 0) -> tupl
     return closed
 
 
-def _call(bodies: _C.Bodies, operands: list[torch.Tensor]) -> list[torch.Tensor]:
-    if bodies.is_random and torch.is_grad_enabled() and any(operand.requires_grad for operand in operands):
-        raise _AsPython("a body draws random numbers")
+def _call(bodies: _C.Bodies, operands: list[torch.Tensor], *recorded: _Body) -> list[torch.Tensor]:
+    if torch.is_grad_enabled() and any(operand.requires_grad for operand in operands):
+        if bodies.is_random:
+            raise _AsPython("a body draws random numbers")
+        if any(body.applies for body in recorded) and not _depth.forgotten:
+            raise _AppliesFunction("a body calls a torch.autograd.Function, and is differentiated")
     return _C.call_bodies(operands, bodies)
 
 
@@ -165,7 +177,7 @@ def _cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Sequence[A
         _same(left, right)
         bodies, closed = _close(recorder)
     condition = (pred if pred.dtype is torch.bool else pred != 0).reshape(())
-    return left.filled(_call(bodies, [condition, *given.tensors, *closed]))
+    return left.filled(_call(bodies, [condition, *given.tensors, *closed], left, right))
 
 
 def _cond_as_python(pred: Any, true_fn: Callable, false_fn: Callable, operands: Sequence[Any] = ()) -> Any:
@@ -247,7 +259,7 @@ def _while_loop(
             raise body.error(f"must return a tuple of {len(rows)} tensors, as many as are carried, and returns {found}")
         _carried(body, rows)
         bodies, closed = _close(recorder, len(rows))
-    return body.filled(_call(bodies, [*given.tensors, *closed]))
+    return body.filled(_call(bodies, [*given.tensors, *closed], body))
 
 
 def _while_loop_as_python(
@@ -278,7 +290,7 @@ def _scan(
         body = _Body(recorder, ("scan", "combine_fn"), combine_fn, given)
         _carried(body, rows)
         bodies, closed = _close(recorder, len(rows), len(xs))
-    return body.filled(_call(bodies, [*given.tensors, *closed]))
+    return body.filled(_call(bodies, [*given.tensors, *closed], body))
 
 
 def _scan_as_python(
@@ -307,7 +319,7 @@ def _map(
         bodies, closed = _close(recorder, 0, sum(given.sliced))
     if sum(tensor.numel() for tensor in closed if tensor.requires_grad) > sums:
         raise _AsPython("gradients that are too large are added up")
-    return body.filled(_call(bodies, [*given.tensors, *closed]))
+    return body.filled(_call(bodies, [*given.tensors, *closed], body))
 
 
 def _map_as_python(function: Callable, xs: Sequence[Any], args: Sequence[Any] = (), **_options: Any) -> Any:
@@ -367,9 +379,11 @@ def call(name: str, *args: Any, **kwargs: Any) -> Any:
         return as_python(*args)
     try:
         return record(*args)
-    except _AsPython:
+    except _AsPython as stop:
         if _depth.bodies and name in ("cond", "while_loop"):  # which need data: the outermost one is run as Python code
             raise
+        if isinstance(stop, _AppliesFunction) and _C.note_only_eager(str(stop)):
+            return _recorded_in_vain(record, args)
         return as_python(*args)
     except RuntimeError as error:
         if type(error) is not RuntimeError or not str(error).startswith(_WRITES):
@@ -378,6 +392,15 @@ def call(name: str, *args: Any, **kwargs: Any) -> Any:
             return as_python(*args)
         message = "a function that it was given writes to a tensor that is not its own; write to a clone of it"
         raise BodyError(_SHOWN.get(name, name), message) from error
+
+
+def _recorded_in_vain(record: Callable, args: tuple[Any, ...]) -> Any:
+    """The rest of what is captured needs something to go on with."""
+    _depth.forgotten = True
+    try:
+        return record(*args)
+    finally:
+        _depth.forgotten = False
 
 
 _WRITES = "a body writes to a tensor that is not its own"

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.autograd.function import _SingleLevelFunction
 
 from saker import _C
 
@@ -309,15 +310,20 @@ def _data() -> property:
 applied = threading.local()
 
 
-def _apply() -> classmethod:
-    original = vars(torch.autograd.Function)["apply"]  # of Python or, from torch 2.14 on, of C
+def _apply() -> tuple[type, classmethod]:
+    """Where it belongs, and ``apply``: the part of it that is C code, to which names that programs keep come too. From
+    torch 2.14 on all of it is C code."""
+    whole = vars(torch.autograd.Function)["apply"]
+    owner = _SingleLevelFunction if isinstance(whole, classmethod) else torch.autograd.Function
+    own = vars(owner).get("apply")
 
-    @functools.wraps(torch.autograd.Function.apply)
     def call(cls, *args, **kwargs):
         applied.any = True
-        return original.__get__(None, cls)(*args, **kwargs)
+        _C.note_applied()
+        original = super(_SingleLevelFunction, cls).apply if own is None else own.__get__(None, cls)
+        return original(*args, **kwargs)
 
-    return classmethod(call)
+    return owner, classmethod(call)
 
 
 class _Doors:
@@ -344,7 +350,8 @@ class _Doors:
             elif original is not None:
                 self._put(torch.Tensor, name, _method(name, original))
         self._put(torch.Tensor, "__repr__", _repr(torch.Tensor.__repr__))
-        self._put(torch.autograd.Function, "apply", _apply())
+        owner, apply = _apply()
+        self._put(owner, "apply", apply)
         self._put(torch.Tensor, "grad", _grad())
         for owner, parameters in ((torch.nn.Module, torch.nn.Module.parameters), (torch.optim.Optimizer, _optimized)):
             self._put(owner, "zero_grad", _zero_grad(owner.zero_grad, parameters))

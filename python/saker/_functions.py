@@ -7,7 +7,7 @@ their place (``opened``), and autograd goes through these ahead of time. PyTorch
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -102,6 +102,21 @@ class _Places:
         return made
 
 
+def _same(one: Any, other: Any, places: tuple[list[_Place], list[_Place]]) -> bool:
+    """Are these the same, with placeholders at the same places?"""
+    if type(one) is not type(other):
+        return False
+    if type(one) is _Place:
+        return one in places[0] and places[0].index(one) == places[1].index(other)
+    if type(one) is Context:
+        one, other = one.__dict__, other.__dict__
+    if type(one) in (tuple, list, torch.Size):
+        return len(one) == len(other) and all(_same(a, b, places) for a, b in zip(one, other, strict=True))
+    if type(one) is dict:
+        return list(one) == list(other) and all(_same(value, other[name], places) for name, value in one.items())
+    return one is other or (type(one) in (bool, int, float, str, complex) and repr(one) == repr(other))
+
+
 def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
@@ -110,8 +125,8 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     return [each for item in value for each in _tensors(item)] if type(value) in (tuple, list) else []
 
 
-def _memory(value: Any) -> set[int]:
-    return {tensor.untyped_storage()._cdata for tensor in _tensors(value)}
+def _share_memory(value: Any, others: Any) -> bool:
+    return any(_C.share_memory(one, other) for one in _tensors(value) for other in _tensors(others))
 
 
 def _subclass(function: Any, forward: Any, backward: Any) -> Any:
@@ -126,14 +141,24 @@ def _subclass(function: Any, forward: Any, backward: Any) -> Any:
     return type(function)(function.__name__, (function,), names)
 
 
+def is_followed(args: tuple[Any, ...]) -> bool:
+    """Does autograd follow a call with such arguments?"""
+    return torch.is_grad_enabled() and any(isinstance(arg, torch.Tensor) and arg.requires_grad for arg in args)
+
+
 class Study:
     """One call of a Function in a program."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Any, ahead: bool = False) -> None:
         self.function = function
+        # What was written down is bound to placeholders when it is, and not when the Function is opened: then classes
+        # of PyTorch may have other methods (saker._doors).
+        self.ahead = ahead
+        self._bindings: list[tuple[Any, list[_Place]]] = [((), []), ((), [])]  # of forward and backward
         self.split = _is_setup_context_defined(function.setup_context)
         self.why = ""  # it stays one operator
         self.recorded: tuple[Any, Any] = (None, None)  # forward and backward
+        self.followed = False  # by autograd
         self.forward: Any = None  # bound to placeholders, as is the next one
         self.backward: Any = None
         names = ("studied", "opened", "again")
@@ -149,7 +174,10 @@ class Study:
         return bool(self.why)
 
     def known(self) -> bool:
-        return all(self.recorded)
+        return all(self.recorded) or (self.recorded[0] is not None and not self.followed)
+
+    def holds_ahead(self) -> bool:
+        return all(recorded is None or recorded.holds(False) for recorded in self.recorded)
 
     def forward_holds(self) -> bool:
         return self.forward is not None and self.forward.holds(False)
@@ -158,13 +186,14 @@ class Study:
         return self.backward is None or self.backward.holds(True)
 
     def studied(self, *args: Any) -> Any:
+        self.followed = self.followed or is_followed(args)
         return self._classes["studied"].apply(*args)
 
     def opened(self, *args: Any) -> Any:
         self.forward = self.backward = None
         made = self._classes["opened"].apply(*args)
-        saves = self.recorded[1].looks_at("saved_tensors")
-        _C.note_opened(_tensors(made), saves)
+        if self.recorded[1] is not None:
+            _C.note_opened(_tensors(made), self.recorded[1].looks_at("saved_tensors"))
         return made
 
     def again(self, *args: Any) -> Any:
@@ -178,8 +207,26 @@ class Study:
         self.recorded = (recorded, None) if number == 0 else (self.recorded[0], recorded)
         return made
 
-    def _bound(self, recorded: Any, args: tuple[Any, ...], places: _Places) -> Any:
-        bound = recorded.bind(args, places.places)
+    def _bind_ahead(self, number: int, arguments: Callable[[_Places], tuple[Any, ...]]) -> None:
+        recorded = self.recorded[number]
+        if not self.ahead or recorded is None:
+            return
+        places = _Places()
+        try:
+            args = arguments(places)
+            self._bindings[number] = (args, places.places)
+            if recorded.bind(args, places.places) is None:
+                raise NotOpened("it changes what it reads")
+        except NotOpened as error:
+            self.why = str(error)
+
+    def _bound(self, number: int, args: tuple[Any, ...], places: _Places) -> Any:
+        recorded = self.recorded[number]
+        if self.ahead:
+            known, placeholders = self._bindings[number]
+            bound = recorded if _same(known, args, (placeholders, places.places)) else None
+        else:
+            bound = recorded.bind(args, places.places)
         if bound is None:
             raise NotOpened("something that it reads has changed")
         return bound
@@ -187,6 +234,7 @@ class Study:
     def _studied(self) -> tuple[Any, Any]:
         def forward(node: Any, *args: Any) -> Any:
             made, state = self._written(0, _forward, (self.function, self.split, node.needs_input_grad, *args))
+            self._bind_ahead(0, lambda places: (self.function, self.split, node.needs_input_grad, *places.of(args)))
             return _settle(node, made, state)
 
         def backward(node: Any, *gradients: Any) -> Any:
@@ -198,7 +246,11 @@ class Study:
                 return self.function.backward(node, *gradients)
             before = dict(context.__dict__)
             try:
-                return self._written(1, _backward, (self.function, context, *gradients))
+                made = self._written(1, _backward, (self.function, context, *gradients))
+                self._bind_ahead(
+                    1, lambda places: (self.function, places.of_context(context), *places.of(gradients))
+                )
+                return made
             finally:
                 after = context.__dict__
                 for name in before.keys() | after.keys():
@@ -213,15 +265,15 @@ class Study:
         def forward(node: Any, *args: Any) -> Any:
             places = _Places()
             call = (self.function, self.split, node.needs_input_grad, *places.of(args))
-            self.forward = self._bound(self.recorded[0], call, places)
+            self.forward = self._bound(0, call, places)
             if self.forward.asks_flags() or not self.forward.fits(places.tensors, True):
                 raise NotOpened("its forward was given other tensors")
             made, state = self.forward.run(places.tensors)
-            if "dirty_tensors" in state:
+            dirty = state.get("dirty_tensors", ())
+            if any(all(places.tensors[i] is not each for each in dirty) for i in self.forward.writes()):
                 raise NotOpened("it writes to what it is given")
-            outside = _memory(args) | _memory(made)
             kept = {name: value for name, value in state.items() if name not in _TOLD}
-            if _memory(kept) & outside:
+            if _share_memory(kept, (*args, made)):
                 raise NotOpened("it keeps a tensor that others may write to")
             return _settle(node, made, state)
 
@@ -229,9 +281,10 @@ class Study:
             places = _Places()
             context = places.of_context(_context(node))
             call = (self.function, context, *places.of(gradients))
-            self.backward = self._bound(self.recorded[1], call, places)
-            unfit = self.backward.asks_strides() or self.backward.draws()
-            if unfit or not self.backward.fits(places.tensors, False):
+            self.backward = self._bound(1, call, places)
+            if self.backward.writes():
+                raise NotOpened("its backward writes to what it is given")
+            if self.backward.asks_strides() or not self.backward.fits(places.tensors, False):
                 raise NotOpened("its backward was given other tensors")
             return self.backward.run(places.tensors)
 

@@ -115,6 +115,12 @@ def _associative_scan(function: Callable, xs: Any, additional_inputs: Any = ()) 
     return generic_associative_scan(function, xs, additional_inputs=tuple(additional_inputs))
 
 
+def _scan_by_loops(function: Callable, leaves: Any) -> Any:
+    from saker import _associative_scan
+
+    return _associative_scan.scan(function, leaves)
+
+
 RULES: dict[str, Callable] = {
     "wrap": _wrap,
     "wrap_with_set_grad_enabled": _with_grad,
@@ -130,6 +136,7 @@ RULES: dict[str, Callable] = {
     "tag_activation_checkpoint": _checkpointed,
     "wrap_activation_checkpoint": _checkpointed,
     "associative_scan": _associative_scan,
+    "associative_scan by loops": _scan_by_loops,
     "auto_functionalized": _auto_functionalized.first,
     "auto_functionalized_v2": _auto_functionalized.second,
     # What rules of _called_operators leave to be done unwatched.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "aten/enums.h"
+#include "aten/symbolic_tensor.h"
 
 namespace saker::aten {
 
@@ -51,6 +52,7 @@ class MetaArguments {
     deviceGiven_ = true;
   }
   bool empty() const { return tensors_.empty(); }
+  bool symbolic() const { return symbolic_; }  // are there sizes that are no numbers?
 
  private:
   at::Tensor tensor(const at::Tensor& real) {
@@ -67,7 +69,13 @@ class MetaArguments {
     if (real.layout() != c10::kStrided || c10::isQIntType(real.scalar_type())) {
       unsupported("the meta kernel is only asked about strided tensors");
     }
-    if (impl->has_symbolic_sizes_strides()) unsupported("the meta kernel is only asked about static sizes");
+    if (impl->has_symbolic_sizes_strides()) {
+      symbolic_ = true;
+      at::Tensor meta = symbolicTensor(real.sym_sizes(), real.sym_strides(), real.sym_storage_offset(),
+                                       real.scalar_type(), c10::Device(c10::kMeta));
+      tensors_.emplace_back(meta, real);
+      return meta;
+    }
     at::Tensor meta = at::detail::make_tensor<c10::TensorImpl>(
         storage(real), c10::DispatchKeySet(c10::DispatchKey::Meta), real.dtype());
     meta.unsafeGetTensorImpl()->set_sizes_and_strides(real.sizes(), real.strides(), real.storage_offset());
@@ -101,6 +109,7 @@ class MetaArguments {
   std::vector<std::pair<const c10::StorageImpl*, c10::Storage>> storages_;
   std::optional<c10::Device> device_;
   bool deviceGiven_ = false;
+  bool symbolic_ = false;
   bool fixed_ = false;
 };
 
@@ -161,7 +170,11 @@ ops::Inferred inferByMetaKernel(Converter& converter, ir::Context& context, cons
     inferred.refusal = {ops::Reason::Unsupported, error.what_without_backtrace()};
     return inferred;
   } catch (const std::exception& error) {
-    inferred.refusal = {ops::Reason::BadArgument, hooks.errorText(error)};
+    std::string text = hooks.errorText(error);
+    inferred.refusal = {ops::Reason::BadArgument, text};
+    if (arguments.symbolic()) {
+      inferred.refusal = {ops::Reason::Unsupported, "its meta kernel cannot do with sizes that are symbols: " + text};
+    }
     return inferred;
   }
   auto add = [&](const c10::IValue& result) {

@@ -1,4 +1,5 @@
-// Inference by running the operator's ATen meta kernel on meta tensors. Static sizes and strided tensors only.
+// Inference by running the operator's ATen meta kernel on meta tensors. Strided tensors only; their sizes may be
+// symbols, of which kernels written in Python make others.
 #pragma once
 
 #include "aten/infer.h"

@@ -200,14 +200,24 @@ void CallRecorder::recordUnknown() {
   if (!schema.returns().empty() && !returnsTensors(schema)) {
     throw ops::RefusalException{{ops::Reason::DataDependent, "its result is no tensor"}};
   }
-  aten::Inference::Outcome outcome{};
-  if (!schema.returns().empty()) {
-    outcome = trace_.inference().infer(*trace_.context(), call_.op, call_.values);
-    if (outcome.inferred.refusal) throw ops::RefusalException{*outcome.inferred.refusal};
-    ++trace_.stats().fallbacks;
-  }
+  ops::Inferred inferred;
+  if (!schema.returns().empty()) inferred = inferByKernel();
   Recording::Converted converted = trace_.convert(call_, nullptr);
-  append(converted.def, converted.args, outcome.inferred.results);
+  append(converted.def, converted.args, inferred.results);
+}
+
+// The kernel may be written in Python, and is no part of the program. Throws a refusal.
+ops::Inferred CallRecorder::inferByKernel() {
+  aten::Inference::Outcome outcome{};
+  auto infer = [&] { outcome = trace_.inference().infer(*trace_.context(), call_.op, call_.values); };
+  if (trace_.host().unwatched) {
+    trace_.host().unwatched([](void* function) { (*static_cast<decltype(infer)*>(function))(); }, &infer);
+  } else {
+    infer();
+  }
+  if (outcome.inferred.refusal) throw ops::RefusalException{*outcome.inferred.refusal};
+  ++trace_.stats().fallbacks;
+  return std::move(outcome.inferred);
 }
 
 void CallRecorder::noteReads() {

@@ -28,6 +28,7 @@ class CallRecorder {
   bool setMemory();
   bool mustRun(const ops::Inferred& inferred) const;
   void recordUnknown();
+  ops::Inferred inferByKernel();
   void recordBodies();
   void noteReads();
   void onlyEager(const std::string& why);

@@ -10,10 +10,6 @@
 namespace saker::tracing {
 
 void CallRecorder::recordUserWrite() {
-  // A replay counts such a write once, and a body runs as often as it does.
-  if (trace_.outer()) {
-    throw ops::RefusalException{{ops::Reason::Unsupported, "it writes to its arguments in the body of an operator"}};
-  }
   UserWrite write = userWrite(call_);
   if (std::optional<std::string> why = whyNotOnCopies(trace_, call_, write)) {
     if (!trace_.mayBeEager()) throw ops::RefusalException{{ops::Reason::Unsupported, *why}};
@@ -31,7 +27,8 @@ void CallRecorder::recordUserWrite() {
   ir::Node* node = insert(def, trace_.convert(call_, nullptr).args, types);
   for (size_t i = 0; i < write.targets.size(); ++i) copyBack(write, i, node->result(fresh + i));
   pushBesideTargets(*node, fresh);
-  trace_.noteUserWrite(std::move(write));
+  // A body writes to tensors of its own only (control/sketch.h), whose versions nobody sees.
+  if (!trace_.outer()) trace_.noteUserWrite(std::move(write));
 }
 
 // Of results that are none of what is written.
@@ -39,10 +36,8 @@ std::vector<const ir::Type*> CallRecorder::freshResults() {
   const std::vector<c10::Argument>& returns = call_.op.schema().returns();
   auto isFresh = [](const c10::Argument& result) { return !result.alias_info(); };
   if (std::none_of(returns.begin(), returns.end(), isFresh)) return {};
-  aten::Inference::Outcome outcome = trace_.inference().infer(*trace_.context(), call_.op, call_.values);
-  if (outcome.inferred.refusal) throw ops::RefusalException{*outcome.inferred.refusal};
-  ++trace_.stats().fallbacks;
-  std::span<const ir::Type* const> all = outcome.inferred.results;
+  ops::Inferred inferred = inferByKernel();
+  std::span<const ir::Type* const> all = inferred.results;
   std::vector<const ir::Type*> types;
   size_t next = 0;
   for (size_t i = 0; i < returns.size(); ++i) {

@@ -1,11 +1,13 @@
 #include "capture/user_code.h"
 
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
 #include <string_view>
 #include <typeinfo>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "capture/trace_tensor.h"
 
@@ -52,6 +54,10 @@ void walk(const std::vector<Edge>& roots, const Visit& visit) {
 }  // namespace
 
 SubclassNode::~SubclassNode() = default;
+
+static thread_local bool applied = false;
+void noteApplied() { applied |= c10::GradMode::is_enabled(); }
+bool takeApplied() { return std::exchange(applied, false); }
 
 OpenedNodes::OpenedNodes() { opened = new std::unordered_map<const Node*, bool>; }
 OpenedNodes::~OpenedNodes() { delete std::exchange(opened, nullptr); }

@@ -30,6 +30,11 @@ class OpenedNodes {
   static std::optional<bool> saves(const torch::autograd::Node& node);
 };
 
+// Has a torch.autograd.Function been applied on this thread where autograd is on? The body of an operator in which that
+// happened has derivatives of its own.
+void noteApplied();
+bool takeApplied();  // and forgets it
+
 // A node between a tensor subclass and the tensors that it is made of (src/host/subclass_nodes).
 class SubclassNode : public torch::autograd::Node {
  public:

@@ -1,6 +1,7 @@
 #include "frontend/computation.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "capture/tape.h"
 #include "frontend/aside.h"
@@ -34,7 +35,16 @@ bool isPlain(const Recipe& recipe) {
 // An operator of the user's, or one with bodies.
 bool isForeign(const ir::Node& node) { return !node.isReturn() && !node.op()->qualified.starts_with("aten::"); }
 
+thread_local bool isRecording = false;
+
+// A question to the interpreter, whose answer no mode of PyTorch's changes: inspect.signature asks how deep calls go.
+bool isOfInterpreter(const Asked& asked) {
+  return PyCFunction_Check(asked.function.get()) && moduleOf(asked.function.get()) == "sys";
+}
+
 }  // namespace
+
+bool Computation::recording() { return isRecording; }
 
 Computation::Recorded Computation::record(PyObject* function, PyObject* arguments) {
   Ambient before = Ambient::now();
@@ -56,7 +66,9 @@ Computation::Recorded Computation::record(PyObject* function, PyObject* argument
   Recorded out;
   {
     tracing::TapeScope scope(&tape);
+    bool before = std::exchange(isRecording, true);
     out.result = Ref::steal(watch::run(recorder, function, call.values, call.positional, nullptr));
+    isRecording = before;
   }
   wrappers.leave();
   if (!out.result) return out;
@@ -107,13 +119,9 @@ std::string Computation::finish(Recorder& recorder, tracing::Tape& tape, PyObjec
   if (!std::all_of(segment_.recipes.begin(), segment_.recipes.end(), isPlain)) return "it makes objects";
   HostCalls hosts = hostCallsOf(program->objects);
   if (hosts.any || hosts.wraps || hosts.sets || !hosts.repeatable) return "it calls other code of the user's";
-  for (uint32_t writes : program->argumentWrites) {
-    if (writes != 0) return "it writes to what it is given";
-  }
   for (const ir::Node* node = program->graph->top()->first(); node; node = node->next()) {
     if (isForeign(*node)) return "it calls " + std::string(node->op()->qualified);
   }
-  draws_ = risk.drew;
   segment_.program = std::move(program);
   segment_.guards = recorder.takeGuards();
   return {};
@@ -166,12 +174,17 @@ bool Computation::holds(bool around) const {
   }
   Found found = std::exchange(found_, {});
   bool held = segment_.guards.check(call(), found);
-  for (size_t i = 0; around && held && i < segment_.asked.size(); ++i) {
+  for (size_t i = 0; held && i < segment_.asked.size(); ++i) {
+    if (!around && !isOfInterpreter(segment_.asked[i])) continue;
     Ref answer = askAgain(segment_.asked[i], found.places);
     held = answer && sameAnswer(answer.get(), segment_.asked[i].answer.get());
   }
   found_ = std::move(found);
   return held;
+}
+
+bool Computation::asksFlags() const {
+  return !std::all_of(segment_.asked.begin(), segment_.asked.end(), isOfInterpreter);
 }
 
 bool Computation::fits(const std::vector<at::Tensor>& tensors, bool exact) const {
@@ -200,6 +213,14 @@ PyObject* Computation::run(const std::vector<at::Tensor>& tensors) const {
   Kitchen kitchen(segment_.recipes, found, outputs);
   PyObject* made = kitchen.make(segment_.exit.result);
   return made ? Py_NewRef(made) : nullptr;
+}
+
+std::vector<size_t> Computation::writes() const {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < segment_.inputs.size(); ++i) {
+    if (segment_.program->argumentWrites[i] != 0) out.push_back(numbers_.at(segment_.inputs[i]) - 1);
+  }
+  return out;
 }
 
 bool Computation::looksAt(const char* name) const {

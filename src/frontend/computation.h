@@ -22,6 +22,8 @@ class Computation {
   };
   // Calls the function with a tuple of arguments, and writes down what it does.
   static Recorded record(PyObject* function, PyObject* arguments);
+  // Is one being written down on this thread?
+  static bool recording();
 
   // `arguments` are those of the call with placeholders, any objects, where it was given tensors: what else was read
   // is looked up through them from now on. False: something does not hold, or a tensor is used that is none of
@@ -30,8 +32,9 @@ class Computation {
   // Does all that was read hold? `around`: and is what surrounds a call as it was, flags that the function asked for
   // among it?
   bool holds(bool around) const;
-  bool asksFlags() const { return !segment_.asked.empty(); }
-  bool draws() const { return draws_; }  // numbers of PyTorch's generator
+  bool asksFlags() const;
+  // The placeholders of tensors that it writes to, by their numbers.
+  std::vector<size_t> writes() const;
   // Would the call have been the same with these tensors, by placeholder? `exact`: also by their strides.
   bool fits(const std::vector<at::Tensor>& tensors, bool exact) const;
   // What the function gives. A new reference, or nullptr with an error set.
@@ -47,7 +50,6 @@ class Computation {
   bool dropTensors();
 
   Segment segment_;
-  bool draws_ = false;
   std::vector<std::pair<uint32_t, TensorShape>> shapes_;  // of places
   std::vector<Ref> arguments_, placeholders_;
   std::vector<Ref> places_;        // what is there that is no tensor

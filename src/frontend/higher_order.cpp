@@ -1,8 +1,11 @@
 #include "frontend/higher_order.h"
 
+#include <ATen/Context.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "capture/tape.h"
+#include "capture/user_code.h"
 #include "frontend/kinds.h"
 #include "frontend/recorder.h"
 #include "host/objects.h"
@@ -204,12 +207,16 @@ bool appliesFunction(PyObject* callable) {
 PyObject* insteadOf(PyObject* callable) {
   if (callable == implementation() || callable == condFunction()) return PyCFunction_New(&operatorMethod, callable);
   if (PyCFunction_Check(callable)) {
+    if (appliesFunction(callable)) tracing::noteApplied();
     bool transformed = inTransform() && appliesFunction(callable);
     return transformed ? applyInVmap(PyCFunction_GET_SELF(callable)) : nullptr;
   }
   if (PyFunction_Check(callable) || PyType_Check(callable)) return nullptr;
   if (!PyType_IsSubtype(Py_TYPE(callable), operatorClass())) return nullptr;
-  if (callsFunctionInTransform(callable)) return functionInVmap();
+  if (callsFunctionInTransform(callable)) {
+    tracing::noteApplied();
+    return functionInVmap();
+  }
   return isKnown(callable) ? PyCFunction_New(&operatorMethod, callable) : nullptr;
 }
 
@@ -218,6 +225,21 @@ PyObject* insteadOfApply(PyObject* callable) {
   if (!appliesFunction(callable) || inTransform()) return nullptr;
   PyObject* apply = found.get([] { return watch::importedAttribute("saker._applied", "apply"); });
   return apply ? PyMethod_New(apply, PyCFunction_GET_SELF(callable)) : nullptr;
+}
+
+PyObject* insteadOfInnerApply(PyObject* callable) {
+  static constinit watch::Once<PyObject*> found;
+  if (!appliesFunction(callable) || inTransform() || c10::GradMode::is_enabled()) return nullptr;
+  PyObject* apply = found.get([] { return watch::importedAttribute("saker._applied", "inside"); });
+  return apply ? PyMethod_New(apply, PyCFunction_GET_SELF(callable)) : nullptr;
+}
+
+PyObject* insteadOfSeed(PyObject* callable) {
+  if (!PyFunction_Check(callable) || at::globalContext().hasCUDA()) return nullptr;
+  for (const char* name : {"get_rng_state", "set_rng_state", "manual_seed"}) {
+    if (isPartOf(callable, name, "torch/random.py")) return watch::importedAttribute("saker._called_operators", name);
+  }
+  return nullptr;
 }
 
 bool isOperator(PyObject* callable) {

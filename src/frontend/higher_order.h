@@ -23,6 +23,10 @@ bool appliesFunction(PyObject* callable);
 // What takes its place where operators do not run, a new reference: a Python function that calls the forward. nullptr:
 // `callable` is something else, or a transform is around.
 PyObject* insteadOfApply(PyObject* callable);
+// The same inside of a Function's forward or backward, where autograd is off and operators run.
+PyObject* insteadOfInnerApply(PyObject* callable);
+// Of torch.get_rng_state and its like, where operators do not run: operators of the graph.
+PyObject* insteadOfSeed(PyObject* callable);
 bool calls(Recorder& recorder);
 
 }  // namespace higher_order

@@ -122,7 +122,7 @@ inline const Row rows[] = {
     {Shallow, "_abc", "_abc_init"},
     {Asks, "_abc", "get_cache_token"},
     {Shallow, "sys", "intern is_finalizing getdefaultencoding"},
-    {Shallow, "saker._C", "is_engaged compile"},
+    {Shallow, "saker._C", "is_engaged trace_mode compile"},
     {Asks, "sys", "exc_info exception getrecursionlimit getswitchinterval"},
     {Shallow, "types", "SimpleNamespace MethodType"},
     {Pure, "types", "MappingProxyType"},

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 
+#include "capture/trace.h"
 #include "frontend/around.h"
 #include "frontend/callables.h"
 #include "frontend/checkpoints.h"
 #include "frontend/compiling_question.h"
+#include "frontend/computation.h"
 #include "frontend/higher_order.h"
 #include "frontend/kinds.h"
 #include "frontend/subjects/subjects.h"
@@ -67,6 +69,8 @@ PyObject* Recorder::insteadOf(PyObject* callable) {
   PyObject* other = checkpoints::insteadOf(callable);
   if (!other) other = higher_order::insteadOf(callable);
   if (!other && speculative_) other = higher_order::insteadOfApply(callable);
+  if (!other && (speculative_ || tracing::current())) other = higher_order::insteadOfSeed(callable);
+  if (!other && Computation::recording()) other = higher_order::insteadOfInnerApply(callable);
   if (!other && speculative_) other = Hooks::insteadOf(callable);
   if (other) keep(Ref::steal(other));
   return other;

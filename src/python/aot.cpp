@@ -8,6 +8,7 @@
 
 #include "aot/checkpoint_regions.h"
 #include "aot/pipeline.h"
+#include "capture/user_code.h"
 #include "frontend/compiled.h"
 #include "host/foreign_results.h"
 #include "host/trace_host.h"
@@ -118,7 +119,7 @@ bool isOurs(const std::exception_ptr& cause) {
 std::pair<std::shared_ptr<aot::CompiledFunction>, std::string> compile(
     const py::object& function, const std::vector<at::Tensor>& arguments, bool minCut, double budget,
     const std::vector<std::tuple<size_t, size_t, std::string>>& dynamic, const py::object& leniently,
-    const py::object& again, bool inStages, bool onlyDifferentiate, const std::vector<std::string>& names) {
+    const py::object& again, bool inStages, bool onlyDifferentiate, const std::vector<std::string>& names, const py::object& backwardHolds) {
   auto callee = [&](const std::vector<at::Tensor>& standIns) {
     return returnedOf(function(*py::tuple(listOf(standIns))));
   };
@@ -138,8 +139,17 @@ std::pair<std::shared_ptr<aot::CompiledFunction>, std::string> compile(
       aot::differentiate(pythonHost(), arguments, callee, capturing, stages);
       return {nullptr, "it was differentiated only"};
     }
+    std::optional<tracing::OpenedNodes> opened;
+    if (!backwardHolds.is_none()) opened.emplace();
     std::shared_ptr<aot::CompiledFunction> compiled =
         aot::compile(pythonHost(), arguments, callee, capturing, options, stages);
+    if (opened) {
+      if (!compiled->training() || !compiled->needsFunction()) return {nullptr, "results are views, or written"};
+      compiled->setBackwardHolds([kept = keep(backwardHolds)] {
+        py::gil_scoped_acquire gil;
+        return (*kept)().cast<bool>();
+      });
+    }
     if (compiled->needsFunction()) {
       compiled->setFunction([kept = keep(again)](const std::vector<at::Tensor>& tensors) {
         py::gil_scoped_acquire gil;
@@ -275,7 +285,8 @@ void bindAot(py::module_& module) {
   module.def("aot_compile", &compile, py::arg("function"), py::arg("arguments"), py::arg("min_cut") = true,
              py::arg("budget") = 1.0, py::arg("dynamic") = std::vector<std::tuple<size_t, size_t, std::string>>(),
              py::arg("leniently") = py::none(), py::arg("again") = py::none(), py::arg("in_stages") = true,
-             py::arg("only_differentiate") = false, py::arg("names") = std::vector<std::string>());
+             py::arg("only_differentiate") = false, py::arg("names") = std::vector<std::string>(),
+             py::arg("backward_holds") = py::none());
   // For compilers, which may do whatever they do, in the middle of a backward too.
   module.def("in_plain_state", [](const py::object& function) {
     c10::impl::ForceDispatchKeyGuard keys(c10::default_included_set, c10::default_excluded_set);

@@ -41,6 +41,41 @@ py::object runEagerly(const AotCallable& self, const CallArguments& call, bool c
   return py::make_tuple(result, py::dict());
 }
 
+// A run in eager mode whose Functions may be looked at.
+class Awaiting {
+ public:
+  explicit Awaiting(PyObject* awaited) : awaited_(awaited) {
+    begun_ = awaited_ && py::handle(awaited_).attr("begin")().cast<bool>();
+  }
+  ~Awaiting() {
+    if (!begun_) return;
+    py::error_scope raised;
+    try {
+      py::handle(awaited_).attr("end")();
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("saker");
+    }
+  }
+  Awaiting(const Awaiting&) = delete;
+  Awaiting& operator=(const Awaiting&) = delete;
+
+ private:
+  PyObject* awaited_;
+  bool begun_ = false;
+};
+
+py::object runAwaited(const AotCallable& self, const CallArguments& call, const Ref& awaited) {
+  Awaiting here(awaited.get());
+  return runEagerly(self, call, true);
+}
+
+// Nothing, or what was awaited has come, or never will.
+std::optional<Variant> compiledNow(const AotCallable& self, const CallArguments& call, const Ref& awaited) {
+  auto function = py::reinterpret_borrow<py::object>(self.function);
+  py::object made = py::handle(awaited.get()).attr("again")(function, call.positional(), call.named());
+  return made.is_none() ? std::nullopt : std::optional(variantOf(made));
+}
+
 py::object taken(Ref object) { return py::reinterpret_steal<py::object>(object.release()); }
 
 py::object run(AotCallable& self, CallArguments call) {
@@ -51,9 +86,12 @@ py::object run(AotCallable& self, CallArguments call) {
     return results ? taken(std::move(*results)) : runEagerly(self, call, true);
   }
   if (aot::belongToEager(call.tensors)) return runEagerly(self, call, true);
-  Variant compiled =
-      self.variants->get(self.compile, self.function, call);  // what runs may come back, and compile more
-  if (!compiled.native) return runEagerly(self, call, true);
+  Variant& known = self.variants->get(self.compile, self.function, call);
+  Variant compiled = known;  // what runs may come back, and compile more
+  if (compiled.awaited) {
+    if (std::optional<Variant> now = compiledNow(self, call, compiled.awaited)) compiled = known = std::move(*now);
+  }
+  if (!compiled.native) return runAwaited(self, call, compiled.awaited);
   std::optional<std::vector<at::Tensor>> results;
   std::vector<c10::IValue> numbers;
   {

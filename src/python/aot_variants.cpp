@@ -94,20 +94,27 @@ uint64_t hashOf(const aot::Signature& signature) {
   return hash;
 }
 
-Variant compileFunction(PyObject* compile, const py::object& function, const py::tuple& args, const py::dict& kwargs) {
-  py::tuple made = py::handle(compile)(function, args, kwargs);
+Variant variantOf(const py::tuple& made) {
   Variant out;
-  if (py::object(made[0]).is_none()) return out;
+  if (py::object(made[0]).is_none()) {
+    py::object awaited = made[2];
+    if (!awaited.is_none()) out.awaited = Ref::borrow(awaited.ptr());
+    return out;
+  }
   out.native = made[0].cast<std::shared_ptr<aot::CompiledFunction>>();
   out.results = made[1].cast<std::shared_ptr<ResultTree>>();
   return out;
 }
 
-const Variant& Variants::get(PyObject* compile, PyObject* function, const CallArguments& call) {
+Variant compileFunction(PyObject* compile, const py::object& function, const py::tuple& args, const py::dict& kwargs) {
+  return variantOf(py::handle(compile)(function, args, kwargs));
+}
+
+Variant& Variants::get(PyObject* compile, PyObject* function, const CallArguments& call) {
   aot::Signature signature = aot::signatureOf(call.tensors);
   uint64_t hash = hashOf(signature) ^ call.structure.tree.hash();
   auto matches = [&](const Key& key) { return key.signature == signature && key.structure == call.structure; };
-  if (const Variant* found = compiled_.find(hash, matches)) return *found;
+  if (Variant* found = compiled_.find(hash, matches)) return *found;
   Variant made =
       compileFunction(compile, py::reinterpret_borrow<py::object>(function), call.positional(), call.named());
   return compiled_.add(hash, {call.structure, std::move(signature)}, std::move(made));
@@ -116,6 +123,7 @@ const Variant& Variants::get(PyObject* compile, PyObject* function, const CallAr
 int Variants::traverse(const Visitor& visit) const {
   return compiled_.each([&](const auto& entry) {
     if (int stop = entry.key.structure.traverse(visit)) return stop;
+    if (int stop = visit(entry.value.awaited)) return stop;
     bool alone = entry.value.results && entry.value.results.use_count() == 1;
     return alone ? entry.value.results->traverse(visit) : 0;
   });

@@ -101,15 +101,18 @@ class KeyedList {
 struct Variant {
   std::shared_ptr<const aot::CompiledFunction> native;  // nullptr: eager mode
   std::shared_ptr<ResultTree> results;
+  Ref awaited;  // eager mode for now: a saker._awaited.Awaited
 };
 
+// What saker._aot gives for it.
+Variant variantOf(const py::tuple& made);
 // Calls `compile(function, args, kwargs)` of saker._aot.
 Variant compileFunction(PyObject* compile, const py::object& function, const py::tuple& args, const py::dict& kwargs);
 
 class Variants {
  public:
   // Compiles where nothing was yet.
-  const Variant& get(PyObject* compile, PyObject* function, const CallArguments& call);
+  Variant& get(PyObject* compile, PyObject* function, const CallArguments& call);
   int traverse(const Visitor& visit) const;
 
  private:

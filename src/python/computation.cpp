@@ -57,7 +57,7 @@ void bindComputation(py::module_& module) {
            [](const KeptComputation& self, const std::string& name) { return self.computation->looksAt(name.c_str()); })
       .def("asks_strides", [](const KeptComputation& self) { return self.computation->asksStrides(); })
       .def("asks_flags", [](const KeptComputation& self) { return self.computation->asksFlags(); })
-      .def("draws", [](const KeptComputation& self) { return self.computation->draws(); });
+      .def("writes", [](const KeptComputation& self) { return self.computation->writes(); });
   module.def("record_computation", &recordComputation);
   module.def("note_opened", &noteOpened);
 }

@@ -3,6 +3,7 @@
 #include "capture/regions.h"
 #include "capture/tape.h"
 #include "capture/trace.h"
+#include "capture/user_code.h"
 #include "control/call_derivative.h"
 #include "control/derivative.h"
 #include "control/record_bodies.h"
@@ -98,6 +99,8 @@ void bindControl(py::module_& module) {
     regions.pop_back();
     if (returned) region->end();
   });
+  module.def("note_applied", &tracing::noteApplied);
+  module.def("take_applied", &tracing::takeApplied);
   module.def("derivatives_made", &control::derivativesMade);
   // Is this thread inside of a compiled function that runs as it is?
   module.def("is_inside", [] { return !tracing::currentTape() && !tracing::current() && frontend::insideCall(); });

@@ -5,6 +5,7 @@
 #include <ATen/ops/stack.h>
 
 #include "aten/enums.h"
+#include "aten/on_copies.h"
 #include "ops/control_flow.h"
 #include "runtime/executable.h"
 #include "runtime/loop_values.h"
@@ -56,6 +57,7 @@ void Run::branch(const Instruction& at) {
   std::vector<c10::IValue> values;
   for (const ir::Arg& arg : ops::passedArguments(*at.node)) values.push_back(valueOf(arg));
   enter(body, 0, values);
+  aten::WriteMeter unmeasured;  // what a body writes is its own
   runRange(body.begin, body.end);
   values = leave(body);
   setResults(at, values);
@@ -67,6 +69,7 @@ void Run::loop(const Instruction& at) {
   bool goesOn = truthOf(at.node->arg(ops::kLoopCondition));
   std::vector<c10::IValue> values;
   for (const ir::Arg& arg : ops::passedArguments(*at.node)) values.push_back(valueOf(arg));
+  aten::WriteMeter unmeasured;
   for (int64_t i = 0; goesOn && (trips.isNone() || i < trips.toInt()); ++i) {
     setValue(body.parameters[0], i);
     enter(body, 1, values);
@@ -134,6 +137,7 @@ void Run::scan(const Instruction& at) {
                closed = valuesOf(at.node->arg(ops::kScanClosed));
   const int64_t trips = xs[0].toTensor().size(0);
   Values values = initial;
+  aten::WriteMeter unmeasured;
   std::vector<Stacked> rows(at.results.size() - initial.size(), Stacked(trips, conduct_ != nullptr));
   for (int64_t n = 0; n < trips; ++n) {
     const int64_t i = reverse ? trips - 1 - n : n;

@@ -1,4 +1,5 @@
 // Loops whose end a condition decides, and the way back through their steps.
+#include "aten/on_copies.h"
 #include "ops/control_flow.h"
 #include "runtime/executable.h"
 #include "runtime/loop_values.h"
@@ -30,6 +31,7 @@ std::vector<c10::IValue> Run::repeat(const Instruction& at, const Values& initia
                                      History* history) {
   const Body &condition = at.bodies[0], &step = at.bodies[1];
   Values values = initial;
+  aten::WriteMeter unmeasured;  // what a body writes is its own
   auto runBody = [&](const Body& body) {
     Values given = together(values, closed);
     enter(body, 0, given);
@@ -81,6 +83,7 @@ void Run::whileBackward(const Instruction& at) {
   const Body& back = at.bodies[2];
   const bool keeps = back.parameters.size() > given.size() + initial.size() + closed.size();
   Values flowing = given;
+  aten::WriteMeter unmeasured;
   for (size_t step = history->steps; step-- > 0;) {
     Values entering = keeps ? together(history->kept[step], flowing) : std::move(flowing);
     entering = together(together(std::move(entering), step ? history->carried[step - 1] : initial), closed);

@@ -107,15 +107,11 @@ def writes(ctx: Any, g: Tensor) -> Tensor:
     return g.mul_(2)
 
 
-def draws(ctx: Any, g: Tensor) -> Tensor:
-    return g * torch.rand_like(g)
-
-
 def asks(ctx: Any, g: Tensor) -> Tensor:
     return g * 2 if g.is_contiguous() else g * 3
 
 
-@pytest.mark.parametrize("backward", [appends, counts, prints, branches, hooks, remembers, writes, draws, asks])
+@pytest.mark.parametrize("backward", [appends, counts, prints, branches, hooks, remembers, writes, asks])
 def test_backwards_that_do_more(backward: Callable, capsys: pytest.CaptureFixture[str]) -> None:
     made = function(lambda ctx, x: x * 2, backward)
 

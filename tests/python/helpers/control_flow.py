@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from types import SimpleNamespace
 
 import torch
+import torch.utils.checkpoint
 from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.scan import scan as torch_scan
 from torch._higher_order_ops.while_loop import while_loop as torch_while_loop
@@ -46,5 +48,30 @@ def map(function, xs, *args):
     )
 
 
-reference = SimpleNamespace(cond=cond, while_loop=while_loop, scan=scan, map=map)
-operators = SimpleNamespace(cond=torch.cond, while_loop=torch_while_loop, scan=torch_scan, map=torch_map)
+def checkpoint(function, *args):
+    return function(*args)
+
+
+def vmap(function, xs):
+    return torch.stack([function(x) for x in xs])
+
+
+def grad(function, x):
+    """Of a function that gives a number."""
+    with torch.enable_grad():
+        x = x.view_as(x) if x.requires_grad else x.detach().requires_grad_()
+        return torch.autograd.grad(function(x), x, create_graph=True, allow_unused=True, materialize_grads=True)[0]
+
+
+reference = SimpleNamespace(
+    cond=cond, while_loop=while_loop, scan=scan, map=map, checkpoint=checkpoint, vmap=vmap, grad=grad
+)
+operators = SimpleNamespace(
+    cond=torch.cond,
+    while_loop=torch_while_loop,
+    scan=torch_scan,
+    map=torch_map,
+    checkpoint=functools.partial(torch.utils.checkpoint.checkpoint, use_reentrant=False),
+    vmap=lambda function, xs: torch.vmap(function)(xs),
+    grad=lambda function, x: torch.func.grad(function)(x),
+)

@@ -19,6 +19,41 @@ from control_flow import operators, reference
 # (operators, matrix, what is closed over) -> matrix. Values stay between -2 and 2, so that nothing grows.
 Program = Callable
 
+class Doubling(torch.autograd.Function):
+    """Not the derivative, so that it is seen whether this backward was used."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(v, c):
+        return v.sin() * c
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        v, c = ctx.saved_tensors
+        return gradient * v.cos() * c * 2, gradient * v.sin()
+
+
+class Rounding(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(v):
+        return (v * 4).round() / 4
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.clamp(-1, 1)
+
+
 PLAIN = [
     lambda v, c: (v @ c).sin(),
     lambda v, c: v * c.cos(),
@@ -32,10 +67,15 @@ PLAIN = [
     lambda v, c: (v.clone().mul_(0.5).add_(c * 0.2)).cos(),
     lambda v, c: torch.tanh(v.cumsum(1)) + c.amax() * 0.1,
 ]
+FUNCTIONS = [
+    lambda v, c: Doubling.apply(v, c),
+    lambda v, c: Rounding.apply(v) * c,
+    lambda v, c: Doubling.apply(v, Rounding.apply(c).tanh()),
+]
 
 
 def plain(rng: random.Random) -> Program:
-    chosen = [rng.choice(PLAIN) for _ in range(rng.randint(1, 3))]
+    chosen = [rng.choice(PLAIN if rng.random() < 0.85 else FUNCTIONS) for _ in range(rng.randint(1, 3))]
 
     def program(o, v, c):
         for operator in chosen:
@@ -96,10 +136,33 @@ def rows(rng: random.Random, depth: int) -> Program:
     return program
 
 
+def checkpointed(rng: random.Random, depth: int) -> Program:
+    body = nest(rng, depth)
+    return lambda o, v, c: o.checkpoint(lambda u: body(o, u, c), v)
+
+
+def batched(rng: random.Random, depth: int) -> Program:
+    body, closes = nest(rng, depth), rng.random() < 0.5
+
+    def program(o, v, c):
+        inner = c if closes else v * 0.5
+        return o.vmap(lambda u: body(o, u, inner), torch.stack([v, v.t() * 0.5])).sum(0) * 0.5
+
+    return program
+
+
+def differentiated(rng: random.Random, depth: int) -> Program:
+    body = nest(rng, depth)
+    return lambda o, v, c: o.grad(lambda u: body(o, u, c).sin().sum(), v).tanh()
+
+
+AROUND = [branch, branch, loop, loop, scan, scan, rows, rows, checkpointed, batched, differentiated]
+
+
 def nest(rng: random.Random, depth: int) -> Program:
     if depth == 0 or rng.random() < 0.2:
         return plain(rng)
-    first, second = plain(rng), rng.choice([branch, loop, scan, rows])(rng, depth - 1)
+    first, second = plain(rng), rng.choice(AROUND)(rng, depth - 1)
     after = plain(rng) if rng.random() < 0.5 else None
 
     def program(o, v, c):
