@@ -56,6 +56,7 @@ uint32_t Expressions::add(const Node& node, const std::vector<bool>& reducedAxes
   for (const kernel::Index::AxisTerm& term : node.index.axes) made.inLoop |= reducedAxes[term.axis];
   for (const kernel::Index::ValueTerm& term : node.index.values) depend(term.value);
   if (node.op == kernel::Op::AxisIndex) made.inLoop = reducedAxes[node.at];
+  if (node.op == kernel::Op::Scan) made.inLoop = true;
   if (node.op == kernel::Op::Reduce) {
     made.inLoop = false;
     ++made.level;

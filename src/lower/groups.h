@@ -22,6 +22,7 @@ class Groups {
     std::vector<ir::Node*> nodes;  // computed ones, in order
     uint32_t depth = 0;
     Int elements = 0;            // of its largest values
+    Int into = 0;                // of a result that elements are put into, at places that are data
     std::optional<Space> space;  // that it reduces
     std::string ended;
     bool gone = false;  // became part of another one
