@@ -28,7 +28,7 @@ class Assembler {
     writeAxes();
     chooseVector();
     std::vector<Int> arguments = renumberArguments();
-    return {std::move(kernel_), std::move(arguments)};
+    return {std::move(kernel_), std::move(arguments), std::move(numbers_)};
   }
 
  private:
@@ -332,6 +332,9 @@ class Assembler {
       if (to[extent.argument] == kNone) {
         to[extent.argument] = static_cast<uint32_t>(used.size());
         used.push_back(builder_.arguments().values()[extent.argument]);
+        for (const Number& number : builder_.arguments().numbers()) {
+          if (number.argument == extent.argument) numbers_.push_back({to[extent.argument], number.value, number.single});
+        }
       }
       extent.argument = to[extent.argument];
     };
@@ -360,6 +363,7 @@ class Assembler {
   bool overwrites_ = false;  // a result is stored in the place of what is read
   uint32_t level_ = 0;
   kernel::Kernel kernel_;
+  std::vector<Number> numbers_;
 };
 
 }  // namespace

@@ -51,7 +51,7 @@ class Call final : public ops::Element {
     return all;
   }
   Num scan(ops::Reduction kind, Num number) override {
-    if (!builder_.axes_.hasReduced()) return number;  // of one element
+    if (!builder_.axes_.hasReduced()) return kind == ops::Reduction::Sum ? number + 0 : number;  // which is never -0
     kernel::Node node = line(Op::Scan, number.dtype);
     node.operands[0] = number.id;
     node.reduction = kind;
@@ -96,6 +96,13 @@ class Call final : public ops::Element {
     return {this, builder_.constant(dtype, constantBits(dtype, number)), dtype};
   }
   Num number(const Place& place) override { return {this, builder_.number(place), DType::Int64}; }
+  Num number(sym::Float value, DType dtype) override {
+    bool single = dtype == DType::Float32;
+    kernel::Node node = line(Op::Argument, DType::Int64);
+    node.at = builder_.arguments_.number(value, single);
+    Num bits{this, builder_.add(node), DType::Int64};
+    return single ? bitcast(convert(bits, DType::Int32), dtype) : bitcast(bits, DType::Float64);
+  }
   Place place(Num index) override {
     Place place;
     place.numbers.push_back({index.id, Int(1)});

@@ -44,8 +44,9 @@ Extent extentOf(const ir::Node* node) {
 
 }  // namespace
 
-Groups::Groups(std::span<ir::Node* const> nodes, const FuseOptions& options, const WriteOrder& order)
-    : options_(options), order_(order) {
+Groups::Groups(std::span<ir::Node* const> nodes, const FuseOptions& options, const WriteOrder& order,
+               const SymbolOrder& symbols)
+    : options_(options), order_(order), symbols_(symbols) {
   if (nodes.empty()) return;
   const ir::Graph& graph = *nodes[0]->region()->graph();
   facts_.resize(graph.nodeLimit());
@@ -72,6 +73,7 @@ void Groups::producers(const ir::Node* node, std::vector<const ir::Node*>& found
     if (!def || !has(def)) continue;
     if (facts_[def->id()].part == Part::Free) {
       producers(def, found);
+      for (const ir::Node* earlier : symbols_.before(def)) found.push_back(earlier);
     } else if (std::find(found.begin(), found.end(), def) == found.end()) {
       found.push_back(def);
     }
@@ -216,6 +218,9 @@ void Groups::place(ir::Node* node) {
   std::vector<const ir::Node*> made;
   producers(node, made);
   for (const ir::Node* earlier : order_.before(node)) {
+    if (std::find(made.begin(), made.end(), earlier) == made.end()) made.push_back(earlier);
+  }
+  for (const ir::Node* earlier : symbols_.before(node)) {
     if (std::find(made.begin(), made.end(), earlier) == made.end()) made.push_back(earlier);
   }
   ops::Effects effects = ops::effectsOf(*node);

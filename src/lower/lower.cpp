@@ -393,6 +393,7 @@ class GroupLowering {
     Assembled assembled = assemble(builder);
     launch.kernel = std::move(assembled.kernel);
     launch.arguments = std::move(assembled.arguments);
+    launch.numbers = std::move(assembled.numbers);
     measure(launch);
     return launch;
   }
@@ -409,6 +410,14 @@ std::string nameOf(const Operand& operand) {
   if (operand.kind == Operand::Kind::Flag) return "flag";
   const char* kinds[] = {"operand ", "result ", "temporary "};
   return kinds[static_cast<size_t>(operand.kind)] + std::to_string(operand.number);
+}
+
+std::string nameOfArgument(const Launch& launch, uint32_t argument) {
+  for (const Number& number : launch.numbers) {
+    if (number.argument != argument) continue;
+    return sym::toString(number.value.node()) + (number.single ? " as f32" : " as f64");
+  }
+  return sym::toString(launch.arguments[argument]);
 }
 
 }  // namespace
@@ -440,7 +449,7 @@ std::string describe(const Lowered& lowered) {
       text += (i ? ", b" : " b") + std::to_string(i) + ": " + nameOf(launch.buffers[i]);
     }
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
-      text += ", s" + std::to_string(i) + ": " + sym::toString(launch.arguments[i]);
+      text += ", s" + std::to_string(i) + ": " + nameOfArgument(launch, static_cast<uint32_t>(i));
     }
     text += "\n# " + sym::toString(launch.bytesRead) + " bytes read, " + sym::toString(launch.bytesWritten);
     text += " written\n" + kernel::print(launch.kernel);

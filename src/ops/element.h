@@ -105,6 +105,8 @@ class Element {
   virtual Num constant(DType dtype, double number) = 0;
   virtual Num integer(DType dtype, int64_t number) = 0;
   virtual Num number(const Place& place) = 0;  // as i64
+  // A number that is known only in a run, as f32 where that is asked for, else as f64.
+  virtual Num number(sym::Float value, DType dtype) = 0;
   virtual Place place(Num index) = 0;          // of an i64
   // Quotient and remainder; a place is never negative.
   virtual std::pair<Place, Place> divide(const Place& place, Int by) = 0;
