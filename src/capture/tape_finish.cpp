@@ -1,5 +1,9 @@
 // The program of what a tape has written down.
+#include <algorithm>
+#include <vector>
+
 #include "capture/tape.h"
+#include "ops/operator.h"
 #include "runtime/shown.h"
 
 namespace saker::tracing {
@@ -12,6 +16,18 @@ bool recordsHistory(const ir::Graph& graph) {
     if (!node->isReturn() && !node->attributes().noGrad) return true;
   }
   return false;
+}
+
+// Behind an operator that fails, version counters are to stand where eager mode leaves them, whatever it did before. A
+// number that has no value has done nothing: they are counted then.
+bool mayFailElsewhere(const ir::Graph& graph, const Tape::Risk& risk) {
+  static const ops::Operator* number = ops::find("saker::expect.number");
+  std::vector<bool> isNumber(graph.nodeLimit());
+  for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
+    isNumber[node->id()] = ops::of(node) == number;
+  }
+  return std::any_of(risk.before.begin(), risk.before.end(),
+                     [&](const Tape::Risk::Before& each) { return !isNumber[each.node]; });
 }
 
 }  // namespace
@@ -29,8 +45,7 @@ std::unique_ptr<runtime::Program> Tape::finish(std::span<const at::Tensor> outpu
   program->context = context();
   program->results = outputs.size();
   program->asRecorded = true;
-  // Behind an operator that fails, version counters are to stand where eager mode leaves them.
-  program->userWrote = userWrote_ || !risk_.before.empty();
+  program->userWrote = userWrote_ || mayFailElsewhere(graph(), risk_);
   program->closedWrites.resize(inputs_.size());
   bool followed = program->userWrote || recordsHistory(graph());
   bool others = host().othersRun() && !userWrote_;

@@ -78,6 +78,9 @@ class Walk {
         value = PyCell_Check(owner) ? PyCell_GET(owner) : nullptr;
         holders_[at.place] = {NumberHolder::Kind::Cell, owner, nullptr, 0};
         break;
+      case GuardOp::Referent:  // schedulers wrap the step of an optimizer that they refer to weakly
+        value = PyWeakref_CheckRefExact(owner) ? PyWeakref_GET_OBJECT(owner) : nullptr;
+        break;
       case GuardOp::MethodSelf:
         value = Py_IS_TYPE(owner, &PyMethod_Type) ? PyMethod_GET_SELF(owner) : nullptr;
         break;

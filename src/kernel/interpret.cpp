@@ -48,7 +48,7 @@ class Interpreter {
       }
       for (uint32_t i = phase.begin; i < phase.end; ++i) {
         const Node& node = kernel_.nodes[i];
-        if (node.op == Op::Reduce) sums_[i] = identity(node.reduction, node.dtype);
+        if (node.op == Op::Reduce || node.op == Op::Scan) sums_[i] = identity(node.reduction, node.dtype);
       }
       each(parallel_, kernel_.axes.size(), [&] { lines(phase); });
       for (uint32_t i = phase.begin; i < phase.end; ++i) {
@@ -87,6 +87,10 @@ class Interpreter {
         return;
       case Op::Reduce:
         accumulate(sums_[i], node.reduction, node.dtype, values_[node.operands[0]]);
+        return;
+      case Op::Scan:
+        accumulate(sums_[i], node.reduction, node.dtype, values_[node.operands[0]]);
+        out = result(sums_[i], node.reduction, node.dtype);
         return;
       default:
         break;

@@ -160,9 +160,10 @@ class Parser {
   bool body() {
     Kernel& kernel = parsed_.kernel;
     while (true) {
-      bool parallel = takeWord("parallel");
-      if (!parallel && !takeWord("reduced")) break;
-      if (!axis(!parallel)) return false;
+      bool parallel = takeWord("parallel"), ordered = !parallel && takeWord("ordered");
+      if (!parallel && !ordered && !takeWord("reduced")) break;
+      if (!axis(!parallel && !ordered)) return false;
+      kernel.axes.back().ordered = ordered;
     }
     if (takeWord("vector") && !axisName(kernel.vector)) return false;
     while (!take('}')) {
@@ -253,7 +254,8 @@ class Parser {
         return numbered('s', node.at, "an argument");
       case Op::Load:
         return place(node) && mask(node.operands[0]);
-      case Op::Reduce: {
+      case Op::Reduce:
+      case Op::Scan: {
         if (!expect('.')) return false;
         size_t from = at_;
         auto reduction = reductionNames().find(word());

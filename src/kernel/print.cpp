@@ -41,7 +41,7 @@ class Printer {
 
   void axis(size_t i) {
     const Axis& axis = kernel_.axes[i];
-    out_ += axis.reduced ? "  reduced i" : "  parallel i";
+    out_ += axis.reduced ? "  reduced i" : axis.ordered ? "  ordered i" : "  parallel i";
     out_ += std::to_string(i) + " < ";
     extent(axis.extent);
     if (axis.chunkOf != kNone) {
@@ -85,6 +85,7 @@ class Printer {
         mask(node.operands[1]);
         break;
       case Op::Reduce:
+      case Op::Scan:
         out_ += '.';
         out_ += name(node.reduction);
         [[fallthrough]];

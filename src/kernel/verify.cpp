@@ -70,6 +70,7 @@ class Verifier {
     }
     for (size_t i = 0; i < kernel_.axes.size(); ++i) axis(i);
     if (kernel_.axes.empty() || kernel_.axes[0].reduced) report("axis 0 is no parallel axis");
+    if (!kernel_.axes.empty() && kernel_.axes[0].ordered) report("axis 0 is ordered, and threads share it");
     vectorAxis();
     if (!phases()) return std::move(found_);
     for (phase_ = 0; phase_ < kernel_.phases.size(); ++phase_) {
@@ -97,6 +98,7 @@ class Verifier {
     std::string title = "axis " + std::to_string(i);
     if (i && kernel_.axes[i - 1].reduced && !axis.reduced)
       report(title + " is parallel and stands behind a reduced one");
+    if (axis.reduced && axis.ordered) report(title + " is reduced and ordered");
     if (!known(axis.extent)) report(title + " ends at an argument that there is not");
     if (axis.extent.isNumber() && axis.extent.number < 0) report(title + " has a negative extent");
     if (axis.chunkOf == kNone) return;
@@ -112,6 +114,7 @@ class Verifier {
     bool last =
         vector < count && (vector + 1 == count || kernel_.axes[vector + 1].reduced != kernel_.axes[vector].reduced);
     if (!last) report("the vector axis is neither the last parallel nor the last reduced one");
+    if (vector < count && kernel_.axes[vector].ordered) report("the vector axis is ordered");
   }
 
   // Phases cover the nodes one after another; loops stand where there are reduced axes.
@@ -165,6 +168,9 @@ class Verifier {
       case Op::Load:
       case Op::Store:
         return memory(node);
+      case Op::Scan:
+        if (kernel_.vector != kNone && kernel_.axes[kernel_.vector].reduced) wrong("goes along the vector axis");
+        [[fallthrough]];
       case Op::Reduce:
         return reduce(node);
       case Op::Convert:

@@ -18,6 +18,7 @@ class Assembler {
   Assembled run() {
     chooseOrder();
     collapse();
+    putInFront();
     keepExpensive();
     storeLast();
     writePhases();
@@ -27,14 +28,14 @@ class Assembler {
     writeAxes();
     chooseVector();
     std::vector<Int> arguments = renumberArguments();
-    return {std::move(kernel_), std::move(arguments)};
+    return {std::move(kernel_), std::move(arguments), std::move(numbers_)};
   }
 
  private:
   struct Loop {
     uint32_t axis;  // of the builder
     Int extent;
-    bool reduced;
+    bool reduced, ordered;
   };
 
   struct Kept {
@@ -57,7 +58,7 @@ class Assembler {
     for (bool reduced : {false, true}) {
       size_t first = loops_.size();
       for (uint32_t axis = 0; axis < axes.count(); ++axis) {
-        if (axes.reduced()[axis] == reduced) loops_.push_back({axis, axes.extent(axis), reduced});
+        if (axes.reduced()[axis] == reduced) loops_.push_back({axis, axes.extent(axis), reduced, isOrdered(axis)});
       }
       std::vector<const Node*> witnesses;
       for (uint32_t store : builder_.stores()) witnesses.push_back(&expressions_[store].node);
@@ -65,6 +66,7 @@ class Assembler {
         if (expressions_[i].node.op == Op::Load) witnesses.push_back(&expressions_[i].node);
       }
       auto outer = [&](const Loop& a, const Loop& b) {
+        if (a.ordered && b.ordered) return false;
         for (const Node* witness : witnesses) {
           Int x = strideOf(*witness, a.axis), y = strideOf(*witness, b.axis);
           if (x.isConst(0) || y.isConst(0) || !x.isConst() || !y.isConst()) continue;
@@ -76,6 +78,29 @@ class Assembler {
       for (size_t i = first + 1; i < loops_.size(); ++i) {
         for (size_t j = i; j > first && outer(loops_[j], loops_[j - 1]); --j) std::swap(loops_[j], loops_[j - 1]);
       }
+    }
+  }
+
+  // Its steps are done one after the other: of what puts elements at places that are data, and where sums run.
+  bool isOrdered(uint32_t axis) const {
+    const Axes& axes = builder_.axes();
+    if (!axes.reduced()[axis]) return axes.isOrdered(axis);
+    for (uint32_t i = 0; i < expressions_.size(); ++i) {
+      if (expressions_[i].node.op == Op::Scan) return true;
+    }
+    return false;
+  }
+
+  // Threads share the steps of the first loop: it is one whose steps have no order, but the last one, if there is such.
+  void putInFront() {
+    if (!hasParallel() || !loops_[0].ordered) return;
+    size_t count = 0;
+    while (count < loops_.size() && !loops_[count].reduced) ++count;
+    for (size_t i = 1; i + 1 < count; ++i) {
+      if (loops_[i].ordered) continue;
+      std::rotate(loops_.begin(), loops_.begin() + static_cast<std::ptrdiff_t>(i),
+                  loops_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      return;
     }
   }
 
@@ -91,7 +116,7 @@ class Assembler {
   void collapse() {
     for (size_t i = 0; i + 1 < loops_.size();) {
       Loop &outer = loops_[i], &inner = loops_[i + 1];
-      bool one = outer.reduced == inner.reduced && !isAsked(outer.axis) && !isAsked(inner.axis);
+      bool one = outer.reduced == inner.reduced && outer.ordered == inner.ordered && !isAsked(outer.axis) && !isAsked(inner.axis);
       for (uint32_t e = 0; one && e < expressions_.size(); ++e) {
         const Node& node = expressions_[e].node;
         if (!isMemory(node)) continue;
@@ -250,9 +275,11 @@ class Assembler {
   // ---- axes ----
 
   bool hasParallel() const { return !loops_.empty() && !loops_[0].reduced; }
+  // An axis of one step stands in front where there is none that threads can share.
+  bool needsFirst() const { return !hasParallel() || loops_[0].ordered; }
 
   uint32_t number(uint32_t axis) const {
-    uint32_t shift = hasParallel() ? 0 : 1;
+    uint32_t shift = needsFirst() ? 1 : 0;
     for (uint32_t i = 0; i < loops_.size(); ++i) {
       if (loops_[i].axis == axis) return i + shift;
     }
@@ -261,13 +288,16 @@ class Assembler {
   }
 
   void writeAxes() {
-    auto add = [&](kernel::Extent extent, bool reduced) {
+    auto add = [&](kernel::Extent extent, bool reduced, bool ordered) {
       kernel::Axis& axis = kernel_.axes.emplace_back();
       axis.extent = extent;
       axis.reduced = reduced;
+      axis.ordered = ordered;
     };
-    if (!hasParallel()) add({1, kNone}, false);
-    for (const Loop& loop : loops_) add(builder_.arguments().extent(loop.extent), loop.reduced);
+    if (needsFirst()) add({1, kNone}, false, false);
+    for (const Loop& loop : loops_) {
+      add(builder_.arguments().extent(loop.extent), loop.reduced, loop.ordered && !loop.reduced);
+    }
   }
 
   // The axis along which most of memory is read and written in one piece; what is done once a row counts little.
@@ -285,6 +315,12 @@ class Assembler {
       }
       return sums;
     };
+    if (kernel_.axes[lastParallel].ordered) return;
+    bool runs = std::any_of(kernel_.nodes.begin(), kernel_.nodes.end(), [](const Node& n) { return n.op == Op::Scan; });
+    if (runs) {
+      if (!kernel_.axes[lastParallel].extent.is(1)) kernel_.vector = lastParallel;
+      return;
+    }
     kernel_.vector = kernel_.axes[last].reduced && pieces(last) >= pieces(lastParallel) ? last : lastParallel;
   }
 
@@ -296,6 +332,9 @@ class Assembler {
       if (to[extent.argument] == kNone) {
         to[extent.argument] = static_cast<uint32_t>(used.size());
         used.push_back(builder_.arguments().values()[extent.argument]);
+        for (const Number& number : builder_.arguments().numbers()) {
+          if (number.argument == extent.argument) numbers_.push_back({to[extent.argument], number.value, number.single});
+        }
       }
       extent.argument = to[extent.argument];
     };
@@ -324,6 +363,7 @@ class Assembler {
   bool overwrites_ = false;  // a result is stored in the place of what is read
   uint32_t level_ = 0;
   kernel::Kernel kernel_;
+  std::vector<Number> numbers_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@ namespace saker::lower {
 struct Assembled {
   kernel::Kernel kernel;
   std::vector<Int> arguments;
+  std::vector<Number> numbers;
 };
 Assembled assemble(KernelBuilder& builder);
 

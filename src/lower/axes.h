@@ -24,6 +24,7 @@ class Axes {
   Int extent(uint32_t axis) const { return extents_[axis]; }
   const std::vector<bool>& reduced() const { return reduced_; }
   bool hasReduced() const;
+  bool isOrdered(uint32_t axis) const { return space_.ordered >> dim_[axis] & 1; }
 
   // Along each dimension of the space.
   ops::Places places() const;

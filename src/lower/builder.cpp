@@ -21,8 +21,14 @@ using ops::Places;
 // One call of an operator, as its rule sees it.
 class Call final : public ops::Element {
  public:
-  Call(KernelBuilder& builder, const ops::Infer& arguments, const ir::Value* value, const Places& places)
-      : Element(arguments, *value->def(), value->index()), builder_(builder), value_(value), places_(places) {}
+  // `strides`: of the result that it puts elements into, in a step.
+  Call(KernelBuilder& builder, const ops::Infer& arguments, const ir::Value* value, const Places& places,
+       const ir::Dims* strides = nullptr)
+      : Element(arguments, *value->def(), value->index()),
+        builder_(builder),
+        value_(value),
+        places_(places),
+        strides_(strides) {}
 
   const Places& places() const override { return places_; }
 
@@ -36,6 +42,34 @@ class Call final : public ops::Element {
     Num number = bound(builder_.valueAt(in.arg(i).toValue(), places));
     builder_.mustLoad_ = before;
     return number;
+  }
+  Places running(const TensorType& tensor, size_t dim) override {
+    Places outer = places_;
+    outer.erase(outer.begin() + static_cast<std::ptrdiff_t>(dim));
+    Places all = inside(tensor, uint64_t{1} << dim, outer);
+    if (!samePlace(all[dim], places_[dim])) throw NeedsMemory{value_};
+    return all;
+  }
+  Num scan(ops::Reduction kind, Num number) override {
+    if (!builder_.axes_.hasReduced()) return kind == ops::Reduction::Sum ? number + 0 : number;  // which is never -0
+    kernel::Node node = line(Op::Scan, number.dtype);
+    node.operands[0] = number.id;
+    node.reduction = kind;
+    return {this, builder_.add(node), number.dtype};
+  }
+  void put(Num holds, const Places& places, const std::function<Num(Num)>& make) override {
+    const TensorType& into = type();
+    kernel::Node load = line(Op::Load, into.dtype);
+    load.operands[0] = holds.id;
+    load.at = builder_.bufferOf(value_, true);
+    load.index = builder_.index(places, *strides_);
+    Num old{this, builder_.add(load), into.dtype};
+    kernel::Node store = line(Op::Store, into.dtype);
+    store.operands[0] = convert(make(convert(old, ops::computed(into.dtype))), into.dtype).id;
+    store.operands[1] = holds.id;
+    store.at = load.at;
+    store.index = load.index;
+    builder_.stores_.push_back(builder_.add(store));
   }
   void check(Num holds) override {
     // Eager mode looks at all elements, whatever is read of them.
@@ -62,6 +96,13 @@ class Call final : public ops::Element {
     return {this, builder_.constant(dtype, constantBits(dtype, number)), dtype};
   }
   Num number(const Place& place) override { return {this, builder_.number(place), DType::Int64}; }
+  Num number(sym::Float value, DType dtype) override {
+    bool single = dtype == DType::Float32;
+    kernel::Node node = line(Op::Argument, DType::Int64);
+    node.at = builder_.arguments_.number(value, single);
+    Num bits{this, builder_.add(node), DType::Int64};
+    return single ? bitcast(convert(bits, DType::Int32), dtype) : bitcast(bits, DType::Float64);
+  }
   Place place(Num index) override {
     Place place;
     place.numbers.push_back({index.id, Int(1)});
@@ -111,8 +152,14 @@ class Call final : public ops::Element {
   void leave(uint32_t before) override { builder_.mask_ = before; }
 
  private:
+  static bool samePlace(const Place& a, const Place& b) {
+    Place difference = a - b;
+    return difference.offset.isConst(0) && difference.isNumber();
+  }
+
   // Each element of the result is asked for in some step of the kernel.
   bool coversAll() const {
+    if (strides_) return true;  // these are the steps
     const TensorType& type = this->type();
     for (size_t d = 0; d < type.rank; ++d) {
       const Place& place = places_[d];
@@ -140,6 +187,7 @@ class Call final : public ops::Element {
   KernelBuilder& builder_;
   const ir::Value* value_;
   const Places& places_;
+  const ir::Dims* strides_;
 };
 
 size_t KernelBuilder::HashKey::operator()(const Key& key) const {
@@ -275,8 +323,11 @@ Num KernelBuilder::valueAt(const ir::Value* value, const Places& places) {
   auto known = known_.find(key);
   if (known != known_.end()) return known->second;
   Num number{nullptr, 0, value->tensor()->dtype};
+  const ops::Operator* op = value->def() ? ops::of(value->def()) : nullptr;
   if (std::optional<ir::Dims> strides = source_.strides(value)) {
     number.id = load(value, *strides, places);
+  } else if (ops::putRuleOf(op)) {
+    throw NeedsMemory{value};  // its elements are known when all steps are done
   } else {
     number.id = compute(value, places).id;
   }
@@ -336,6 +387,16 @@ void KernelBuilder::store(const ir::Value* value, const ir::Dims& strides, const
   node.at = bufferOf(over ? over : value, true);
   node.index = index(places, strides);
   stores_.push_back(add(node));
+}
+
+void KernelBuilder::put(const ir::Value* value, const ir::Dims& strides) {
+  const ir::Node* node = value->def();
+  const ops::Operator* op = ops::of(node);
+  ops::Inferred unused;
+  ops::Infer arguments(*op, context_, node->args(), unused);
+  Places places = axes_.places();
+  Call call(*this, arguments, value, places, &strides);
+  ops::putRuleOf(op)->put(call);
 }
 
 }  // namespace saker::lower

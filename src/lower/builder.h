@@ -39,6 +39,8 @@ class KernelBuilder {
 
   // A result of the kernel; `over`: the parameter in whose place it goes. Throws Split, NeedsMemory, ops::NotLowered.
   void store(const ir::Value* value, const ir::Dims& strides, const ir::Value* over = nullptr);
+  // The steps of what puts elements into a result, which is stored before. The space is that of the steps.
+  void put(const ir::Value* value, const ir::Dims& strides);
 
   const Axes& axes() const { return axes_; }
   Arguments& arguments() { return arguments_; }

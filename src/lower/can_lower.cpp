@@ -8,10 +8,13 @@
 #include "lower/without_writes.h"
 #include "ops/effects.h"
 #include "ops/operator.h"
+#include "ops/shape.h"
 #include "symbolic/context.h"
 
 namespace saker::lower {
 namespace {
+
+constexpr int kAttempts = 16;
 
 // All operands lie in memory.
 class Operands final : public KernelBuilder::Source {
@@ -38,6 +41,26 @@ std::string badTensor(const ir::Value* value) {
   return {};
 }
 
+// The same of what puts elements at places that are data.
+bool trySteps(const ops::Infer& arguments, const Operands& operands, const ir::Value* result) {
+  const ir::TensorType& type = *result->tensor();
+  if (!ops::surelyApart(type) && !ops::isRowMajor(type)) return false;
+  ops::Steps steps = ops::putRuleOf(&arguments.op())->steps(arguments);
+  Space space;
+  space.sizes = steps.sizes;
+  space.ordered = steps.ordered;
+  Axes axes(space);
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    try {
+      KernelBuilder(arguments.context(), operands, axes).put(result, ir::Dims(type.strides()));
+      return true;
+    } catch (const Split& split) {
+      axes.split(split);
+    }
+  }
+  ops::notLowered("too many ways to split its loops");
+}
+
 // Asks the rule for the element at the first place.
 std::string tryRule(const ir::Node& node, const ops::Operator& op) {
   ir::Context& context = node.region()->graph()->context();
@@ -53,10 +76,11 @@ std::string tryRule(const ir::Node& node, const ops::Operator& op) {
       if (std::optional<ops::Along> along = op.along(arguments, i)) space = spaceOf(*along);
     }
     Axes axes(space);
-    for (int attempt = 0; attempt < 16; ++attempt) {
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
       try {
         KernelBuilder builder(context, operands, axes);
         builder.store(result, ir::Dims(result->tensor()->strides()));
+        if (ops::putRuleOf(&op) && !trySteps(arguments, operands, result)) return "elements that are not surely apart";
         break;
       } catch (const Split& split) {
         axes.split(split);

@@ -17,6 +17,15 @@ kernel::Extent Arguments::extent(sym::Int value) {
   return {0, static_cast<uint32_t>(values_.size() - 1)};
 }
 
+uint32_t Arguments::number(sym::Float value, bool single) {
+  for (const Number& known : numbers_) {
+    if (known.value.node() == value.node() && known.single == single) return known.argument;
+  }
+  numbers_.push_back({static_cast<uint32_t>(values_.size()), value, single});
+  values_.emplace_back(0);
+  return numbers_.back().argument;
+}
+
 namespace {
 
 uint64_t mix(uint64_t hash, const kernel::Extent& extent) {
@@ -56,6 +65,7 @@ uint32_t Expressions::add(const Node& node, const std::vector<bool>& reducedAxes
   for (const kernel::Index::AxisTerm& term : node.index.axes) made.inLoop |= reducedAxes[term.axis];
   for (const kernel::Index::ValueTerm& term : node.index.values) depend(term.value);
   if (node.op == kernel::Op::AxisIndex) made.inLoop = reducedAxes[node.at];
+  if (node.op == kernel::Op::Scan) made.inLoop = true;
   if (node.op == kernel::Op::Reduce) {
     made.inLoop = false;
     ++made.level;

@@ -11,6 +11,13 @@
 
 namespace saker::lower {
 
+// A float that is given to a kernel.
+struct Number {
+  uint32_t argument;
+  sym::Float value;
+  bool single;  // as f32
+};
+
 // Sizes and strides that change are arguments of the kernel, in the order in which they were met.
 class Arguments {
  public:
@@ -20,8 +27,13 @@ class Arguments {
   }
   const std::vector<sym::Int>& values() const { return values_; }
 
+  // A float is an argument too: its bits, as f64 or f32. Among the values a number stands for it.
+  uint32_t number(sym::Float value, bool single);
+  const std::vector<Number>& numbers() const { return numbers_; }
+
  private:
   std::vector<sym::Int> values_;
+  std::vector<Number> numbers_;
 };
 
 inline kernel::Node line(kernel::Op op, ir::DType dtype) {

@@ -6,6 +6,7 @@
 #include "lower/groups.h"
 #include "lower/lower.h"
 #include "lower/split_lists.h"
+#include "lower/symbol_order.h"
 #include "lower/write_order.h"
 #include "ops/effects.h"
 #include "ops/group.h"
@@ -35,7 +36,8 @@ class Segment {
         end_(end),
         fewest_(options.fewestNodes),
         writes_(orderOf(graph, nodes_)),
-        groups_(nodes_, options, writes_) {}
+        symbols_(nodes_),
+        groups_(nodes_, options, writes_, symbols_) {}
 
   void run(Fusion& fusion) {
     sort();
@@ -92,6 +94,7 @@ class Segment {
             for (const ir::Use& use : member->operands()) pushReads(use.value, group, push, position);
             forBodies(member, [&](const Value* value) { pushReads(value, group, push, position); });
             if (const Node* earlier = before[position.at(member)]) push(earlier);
+            for (const Node* earlier : symbols_.before(member)) push(earlier);
             for (const Node* earlier : writes_.before(member)) {
               if (!isMade(group) || groups_.of(earlier) != group) push(earlier);
             }
@@ -120,6 +123,7 @@ class Segment {
     // A free node inside of a group is a copy: what counts is what it reads.
     bool isFree = isMade(group) && position.count(def) && groups_.part(def) == Part::Free;
     if (!isFree) return push(def);
+    for (const Node* earlier : symbols_.before(def)) push(earlier);
     for (const ir::Use& use : def->operands()) pushReads(use.value, group, push, position);
   }
 
@@ -267,6 +271,7 @@ class Segment {
   Node* end_;
   size_t fewest_;
   WriteOrder writes_;
+  SymbolOrder symbols_;
   Groups groups_;
   std::vector<std::vector<Node*>> members_;  // by group, in order
   std::vector<uint32_t> order_;              // groups

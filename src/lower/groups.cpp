@@ -11,12 +11,20 @@ namespace {
 // the first one counts.
 struct Extent {
   Int elements = 0;
+  Int into = 0;  // elements of what it puts elements into
   std::optional<Space> space;
 };
 
 Extent extentOf(const ir::Node* node) {
   Extent extent;
   const ops::Operator* op = ops::of(node);
+  if (const ops::PutRule* rule = ops::putRuleOf(op)) {
+    ops::Inferred unused;
+    ops::Steps steps = rule->steps(ops::Infer(*op, node->region()->graph()->context(), node->args(), unused));
+    extent.elements = ir::numel(steps.sizes);
+    extent.into = ir::numel(node->result()->tensor()->sizes());
+    return extent;
+  }
   for (size_t i = 0; i < node->resultCount(); ++i) {
     const ir::TensorType* type = node->result(i)->tensor();
     if (!type) continue;
@@ -36,8 +44,9 @@ Extent extentOf(const ir::Node* node) {
 
 }  // namespace
 
-Groups::Groups(std::span<ir::Node* const> nodes, const FuseOptions& options, const WriteOrder& order)
-    : options_(options), order_(order) {
+Groups::Groups(std::span<ir::Node* const> nodes, const FuseOptions& options, const WriteOrder& order,
+               const SymbolOrder& symbols)
+    : options_(options), order_(order), symbols_(symbols) {
   if (nodes.empty()) return;
   const ir::Graph& graph = *nodes[0]->region()->graph();
   facts_.resize(graph.nodeLimit());
@@ -64,6 +73,7 @@ void Groups::producers(const ir::Node* node, std::vector<const ir::Node*>& found
     if (!def || !has(def)) continue;
     if (facts_[def->id()].part == Part::Free) {
       producers(def, found);
+      for (const ir::Node* earlier : symbols_.before(def)) found.push_back(earlier);
     } else if (std::find(found.begin(), found.end(), def) == found.end()) {
       found.push_back(def);
     }
@@ -87,6 +97,12 @@ uint32_t Groups::depthOf(const ir::Node* node) const {
   return facts.group == kNoGroup ? facts.depth : groups_[facts.group].depth;
 }
 
+namespace {
+
+bool isThere(const Int& into) { return !into.isConst(0); }
+
+}  // namespace
+
 bool Groups::fits(const Group& group, const ir::Node* node, std::string* why) const {
   auto no = [&](const char* reason) {
     if (why) *why = node->op()->qualified + " " + reason;
@@ -104,6 +120,8 @@ bool Groups::fits(const Group& group, const ir::Node* node, std::string* why) co
   }
   if (surelyEqual(extent.elements, group.elements)) return true;
   if (group.space && surelyEqual(extent.elements, group.space->rows())) return true;
+  if (isThere(extent.into) && surelyEqual(extent.into, group.elements)) return true;
+  if (isThere(group.into) && surelyEqual(extent.elements, group.into)) return true;
   return no("has another number of elements");
 }
 
@@ -122,6 +140,7 @@ void Groups::join(ir::Node* node, uint32_t to) {
   Extent extent = extentOf(node);
   if (extent.space) group.space = extent.space;
   if (group.nodes.empty()) group.elements = extent.elements;
+  if (isThere(extent.into)) group.into = extent.into;
   group.nodes.push_back(node);
   facts_[node->id()].group = to;
   std::span<const WriteOrder::Touch> touches = order_.touches(node);
@@ -136,6 +155,7 @@ void Groups::join(ir::Node* node, uint32_t to) {
 
 void Groups::merge(uint32_t into, uint32_t from) {
   Group &to = groups_[into], &gone = groups_[from];
+  if (isThere(gone.into)) to.into = gone.into;
   if (!to.space && gone.space) {
     to.space = gone.space;
     to.elements = gone.elements;
@@ -198,6 +218,9 @@ void Groups::place(ir::Node* node) {
   std::vector<const ir::Node*> made;
   producers(node, made);
   for (const ir::Node* earlier : order_.before(node)) {
+    if (std::find(made.begin(), made.end(), earlier) == made.end()) made.push_back(earlier);
+  }
+  for (const ir::Node* earlier : symbols_.before(node)) {
     if (std::find(made.begin(), made.end(), earlier) == made.end()) made.push_back(earlier);
   }
   ops::Effects effects = ops::effectsOf(*node);

@@ -11,6 +11,7 @@
 #include "lower/can_lower.h"
 #include "lower/fuse.h"
 #include "lower/space.h"
+#include "lower/symbol_order.h"
 #include "lower/write_order.h"
 
 namespace saker::lower {
@@ -22,6 +23,7 @@ class Groups {
     std::vector<ir::Node*> nodes;  // computed ones, in order
     uint32_t depth = 0;
     Int elements = 0;            // of its largest values
+    Int into = 0;                // of a result that elements are put into, at places that are data
     std::optional<Space> space;  // that it reduces
     std::string ended;
     bool gone = false;  // became part of another one
@@ -30,8 +32,9 @@ class Groups {
     bool raises = false;  // because of data
   };
 
-  // `order`: of the same nodes.
-  Groups(std::span<ir::Node* const> nodes, const FuseOptions& options, const WriteOrder& order);
+  // `order` and `symbols`: of the same nodes.
+  Groups(std::span<ir::Node* const> nodes, const FuseOptions& options, const WriteOrder& order,
+         const SymbolOrder& symbols);
 
   // Of a node of the list: its group, or kNoGroup.
   uint32_t of(const ir::Node* node) const;
@@ -65,6 +68,7 @@ class Groups {
 
   const FuseOptions& options_;
   const WriteOrder& order_;
+  const SymbolOrder& symbols_;
   std::vector<Facts> facts_;  // by node id
   std::vector<Group> groups_;
   std::vector<std::vector<uint32_t>> readBy_;  // by value id: groups that read it

@@ -31,8 +31,10 @@ struct Root {
   const Value* over = nullptr;
   bool late = false;
   bool done = false;  // a kernel of this attempt has stored it
+  // What puts elements at places that are data has two roots: what is there before, and the steps in a later kernel.
+  enum class Part : uint8_t { Whole, Before, Steps } part = Part::Whole;
 
-  bool isMemory() const { return apart || place.kind == Operand::Kind::Temporary; }
+  bool isMemory() const { return apart || place.kind == Operand::Kind::Temporary || part == Part::Steps; }
 };
 
 class GroupLowering {
@@ -51,8 +53,8 @@ class GroupLowering {
       for (size_t i = 0; i < group_.resultCount(); ++i) {
         require(group_.result(i));
         const ir::Arg& returned = body_.terminator()->arg(i);
-        roots_.push_back({returned.toValue(), {Operand::Kind::Result, static_cast<uint32_t>(i)}});
         if (!returned.toValue()->def()) ops::notLowered("a parameter is returned");
+        addRoot(returned.toValue(), {Operand::Kind::Result, static_cast<uint32_t>(i)});
         size_t results = group_.resultCount() - written_.size();
         if (i < results) continue;
         roots_.back().place = {Operand::Kind::Parameter, written_[i - results]};
@@ -78,6 +80,7 @@ class GroupLowering {
   struct Plan {
     Space space;
     std::vector<size_t> roots;
+    bool steps = false;  // of one root
   };
 
   class Loads final : public KernelBuilder::Source {
@@ -106,9 +109,19 @@ class GroupLowering {
     if (type->flags.conj || type->flags.neg) ops::notLowered("a conj or neg bit");
   }
 
+  void addRoot(const Value* value, Operand place) {
+    const ops::Operator* op = ops::of(value->def());
+    bool puts = ops::putRuleOf(op);
+    roots_.push_back({value, place});
+    if (!puts) return;
+    roots_.back().part = Root::Part::Before;
+    roots_.push_back({value, place});
+    roots_.back().part = Root::Part::Steps;
+  }
+
   const Root* rootOf(const Value* value) const {
     for (const Root& root : roots_) {
-      if (root.value == value) return &root;
+      if (root.value == value && root.part != Root::Part::Before) return &root;
     }
     return nullptr;
   }
@@ -173,15 +186,27 @@ class GroupLowering {
     return std::nullopt;
   }
 
+  Space spaceOfSteps(const Value* value) const {
+    const ops::Operator* op = ops::of(value->def());
+    ops::Inferred unused;
+    ops::Steps steps =
+        ops::putRuleOf(op)->steps(ops::Infer(*op, group_.region()->graph()->context(), value->def()->args(), unused));
+    Space space;
+    space.sizes = steps.sizes;
+    space.ordered = steps.ordered;
+    return space;
+  }
+
   Space spaceOfRoot(const Root& root) {
     std::vector<std::pair<const Value*, Space>> reductions = reductionsBelow(root.value);
     std::optional<Space> space;
+    if (root.part == Root::Part::Steps) space = spaceOfSteps(root.value);
     for (const auto& [value, own] : reductions) {
       if (!space && (value == root.value || fits(root.value, own))) space = own;
     }
     Space plain;
     plain.sizes = ir::Dims(root.value->tensor()->sizes());
-    if (!space) space = spaceOfReader(root);
+    if (!space && root.part == Root::Part::Whole) space = spaceOfReader(root);
     if (!space) space = plain;
     for (const auto& [value, own] : reductions) {
       if (value != root.value && !sameSpace(own, *space) && !rootOf(value)) throw NeedsMemory{value};
@@ -215,14 +240,16 @@ class GroupLowering {
     for (size_t i = 0; i < roots_.size(); ++i) {
       Space space = spaceOfRoot(roots_[i]);
       size_t kernel = plans.size();
-      for (size_t k = plans.size(); k-- > 0;) {
+      bool steps = roots_[i].part == Root::Part::Steps;
+      for (size_t k = plans.size(); !steps && k-- > 0;) {
         roots_[i].kernel = k;
+        if (plans[k].steps) continue;
         if (sameSpace(plans[k].space, space) && canJoin(roots_[i], k)) {
           kernel = k;
           break;
         }
       }
-      if (kernel == plans.size()) plans.push_back({space, {}});
+      if (kernel == plans.size()) plans.push_back({space, {}, steps});
       roots_[i].kernel = kernel;
       plans[kernel].roots.push_back(i);
     }
@@ -257,7 +284,7 @@ class GroupLowering {
       lowered.temporaries = std::move(partial);
     } catch (const NeedsMemory& need) {
       for (Root& root : roots_) {
-        if (root.value != need.value) continue;
+        if (root.value != need.value || root.part == Root::Part::Before) continue;
         if (root.isMemory()) ops::notLowered("a value that its own kernel reads at another place");
         root.apart = true;
         return false;
@@ -265,7 +292,7 @@ class GroupLowering {
       require(need.value);
       auto number = static_cast<uint32_t>(temporaries_.size());
       temporaries_.push_back({need.value->tensor()->dtype, ir::numel(need.value->tensor()->sizes())});
-      roots_.push_back({need.value, {Operand::Kind::Temporary, number}});
+      addRoot(need.value, {Operand::Kind::Temporary, number});
       return false;
     }
     return true;
@@ -314,18 +341,38 @@ class GroupLowering {
   Launch build(const Plan& plan, size_t k) {
     Loads loads(*this, k);
     Axes axes(plan.space);
+    if (plan.steps) shareSteps(axes);
     for (size_t attempt = 0;; ++attempt) {
       if (attempt == kMostAttempts) ops::notLowered("too many ways to split its loops");
       try {
         KernelBuilder builder(group_.region()->graph()->context(), loads, axes);
         for (size_t i : plan.roots) {
           const Root& root = roots_[i];
+          if (plan.steps) {
+            builder.put(root.value, stridesOf(root));
+            continue;
+          }
           builder.store(root.value, stridesOf(root), root.late ? nullptr : root.over);
         }
         return finish(builder);
       } catch (const Split& split) {
         axes.split(split);
       }
+    }
+  }
+
+  // Where only the last axis has no order, it becomes two, so that threads can share the first of these.
+  static void shareSteps(Axes& axes) {
+    if (axes.count() < 2 || axes.isOrdered(static_cast<uint32_t>(axes.count() - 1))) return;
+    for (uint32_t axis = 0; axis + 1 < axes.count(); ++axis) {
+      if (!axes.isOrdered(axis)) return;
+    }
+    auto last = static_cast<uint32_t>(axes.count() - 1);
+    constexpr int64_t kLeast = 64, kMost = 256, kLine = 16;
+    sym::Int extent = axes.extent(last);
+    for (int64_t inner = kMost; extent.isConst() && inner >= kLeast; inner -= kLine) {
+      if (extent.constant() % inner != 0 || extent.constant() < 2 * inner) continue;
+      return axes.split({last, sym::Int(inner)});
     }
   }
 
@@ -346,6 +393,7 @@ class GroupLowering {
     Assembled assembled = assemble(builder);
     launch.kernel = std::move(assembled.kernel);
     launch.arguments = std::move(assembled.arguments);
+    launch.numbers = std::move(assembled.numbers);
     measure(launch);
     return launch;
   }
@@ -362,6 +410,14 @@ std::string nameOf(const Operand& operand) {
   if (operand.kind == Operand::Kind::Flag) return "flag";
   const char* kinds[] = {"operand ", "result ", "temporary "};
   return kinds[static_cast<size_t>(operand.kind)] + std::to_string(operand.number);
+}
+
+std::string nameOfArgument(const Launch& launch, uint32_t argument) {
+  for (const Number& number : launch.numbers) {
+    if (number.argument != argument) continue;
+    return sym::toString(number.value.node()) + (number.single ? " as f32" : " as f64");
+  }
+  return sym::toString(launch.arguments[argument]);
 }
 
 }  // namespace
@@ -393,7 +449,7 @@ std::string describe(const Lowered& lowered) {
       text += (i ? ", b" : " b") + std::to_string(i) + ": " + nameOf(launch.buffers[i]);
     }
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
-      text += ", s" + std::to_string(i) + ": " + sym::toString(launch.arguments[i]);
+      text += ", s" + std::to_string(i) + ": " + nameOfArgument(launch, static_cast<uint32_t>(i));
     }
     text += "\n# " + sym::toString(launch.bytesRead) + " bytes read, " + sym::toString(launch.bytesWritten);
     text += " written\n" + kernel::print(launch.kernel);

@@ -7,6 +7,7 @@
 
 #include "ir/graph.h"
 #include "kernel/kernel.h"
+#include "lower/expressions.h"
 #include "symbolic/int.h"
 
 namespace saker::lower {
@@ -24,6 +25,7 @@ struct Launch {
   kernel::Kernel kernel;
   std::vector<Operand> buffers;
   std::vector<sym::Int> arguments;  // integers that the kernel is given
+  std::vector<Number> numbers;      // and those of them that are the bits of floats
   sym::Int steps = 1;               // of axis 0
   sym::Int work = 0;                // hundredths of a nanosecond, about, of one thread with wide vectors
   sym::Int bytesRead = 0;           // of tensors, each counted once and whole

@@ -16,6 +16,7 @@ using sym::Int;
 struct Space {
   Dims sizes;
   uint64_t reduced = 0;  // bit i: dimension i
+  uint64_t ordered = 0;  // whose steps are done one after the other
 
   bool isReduced(size_t dim) const { return reduced >> dim & 1; }
   Int rows() const { return count(false); }     // elements of what is not reduced

@@ -26,10 +26,11 @@ void eachRead(const Node* node, const F& f) {
   }
 }
 
-// Nothing of what lies in memory is read by making a view.
+// Nothing of what lies in memory is read by making a view. What asks for data costs as little, and reads.
 bool onlyViews(const Node& node) {
   const ops::Operator* op = ops::of(&node);
-  return op && !op->writes && op->cost == ops::Cost::View && !op->has(ops::kMayAlias);
+  constexpr uint32_t looks = ops::kDataDependent | ops::kEffect | ops::kFailsOnData;
+  return op && !op->writes && op->cost == ops::Cost::View && !op->has(ops::kMayAlias) && !(op->traits & looks);
 }
 
 }  // namespace

@@ -21,6 +21,14 @@ void add(std::vector<Place::Term>& to, const Place::Term& term) {
   to.insert(behind, term);
 }
 
+// A float that changes: an expression, or a value of the graph that one stands for.
+sym::Float floatOf(const Arg& arg) {
+  if (arg.kind() == Arg::Kind::SymFloat) return sym::Float(arg.toSym());
+  const ir::ScalarType* type = arg.isValue() ? ir::asScalar(arg.toValue()->type()) : nullptr;
+  if (!type || !type->expression) notLowered("a number that is known only when the graph runs");
+  return sym::Float(type->expression);
+}
+
 }  // namespace
 
 Place operator+(Place a, const Place& b) {
@@ -65,7 +73,8 @@ Num Element::scalar(size_t i, DType dtype) {
   Scalar value = in.scalar(i);
   if (value.kind == Scalar::Kind::Complex) notLowered("complex numbers");
   if (!value.known) {
-    if (value.kind != Scalar::Kind::Int) notLowered("a number that is known only when the graph runs");
+    if (value.kind == Scalar::Kind::Float) return convert(number(floatOf(in.arg(i)), dtype), dtype);
+    if (value.kind != Scalar::Kind::Int) notLowered("a truth value that is known only when the graph runs");
     return convert(number(Place(in.integer(i))), dtype);
   }
   if (value.kind != Scalar::Kind::Float) {

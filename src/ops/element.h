@@ -8,8 +8,14 @@
 // src/lower makes kernels of groups of operators by asking these rules; an operator that has none is a library call.
 // Numbers are rounded as eager mode rounds: operands are converted to the dtype that the operator computes in, half
 // precision is computed in f32, and the result is converted to its dtype once, where the rule ends.
+//
+// An operator that puts elements at places that are data has two rules: what the result holds before, and what each of
+// its steps does.
+//
+//   index_add  before: e.at(0, e.places());  a step: e.put(holds, {e.place(index), ...}, [&](Num old) { return old + x; })
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -53,6 +59,12 @@ struct Along {
   const TensorType* tensor;
   uint64_t dims;
 };
+// Where a scatter goes through the elements of what it puts. Bit i of `ordered`: two steps that differ along dimension i
+// may meet in one element of the result, and are done one after the other.
+struct Steps {
+  Dims sizes;
+  uint64_t ordered = 0;
+};
 // Why a call has no kernel: thrown by rules, and by what they ask; src/lower turns it into a value.
 struct NotLowered {
   std::string reason;
@@ -70,7 +82,7 @@ class Element {
   const size_t result;
   const TensorType& type() const { return *node.result(result)->tensor(); }
 
-  // Where the element is that is asked for: one place for each dimension of the result.
+  // Where the element is that is asked for: one place for each dimension of the result; of a step, of the steps.
   virtual const Places& places() const = 0;
   // An element of argument `i`, a tensor; in its own dtype.
   virtual Num at(size_t i, const Places& places) = 0;
@@ -93,6 +105,8 @@ class Element {
   virtual Num constant(DType dtype, double number) = 0;
   virtual Num integer(DType dtype, int64_t number) = 0;
   virtual Num number(const Place& place) = 0;  // as i64
+  // A number that is known only in a run, as f32 where that is asked for, else as f64.
+  virtual Num number(sym::Float value, DType dtype) = 0;
   virtual Place place(Num index) = 0;          // of an i64
   // Quotient and remainder; a place is never negative.
   virtual std::pair<Place, Place> divide(const Place& place, Int by) = 0;
@@ -100,6 +114,13 @@ class Element {
   virtual Places inside(const TensorType& tensor, uint64_t dims, const Places& outer) = 0;
   // Combines what the number is in all steps of that loop.
   virtual Num reduce(Reduction kind, Num number) = 0;
+  // The places of the result, as those of a tensor whose loop runs along `dim`: each element is computed in its step.
+  virtual Places running(const TensorType& tensor, size_t dim) = 0;
+  // Combines what the number is in all steps up to this one.
+  virtual Num scan(Reduction kind, Num number) = 0;
+  // In a step: where the condition holds, the element of the result at `places` becomes what `make` gives of what it
+  // was (in what is computed in).
+  virtual void put(Num holds, const Places& places, const std::function<Num(Num old)>& make) = 0;
 
   // ---- made of these ----
 
@@ -216,6 +237,13 @@ struct ElementRow {
 };
 using ElementRows = std::vector<ElementRow>;
 
+// Of an operator that puts elements at places that are data; its element is what the result holds before.
+struct PutRule {
+  Steps (*steps)(const Infer& in);
+  void (*put)(Element& e);
+};
+const PutRule* putRuleOf(const Operator* op);  // nullptr: it does not
+
 #define SAKER_ELEMENT_FAMILIES(X) \
   X(addActivationElements)        \
   X(addBatchNormElements)         \
@@ -225,6 +253,8 @@ using ElementRows = std::vector<ElementRow>;
   X(addNormalizationElements)     \
   X(addPartElements)              \
   X(addReductionElements)         \
+  X(addScanElements)              \
+  X(addScatterElements)           \
   X(addSpecialElements)           \
   X(addUnaryElements)             \
   X(addViewElements)              \

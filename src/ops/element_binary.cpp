@@ -40,7 +40,11 @@ Pair ownUnrounded(Element& e) { return {e.operand(0, e.type().dtype), unroundedN
 // (self, other, alpha): one rounding where alpha is not 1
 Num plus(Element& e, Num a, Num b, double sign) {
   Scalar alpha = e.in.scalar(2);
-  if (!alpha.known || alpha.kind == Scalar::Kind::Complex) notLowered("alpha is known only when the graph runs");
+  if (alpha.kind == Scalar::Kind::Complex) notLowered("an alpha that is complex");
+  if (!alpha.known) {
+    if (!ir::isFloat(a.dtype)) notLowered("alpha is known only when the graph runs");
+    return fma(b, e.rounded(sign > 0 ? e.scalar(2, a) : -e.scalar(2, a), e.type().dtype), a);
+  }
   if (a.dtype == DType::Bool) {
     if (sign < 0 || alpha.number == 0) notLowered("a difference of bools");
     return a | b;

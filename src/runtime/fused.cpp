@@ -4,6 +4,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "aten/enums.h"
@@ -22,8 +23,17 @@ Known knownOf(const sym::Int& value, SizePlan& sizes) {
   if (value.isConst()) return {value.constant(), kNone};
   return {0, sizes.flat.add(value.node())};
 }
+Known knownOf(const lower::Number& number, SizePlan& sizes) {
+  return {0, sizes.flat.add(number.value.node()), number.single ? Known::As::Single : Known::As::Double};
+}
 
 }  // namespace
+
+int64_t Known::bits(Sizes& sizes) const {
+  double value = *sizes.value(cell).real();
+  if (as == As::Double) return std::bit_cast<int64_t>(value);
+  return std::bit_cast<int32_t>(static_cast<float>(value));
+}
 
 FusedCode::FusedCode(const ir::Node& group, SizePlan& sizes, const codegen::Options& options)
     : code_(std::make_shared<GroupCode>()) {
@@ -35,6 +45,7 @@ FusedCode::FusedCode(const ir::Node& group, SizePlan& sizes, const codegen::Opti
     Launch launch;
     launch.buffers = std::move(from.buffers);
     for (const sym::Int& argument : from.arguments) launch.arguments.push_back(knownOf(argument, sizes));
+    for (const lower::Number& number : from.numbers) launch.arguments[number.argument] = knownOf(number, sizes);
     launch.steps = knownOf(from.steps, sizes);
     launch.work = knownOf(from.work, sizes);
     launches_.push_back(std::move(launch));
@@ -75,6 +86,11 @@ void FusedCode::allocate(Temporaries& made, Sizes& sizes, Workspace* workspace, 
 
 bool FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at::Tensor> results, Sizes& sizes,
                        Workspace* workspace) const {
+  for (const Launch& each : launches_) {
+    for (const Known& argument : each.arguments) {
+      if (!argument.hasValue(sizes)) return false;
+    }
+  }
   launches.fetch_add(launches_.size(), std::memory_order_relaxed);
   bool raises = false;
   c10::SmallVector<void*, 16> pointers;

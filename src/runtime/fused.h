@@ -21,12 +21,20 @@
 
 namespace saker::runtime {
 
-// An integer that is a number, or known only in a run.
+// An integer that is a number, or known only in a run; or the bits of a float that is.
 struct Known {
+  enum class As : uint8_t { Integer, Double, Single };
+
   int64_t number = 0;
   uint32_t cell = kNone;
+  As as = As::Integer;
 
-  int64_t in(Sizes& sizes) const { return cell == kNone ? number : sizes.integer(cell); }
+  int64_t in(Sizes& sizes) const { return cell == kNone ? number : as == As::Integer ? sizes.integer(cell) : bits(sizes); }
+  // A float may have no value: where Python raises.
+  bool hasValue(Sizes& sizes) const { return as == As::Integer || sizes.value(cell).known; }
+
+ private:
+  int64_t bits(Sizes& sizes) const;
 };
 
 // Machine code of the kernels of one group. Whoever compiles holds it too, and may outlive the group.

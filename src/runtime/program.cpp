@@ -12,7 +12,9 @@
 #include "aten/memory.h"
 #include "aten/on_copies.h"
 #include "aten/trace_key.h"
+#include "ops/effects.h"
 #include "ops/operator.h"
+#include "passes/memory.h"
 #include "runtime/failure.h"
 #include "runtime/prepared.h"
 #include "runtime/recorded_calls.h"
@@ -160,30 +162,65 @@ std::vector<uint32_t> movedByUser(const Program& program, const aten::WriteMeter
 // the number that each was seen to reach.
 class Versions {
  public:
-  void note(const at::Tensor& tensor, uint32_t times) {
+  // `parameter`: the one that the tensor is, if it is one.
+  void note(const at::Tensor& tensor, uint32_t times, size_t parameter = SIZE_MAX) {
     if (times == 0 || !tensor.defined() || tensor.is_inference()) return;
-    written_.emplace_back(tensor, tensor._version() + times);
+    written_.push_back({tensor, tensor._version(), times, parameter});
   }
   void reach() {
-    for (const auto& [tensor, version] : written_) {
-      while (tensor._version() < version) torch::autograd::impl::bump_version(tensor);
+    for (const Written& each : written_) each.reach(each.times);
+    written_.clear();
+  }
+  // Where the run ended early: as far as parameters were written until then.
+  void reach(const std::vector<uint32_t>& writes) {
+    for (const Written& each : written_) {
+      if (each.parameter < writes.size()) each.reach(std::min(each.times, writes[each.parameter]));
     }
     written_.clear();
   }
 
  private:
-  std::vector<std::pair<at::Tensor, int64_t>> written_;
+  struct Written {
+    at::Tensor tensor;
+    int64_t before;
+    uint32_t times;
+    size_t parameter;
+
+    void reach(uint32_t count) const {
+      while (tensor._version() < before + count) torch::autograd::impl::bump_version(tensor);
+    }
+  };
+  std::vector<Written> written_;
 };
+
+// By parameter: how often its memory is written before a node is reached.
+std::vector<uint32_t> writesBefore(const Program& program, uint32_t node) {
+  const ir::Graph& graph = *program.graph;
+  passes::Memory memory(graph, {false, passes::Memory::Assumptions::Unknown::Nothing});
+  std::vector<uint32_t> ofClass(graph.valueLimit() + 1), writes;
+  for (const ir::Node* at = graph.top()->first(); at && at->id() != node && !at->isReturn(); at = at->next()) {
+    if (ops::of(at)) ops::eachWritten(*at, [&](const ir::Value* value) { ++ofClass[memory.classOf(value)]; });
+  }
+  for (const ir::Value* parameter : graph.top()->parameters()) writes.push_back(ofClass[memory.classOf(parameter)]);
+  return writes;
+}
 
 // Before a run below autograd, of which only some operators count what they write.
 Versions countedAhead(const Program& program, std::span<const at::Tensor> arguments,
                       const std::vector<at::Tensor>& inputs) {
   Versions versions;
-  for (size_t i = 0; i < arguments.size(); ++i) versions.note(arguments[i], program.argumentWrites[i]);
+  std::vector<size_t> parameters(arguments.size(), SIZE_MAX);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Source& source = program.sources[i];
+    if (source.kind == Source::Kind::Argument) parameters[source.argument] = i;
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    versions.note(arguments[i], program.argumentWrites[i], parameters[i]);
+  }
   for (size_t i = 0; i < inputs.size(); ++i) {
     Source::Kind kind = program.sources[i].kind;
     if (kind == Source::Kind::Closed || kind == Source::Kind::Gradient)
-      versions.note(inputs[i], program.closedWrites[i]);
+      versions.note(inputs[i], program.closedWrites[i], i);
   }
   return versions;
 }
@@ -312,6 +349,7 @@ std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor>
     execution.run();
   } catch (...) {
     lastFailure().node = execution.running() ? prepared.numberOf(executable, *execution.running()) : 0;
+    if (program.asRecorded && execution.running()) versions.reach(writesBefore(program, *lastFailure().node));
     throw;
   }
   std::vector<c10::IValue> returned;

@@ -66,6 +66,8 @@ class Emitter {
   void loopPhase(const kernel::Phase& phase);
   Values reducedAxis(const kernel::Phase& phase, uint32_t axis, Values sums);
   Values identities(const kernel::Phase& phase);
+  Values begun(const kernel::Phase& phase, const Values& before);
+  void scan(uint32_t node);
   Values combined(const kernel::Phase& phase, const Values& a, const Values& b);
   Values accumulated(const kernel::Phase& phase, Values sums);
   Value* acrossLanes(const kernel::Node& node, Value* vector);
@@ -115,6 +117,7 @@ class Emitter {
   uint32_t tileAxis_ = kernel::kNone;  // along which transposed loads are contiguous
   std::map<uint32_t, Value*> tiles_;   // by such a load: a square of its elements, on the stack
   Range tile_{};                       // steps of that axis which are in the squares
+  std::map<uint32_t, Value*> scans_;   // what the loop carries of them, before the present step
 };
 
 }  // namespace saker::codegen

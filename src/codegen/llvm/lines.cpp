@@ -61,6 +61,8 @@ void Emitter::line(uint32_t i) {
       return load(i);
     case Op::Store:
       return store(i);
+    case Op::Scan:
+      return scan(i);
     default:
       break;
   }

@@ -10,10 +10,11 @@ using kernel::Phase;
 // most so many summands.
 constexpr int64_t kSummands = 128;
 
+// Reductions and scans: what a loop carries.
 std::vector<uint32_t> Emitter::reductions(const Phase& phase) const {
   std::vector<uint32_t> found;
   for (uint32_t i = phase.begin; i < phase.end; ++i) {
-    if (kernel_.nodes[i].op == Op::Reduce) found.push_back(i);
+    if (kernel_.nodes[i].op == Op::Reduce || kernel_.nodes[i].op == Op::Scan) found.push_back(i);
   }
   return found;
 }
@@ -27,19 +28,40 @@ Values Emitter::identities(const Phase& phase) {
   return out;
 }
 
+// What a part of a loop begins with: a scan goes on, a reduction begins anew.
+Values Emitter::begun(const Phase& phase, const Values& before) {
+  Values out = identities(phase);
+  std::vector<uint32_t> nodes = reductions(phase);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (kernel_.nodes[nodes[i]].op == Op::Scan) out[i] = before[i];
+  }
+  return out;
+}
+
+// What was carried before a part of a loop, with what the part began with and what it gives.
 Values Emitter::combined(const Phase& phase, const Values& a, const Values& b) {
   Values out;
   for (uint32_t i : reductions(phase)) {
     const Node& node = kernel_.nodes[i];
-    out.push_back(combine(code_, node.reduction, node.dtype, a[out.size()], b[out.size()]));
+    size_t at = out.size();
+    out.push_back(node.op == Op::Scan ? b[at] : combine(code_, node.reduction, node.dtype, a[at], b[at]));
   }
   return out;
+}
+
+void Emitter::scan(uint32_t i) {
+  const Node& node = kernel_.nodes[i];
+  know(i, combine(code_, node.reduction, node.dtype, scans_.at(i), wide(node.operands[0])), code_.top());
 }
 
 Values Emitter::accumulated(const Phase& phase, Values sums) {
   Values numbers;
   for (uint32_t i : reductions(phase)) {
     const Node& node = kernel_.nodes[i];
+    if (node.op == Op::Scan) {
+      numbers.push_back(known_[i].value);
+      continue;
+    }
     Value* number = wide(node.operands[0]);
     // Where lanes are parallel, those that have ended are not stored; here they must not count.
     if (laneMask_ && vectorReduced_) {
@@ -72,6 +94,7 @@ void Emitter::loopPhase(const Phase& phase) {
   });
   std::vector<uint32_t> nodes = reductions(phase);
   for (size_t i = 0; i < nodes.size(); ++i) {
+    if (kernel_.nodes[nodes[i]].op == Op::Scan) continue;
     Value* sum = vectorReduced_ ? acrossLanes(kernel_.nodes[nodes[i]], sums[i]) : sums[i];
     know(nodes[i], sum, code_.top());
   }
@@ -80,6 +103,8 @@ void Emitter::loopPhase(const Phase& phase) {
 
 Values Emitter::reducedAxis(const Phase& phase, uint32_t axis, Values sums) {
   if (axis == kernel_.axes.size()) {
+    std::vector<uint32_t> nodes = reductions(phase);
+    for (size_t i = 0; i < nodes.size(); ++i) scans_[nodes[i]] = sums[i];
     lines(phase);
     return accumulated(phase, std::move(sums));
   }
@@ -88,7 +113,7 @@ Values Emitter::reducedAxis(const Phase& phase, uint32_t axis, Values sums) {
   bool addsFloats = false;
   for (uint32_t i : reductions(phase)) {
     const Node& node = kernel_.nodes[i];
-    addsFloats |= node.reduction == kernel::Reduction::Sum && ir::isFloat(node.dtype);
+    addsFloats |= node.op == Op::Reduce && node.reduction == kernel::Reduction::Sum && ir::isFloat(node.dtype);
   }
   const kernel::Extent& extent = kernel_.axes[axis].extent;
   int64_t span = kSummands * (vector ? lanes_ : 1);
@@ -106,12 +131,12 @@ Values Emitter::reducedAxis(const Phase& phase, uint32_t axis, Values sums) {
     return code_.loop(range.begin, range.end, left[0], std::move(inside), [&](Value* index, Values before) {
       Value* end = b.CreateAdd(index, code_.integer(left[0]));
       end = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, range.end);
-      return combined(phase, before, part({index, end}, left.drop_front(), identities(phase)));
+      return combined(phase, before, part({index, end}, left.drop_front(), begun(phase, before)));
     });
   };
   // Inside of another reduced axis, sums begin anew with each of its steps.
   bool outermost = axis == parallel_ || !addsFloats;
-  Values own = part(range(axis), spans, outermost ? sums : identities(phase));
+  Values own = part(range(axis), spans, outermost ? sums : begun(phase, sums));
   return outermost ? own : combined(phase, sums, own);
 }
 

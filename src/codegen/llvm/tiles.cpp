@@ -62,7 +62,7 @@ void turn(Code& code, Values& rows) {
 
 void Emitter::chooseTiles() {
   bool plain = parallel_ == kernel_.axes.size() && kernel_.vector != kNone && code_.target.vectorBytes >= 32;
-  for (const kernel::Axis& axis : kernel_.axes) plain &= axis.chunkOf == kNone;
+  for (const kernel::Axis& axis : kernel_.axes) plain &= axis.chunkOf == kNone && !axis.ordered;
   if (!plain || kernelLanes_ < 4) return;
   for (uint32_t i = 0; i < kernel_.nodes.size() && tiles_.size() < kMostTiles; ++i) {
     const Node& node = kernel_.nodes[i];

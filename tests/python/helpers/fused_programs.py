@@ -240,7 +240,29 @@ _WRITES = [
     ("~", "f", "(lambda c: (c.sub_(c.mean({d}, keepdim=True)), c)[1])({a}.clone())"),
     ("=", "f", "(lambda c: (torch._foreach_mul_([c, c[:1]], 2), torch._foreach_add_([c], 1), c)[2])({a}.clone())"),
 ]  # fmt: skip
-_RULES = {"unary": _UNARY, "binary": _BINARY, "reduce": _REDUCTIONS, "write": _WRITES}
+# Indices are made of sizes, so that they are never out of range; several meet in one element.
+_PUTS = [
+    ("=", "F", "{a}.cumsum({d})"), ("=", "w", "{a}.cumsum({d})"), ("=", "w", "{a}.cumprod({d})"),
+    ("=kink", "F", "{a}.cummax({d}).values"), ("=", "F", "{a}.cummin({d}).indices"), ("~", "f", "{a}.cumsum({d})"),
+    ("=", "w", "{a}.cummax({d}).indices"), ("=", "F", "{a}.flip({d}).cumsum({d}).flip({d})"),
+    ("=", "F", "torch.zeros_like({a}).index_add(0, torch.arange({a}.shape[0]) // 2, {a})"),
+    ("=", "w", "{a}.index_add({d}, torch.arange({a}.shape[{d}]) // 3, {a})"),
+    ("=", "F", "{a}.index_copy({d}, torch.arange({a}.shape[{d}]).flip(0), {a} * 2)"),
+    ("=", "v", "{a}.scatter({d}, torch.zeros_like({a}, dtype=torch.int64), {a})"),
+    ("=", "F", "{a}.scatter({d}, torch.zeros_like({a}, dtype=torch.int64), 2.5)"),
+    ("=", "F", "torch.ones_like({a}).scatter_add({d}, torch.ones_like({a}).long().cumsum({d}) // 2, {a})"),
+    ("=", "F", "{a}.scatter_reduce({d}, torch.zeros_like({a}, dtype=torch.int64), {a}.flip(0), 'amax')"),
+    ("=", "w", "{a}.scatter_reduce({d}, torch.zeros_like({a}, dtype=torch.int64), {a} + 1, 'prod')"),
+    ("=", "F", "{a}.index_put((torch.arange({a}.shape[0]) // 2,), {a} * 2, accumulate=True)"),
+    ("=", "v", "{a}.index_put((-1 - torch.arange({a}.shape[0]),), {a})"),
+    ("=", "F", "{a}.index_fill({d}, torch.arange(1), 3)"),
+    ("=", "F", "{a}.gather({d}, torch.zeros_like({a}, dtype=torch.int64))"),
+    ("=", "F", "{a}.index_select({d}, torch.arange({a}.shape[{d}]) // 2)"),
+    ("=", "F", "{a}[torch.arange({a}.shape[0]) // 2]"), ("=", "F", "{a}[..., torch.arange({a}.shape[-1]) // 2]"),
+    ("=", "F", "F.embedding(torch.arange(3) % max({a}.shape[0], 1), {a})"),
+    ("=", "F", "torch.zeros({a}.shape[0], 2, dtype={a}.dtype).index_put((torch.arange({a}.shape[0]),), {a}.reshape(-1)[:1])"),
+]  # fmt: skip
+_RULES = {"unary": _UNARY, "binary": _BINARY, "reduce": _REDUCTIONS, "write": _WRITES, "put": _PUTS}
 _CASTS = ["{a}.to(torch.{t})", "{a}.to(torch.{t}) + 1"]
 
 
@@ -305,7 +327,7 @@ class Maker:
 
     def _line(self) -> None:
         rng = self.rng
-        kind = rng.choices(("unary", "binary", "reduce", "view", "join", "cast", "write"), (30, 30, 14, 18, 4, 8, 8))[0]
+        kind = rng.choices((*_RULES, "view", "join", "cast"), (30, 30, 14, 8, 10, 18, 4, 8))[0]
         rule, wanted = "=", "v"
         if kind == "view":
             text = rng.choice(_VIEWS)
