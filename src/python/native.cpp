@@ -1,5 +1,6 @@
 #include "python/native.h"
 
+#include "aten/kept_call.h"
 #include "passes/stages.h"
 #include "runtime/compile_queue.h"
 #include "runtime/fused.h"
@@ -78,6 +79,7 @@ void touchGuarded(const at::Tensor& tensor, bool writes) {
 
 void bindNative(py::module_& module) {
   module.def("kernels_launched", &runtime::FusedCode::launched);
+  module.def("kept_calls", [] { return std::pair(aten::KeptCall::prepared(), aten::KeptCall::missed()); });
   module.def("workspace_bytes", &runtime::Workspace::allBytes);
   module.def("wait_for_code", &runtime::waitForCode, py::call_guard<py::gil_scoped_release>());
   module.def("code_error", &runtime::compileError);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 
+#include "aten/kept_call.h"
 #include "ops/operator.h"
 #include "runtime/failure.h"
 #include "runtime/number_failure.h"
@@ -102,17 +103,27 @@ constexpr size_t kMostKept = 4096;
 Run::Run(const Executable& executable, Conduct* conduct, bool freely)
     : executable_(executable), conduct_(conduct), freely_(freely), sizes_(executable.sizes_) {
   stack_.swap(scratch.stack);
-  slots_.swap(scratch.slots);
-  slots_.resize(executable.graph_.valueLimit());
-  if (!executable.workspace_.places.empty()) workspace_ = executable.idle_.take(executable.workspace_);
+  if (!executable.workspace_.any()) {
+    slots_.swap(scratch.slots);
+    slots_.resize(executable.graph_.valueLimit());
+    return;
+  }
+  workspace_ = executable.idle_.take(executable.workspace_);
+  slots_.swap(workspace_->slots);
+  if (slots_.empty()) fillKeptSlots();
 }
 
 Run::~Run() {
   stack_.clear();
-  slots_.clear();
-  if (slots_.capacity() <= kMostKept && slots_.capacity() > scratch.slots.capacity()) slots_.swap(scratch.slots);
   if (stack_.capacity() <= kMostKept && stack_.capacity() > scratch.stack.capacity()) stack_.swap(scratch.stack);
-  if (workspace_) executable_.idle_.give(std::move(workspace_));
+  if (workspace_) {
+    for (uint32_t slot : executable_.otherSlots_) slots_[slot].reset();
+    slots_.swap(workspace_->slots);
+    executable_.idle_.give(std::move(workspace_));
+  } else {
+    slots_.clear();
+    if (slots_.capacity() <= kMostKept && slots_.capacity() > scratch.slots.capacity()) slots_.swap(scratch.slots);
+  }
 }
 
 void Run::set(size_t parameter, at::Tensor tensor) {
@@ -149,6 +160,7 @@ c10::IValue Run::valueOf(const ir::Arg& arg) { return aten::constantArgument(arg
 
 void Run::run(uint32_t before) {
   before_ = before;
+  keeps_ = workspace_ && executable_.workspace_.calls > 0 && !conduct_ && !freely_ && aten::reachesKernels();
   runRange(0, executable_.end_);
 }
 
@@ -188,18 +200,23 @@ void Run::runRange(uint32_t begin, uint32_t end) {
 
 void Run::callInto(const Instruction& at) {
   const at::Tensor& result = workspace_->at(at.place);
-  stack_.emplace_back(result);
-  at.into->callBoxed(&stack_);
+  if (at.kernel && !at.kernel->isCurrent()) {  // the program has registered one, which knows no tensor to compute into
+    at.handle->callBoxed(&stack_);
+    result.copy_(stack_[0].toTensor());
+  } else {
+    stack_.emplace_back(result);
+    at.into->callBoxed(&stack_);
+  }
   stack_.clear();
   if (result.sizes() != c10::IntArrayRef(at.results[0].told.numbers.sizes)) {
     workspace_.reset();  // it is not as it was
     failForSizes(at.node->op()->qualified);
   }
   for (uint32_t slot : at.freed) slots_[slot].reset();
-  slots_[at.results[0].slot] = result;
 }
 
 void Run::call(const Instruction& at) {
+  if (keeps_ && at.kernel && callKept(at)) return;
   pushArguments(at);
   if (at.into) return callInto(at);
   if (conduct_) {
@@ -212,25 +229,27 @@ void Run::call(const Instruction& at) {
   stack_.clear();
 }
 
-// What ATen's operators do in the end: another tensor over the same memory.
 void Run::makeViews(const Instruction& at) {
-  for (const DirectView& view : at.views) {
-    const at::Tensor& source = slots_[view.source];
-    at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(source.storage()),
-                                                               source.key_set(), source.dtype());
-    c10::TensorImpl& impl = *made.unsafeGetTensorImpl();
-    int64_t offset = source.storage_offset();
-    if (view.told.cells.empty() && view.sourceTold.cells.empty()) {
-      const Geometry& told = view.told.numbers;
-      impl.set_sizes_and_strides(told.sizes, told.strides, offset + told.offset - view.sourceTold.numbers.offset);
-    } else {
-      Geometry told = sizes_.geometry(view.told);
-      impl.set_sizes_and_strides(told.sizes, told.strides,
-                                 offset + told.offset - sizes_.geometry(view.sourceTold).offset);
-    }
-    slots_[view.slot] = std::move(made);
-  }
+  for (const DirectView& view : at.views) makeView(view);
   for (uint32_t slot : at.freed) slots_[slot].reset();
+}
+
+// What ATen's operators do in the end: another tensor over the same memory.
+void Run::makeView(const DirectView& view) {
+  const at::Tensor& source = slots_[view.source];
+  at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(source.storage()),
+                                                             source.key_set(), source.dtype());
+  c10::TensorImpl& impl = *made.unsafeGetTensorImpl();
+  int64_t offset = source.storage_offset();
+  if (view.told.cells.empty() && view.sourceTold.cells.empty()) {
+    const Geometry& told = view.told.numbers;
+    impl.set_sizes_and_strides(told.sizes, told.strides, offset + told.offset - view.sourceTold.numbers.offset);
+  } else {
+    Geometry told = sizes_.geometry(view.told);
+    impl.set_sizes_and_strides(told.sizes, told.strides,
+                               offset + told.offset - sizes_.geometry(view.sourceTold).offset);
+  }
+  slots_[view.slot] = std::move(made);
 }
 
 void Run::pushArguments(const Instruction& at) {

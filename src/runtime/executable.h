@@ -77,6 +77,10 @@ class Executable {
   Views views_;
   NativeCode native_;
   WorkspacePlan workspace_;
+  // Slots that are the same in each run: where in the workspace planned values lie, and views of these.
+  std::vector<std::pair<uint32_t, uint32_t>> keptSlots_;
+  std::vector<DirectView> keptViews_;
+  std::vector<uint32_t> otherSlots_;
   mutable IdleWorkspaces idle_;
 };
 
@@ -114,6 +118,10 @@ class Run final : private aten::CallEnvironment {
   void pushArguments(const Instruction& at);
   void takeResults(const Instruction& at);
   void callInto(const Instruction& at);
+  bool callKept(const Instruction& at);
+  std::unique_ptr<aten::KeptCall> prepareKept(const Instruction& at);
+  void fillKeptSlots();
+  void makeView(const DirectView& view);
   void take(const Result& result, at::Tensor real);
   void makeViews(const Instruction& at);
   void fused(const Instruction& at);
@@ -137,6 +145,7 @@ class Run final : private aten::CallEnvironment {
   const Executable& executable_;
   Conduct* conduct_;
   bool freely_;
+  bool keeps_ = false;  // may kernels be entered directly?
   uint32_t before_ = kNone;
   const ir::Node* running_ = nullptr;
   torch::jit::Stack stack_;

@@ -12,12 +12,17 @@
 #include "runtime/fused.h"
 #include "runtime/sizes.h"
 
+namespace saker::aten {
+class KeptKernel;
+}
+
 namespace saker::runtime {
 
 struct Operand {
   uint32_t argument;
   uint32_t slot;
-  bool last;  // nothing reads the slot afterwards
+  bool last;           // nothing reads the slot afterwards
+  bool fixed = false;  // the slot is the same in each run
 };
 
 struct ListOperand {
@@ -70,6 +75,9 @@ struct Instruction {
   // The variant that computes into a tensor of the workspace, and which one.
   std::optional<c10::OperatorHandle> into;
   uint32_t place = 0;
+  // The kernel that runs may enter directly, on tensors whose layouts are known, and which of the kept calls it is.
+  const aten::KeptKernel* kernel = nullptr;
+  uint32_t kept = kNone;
   std::vector<c10::IValue> arguments;  // with gaps for what follows
   std::vector<Operand> operands;
   std::vector<ListOperand> lists;

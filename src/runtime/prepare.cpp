@@ -12,7 +12,6 @@
 #include "ops/operator.h"
 #include "runtime/compile_queue.h"
 #include "runtime/number_operands.h"
-#include "runtime/plan_memory.h"
 #include "symbolic/context.h"
 
 namespace saker::runtime {
@@ -112,6 +111,7 @@ void Preparation::prepare() {
   noteUses(*graph.top());
   MemoryPlan plan;
   if (made_.views_ == Executable::Views::Direct) plan = planMemory(graph);
+  keepSlots(plan);
   translate(*graph.top(), made_.instructions_);
   for (Instruction& at : made_.instructions_) {
     auto group = plan.fused.find(at.node);
@@ -123,6 +123,7 @@ void Preparation::prepare() {
   }
   made_.workspace_ = std::move(plan.workspace);
   made_.end_ = static_cast<uint32_t>(made_.instructions_.size());
+  if (made_.views_ == Executable::Views::Direct) keepCalls();
   for (uint32_t i = 0; i < made_.instructions_.size(); ++i) {  // bodies come behind, and may have bodies themselves
     Instruction at = std::move(made_.instructions_[i]);
     addBodies(at);
@@ -269,7 +270,7 @@ void Preparation::translateArgument(Instruction& made, uint32_t index, const c10
     size_t uses = 0;
     for (const ir::Use& use : node.operands()) uses += use.value == arg.toValue();
     bool last = uses == 1 && isLast(arg.toValue(), node) && !givesReferences(made.handle->schema());
-    made.operands.push_back({index, arg.toValue()->id(), last});
+    made.operands.push_back({index, arg.toValue()->id(), last, kept_[arg.toValue()->id()]});
     return;
   }
   auto cellOfInt = [&](const ir::Arg& part) {
@@ -324,7 +325,8 @@ void Preparation::translateViews(Instruction& made) {
     const ir::Value* view = made.node->result(i);
     if (!isMade(view)) continue;
     const ir::Value* source = sourceOf_[view->id()];
-    made.views.push_back(
+    std::vector<DirectView>& views = kept_[view->id()] ? made_.keptViews_ : made.views;
+    views.push_back(
         {view->id(), source->id(), made_.sizes_.tell(*view->tensor()), made_.sizes_.tell(*source->tensor())});
     // All are views of one source.
     if (isLast(source, *made.node) && made.freed.empty()) made.freed.push_back(source->id());

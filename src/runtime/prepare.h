@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/executable.h"
+#include "runtime/plan_memory.h"
 
 namespace saker::runtime {
 
@@ -27,6 +28,8 @@ class Preparation {
   void translateFused(Instruction& made);
   void translateResults(Instruction& made);
   uint32_t cellOf(const ir::Value* value);
+  void keepSlots(const MemoryPlan& plan);
+  void keepCalls();
   void addBodies(Instruction& made);
   void findStale();
   // Does nothing read the value behind the node, which stands in the value's region?
@@ -35,6 +38,7 @@ class Preparation {
   Executable& made_;
   aten::Handles handles_;
   std::vector<const ir::Value*> sourceOf_;  // by value that is a view and made directly: what it is a view of
+  std::vector<bool> kept_;                  // by value: its slot is the same in each run
   std::vector<uint32_t> lastUse_;           // by value: the last node of its own region that it is read by, or in
 };
 

@@ -10,6 +10,7 @@
 #include <new>
 #include <string_view>
 
+#include "aten/kept_call.h"
 #include "aten/trace_key.h"
 
 namespace saker::runtime {
@@ -69,6 +70,7 @@ Workspace::Workspace(const WorkspacePlan& plan) {
     told.offset = 0;
     tensors_.push_back(tensorOver(storages[place.buffer], *place.type, told));
   }
+  calls.resize(plan.calls);
 }
 
 Workspace::~Workspace() { taken -= bytes_; }

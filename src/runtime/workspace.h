@@ -11,6 +11,10 @@
 #include "ir/graph.h"
 #include "runtime/geometry.h"
 
+namespace saker::aten {
+class KeptCall;
+}
+
 namespace saker::runtime {
 
 // Which value lies in which buffer. Values that live at the same time lie in different ones.
@@ -21,14 +25,26 @@ struct WorkspacePlan {
   };
   std::vector<size_t> buffers;  // bytes
   std::vector<Place> places;
+  size_t calls = 0;  // how many calls are kept from run to run
+
+  bool any() const { return !places.empty() || calls != 0; }
 };
 
 // Asks the C library, once in a process, to keep some of the memory that is freed. SAKER_KEEP_MEMORY=0 forbids it.
 void keepMemory();
 
-// The tensors of one plan.
+// The tensors of one plan, and what else belongs to one run at a time and is kept for the next.
 class Workspace {
  public:
+  // The slots of a run, between runs: those of planned values and of views of them stay filled.
+  std::vector<at::Tensor> slots;
+  // Calls by their number. They know where in memory these slots are.
+  struct Kept {
+    std::unique_ptr<aten::KeptCall> call;
+    bool tried = false;
+  };
+  std::vector<Kept> calls;
+
   explicit Workspace(const WorkspacePlan& plan);
   ~Workspace();
   Workspace(const Workspace&) = delete;
