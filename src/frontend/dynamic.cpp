@@ -10,8 +10,10 @@
 #include "capture/capture.h"
 #include "capture/trace_tensor.h"
 #include "capture/undo.h"
+#include "frontend/log.h"
 #include "frontend/subjects/subjects.h"
 #include "frontend/surroundings.h"
+#include "frontend/user_names.h"
 #include "host/errors.h"
 #include "host/gil.h"
 #include "host/kept_error.h"
@@ -128,18 +130,15 @@ void collectSymbols(const sym::Node* node, std::unordered_set<const sym::Node*>&
 }
 
 // Takes from the sizes and numbers that are symbols those that the program has seen for what they are, or decided on:
-// they stay what they are in this call. `given` has the tensors that stand in, by argument.
-void fix(std::vector<StandIn>& arguments, const std::vector<at::Tensor>& given,
-         std::span<const sym::Node* const> expressions) {
+// they stay what they are in this call. `symbolOf` tells the symbol of a dimension of an argument.
+template <typename SymbolOf>
+void fix(std::vector<StandIn>& arguments, SymbolOf symbolOf, std::span<const sym::Node* const> expressions) {
   std::unordered_set<const sym::Node*> symbols;
   for (const sym::Node* node : expressions) collectSymbols(node, symbols);
   std::vector<StandIn> left;
   for (size_t i = 0; i < arguments.size(); ++i) {
     StandIn& argument = arguments[i];
-    std::erase_if(argument.dims, [&](size_t dim) {
-      const aten::SymNode* node = aten::ourNode(given[i].sym_size(static_cast<int64_t>(dim)));
-      return node && symbols.contains(node->node());
-    });
+    std::erase_if(argument.dims, [&](size_t dim) { return symbols.contains(symbolOf(i, dim)); });
     if (!argument.dims.empty()) left.push_back(std::move(argument));
   }
   arguments = std::move(left);
@@ -171,7 +170,7 @@ bool takesForOne(const Recorder& recorder, const std::vector<at::Tensor>& inputs
 // One attempt. Where the program saw symbols, these are taken from `arguments`. `apart`: inputs are taken to lie apart,
 // and it is taken back where that matters.
 std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, const CallArguments& call,
-                                 std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& counters,
+                                 std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& held,
                                  std::vector<at::Tensor>& examples, std::optional<Stop>& why, bool& apart) {
   std::vector<at::Tensor> tensors;
   std::vector<size_t> numbers;  // by argument: of its tensor. One tensor may be found in several places
@@ -181,7 +180,9 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
     auto known = std::find_if(tensors.begin(), tensors.end(), same);
     numbers.push_back(static_cast<size_t>(known - tensors.begin()));
     if (known != tensors.end()) continue;
-    for (size_t dim : argument.dims) sizes.push_back({tensors.size(), dim, ""});
+    for (size_t dim : argument.dims) {
+      if (!argument.isFloat()) sizes.push_back({tensors.size(), dim, ""});
+    }
     tensors.push_back(argument.real);
   }
   tracing::Host host = pythonHost();
@@ -196,10 +197,15 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
     std::iota(memories.begin(), memories.end(), size_t{0});
     tracing::Capture capture(host, tensors, sizes, memories);
     capture.trace().undo().takeBackAtOnce();
+    std::vector<const sym::Node*> floats(tensors.size());  // of those that hold one
     auto fixSeen = [&] {
-      std::vector<at::Tensor> given;
-      for (size_t number : numbers) given.push_back(capture.arguments()[number]);
-      fix(arguments, given, watch.seen());
+      auto symbolOf = [&](size_t argument, size_t dim) -> const sym::Node* {
+        if (const sym::Node* number = floats[numbers[argument]]) return number;
+        const at::Tensor& given = capture.arguments()[numbers[argument]];
+        const aten::SymNode* size = aten::ourNode(given.sym_size(static_cast<int64_t>(dim)));
+        return size ? size->node() : nullptr;
+      };
+      fix(arguments, symbolOf, watch.seen());
     };
     std::vector<PyObject*> values(call.values, call.values + valuesOf(call));
     std::vector<Ref> wrapped(tensors.size());
@@ -209,12 +215,17 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
       StandIn& argument = arguments[i];
       const at::Tensor& standIn = capture.arguments()[numbers[i]];
       Ref& given = wrapped[numbers[i]];
-      if (!given) {
+      if (!given && argument.isFloat()) {
+        double example = *static_cast<const double*>(argument.real.const_data_ptr());
+        sym::Float number = capture.numberIn(numbers[i], example);
+        floats[numbers[i]] = number.node();
+        given = wrapSymFloat(aten::toSymFloat(capture.trace().context(), number));
+      } else if (!given) {
         given = argument.number ? wrapSymInt(standIn.sym_size(0)) : Ref::steal(wrapTensor(standIn));
       }
       argument.given = given;
       if (argument.index >= kPlanted) {
-        planted.put(counters[argument.index - kPlanted], given.get());
+        planted.put(held[argument.index - kPlanted], given.get());
         continue;
       }
       if (!doubles.put(values[argument.index], argument.path, given.get())) {
@@ -289,7 +300,8 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
     segment->dynamic = true;
     return segment;
   } catch (const std::exception& error) {
-    why = Stop(Why::AttemptRaised, setPythonError() ? pendingError() : error.what());
+    std::string text = setPythonError() ? pendingError() : error.what();
+    why = Stop(Why::AttemptRaised, text.substr(0, text.find('\n')));
     PyErr_Clear();
   }
   return nullptr;
@@ -298,20 +310,26 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
 }  // namespace
 
 std::unique_ptr<Segment> captureDynamic(PyObject* function, const Ambient& before, const CallArguments& call,
-                                        std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& counters,
+                                        std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& held,
                                         std::vector<at::Tensor>& examples, std::optional<Stop>& why) {
-  for (size_t i = 0; i < counters.size() && onlyPythonThread(); ++i) {  // others would see them
-    arguments.push_back(numberStandIn(kPlanted + i, {}, counters[i].value.get()));
+  for (size_t i = 0; i < held.size() && onlyPythonThread(); ++i) {  // others would see them
+    arguments.push_back(numberStandIn(kPlanted + i, {}, held[i].value.get()));
   }
   while (!arguments.empty()) {
     size_t count = symbolsOf(arguments);
     bool apart = true, tried = apart;
     do {
       tried = apart;
-      std::unique_ptr<Segment> segment = attempt(function, before, call, arguments, counters, examples, why, apart);
+      std::unique_ptr<Segment> segment = attempt(function, before, call, arguments, held, examples, why, apart);
       if (segment) return segment;
     } while (tried != apart);
-    if (symbolsOf(arguments) == count) return nullptr;
+    bool fewer = symbolsOf(arguments) != count;
+    // A float that it cannot do with may still be compared.
+    if (!fewer && std::erase_if(arguments, [](const StandIn& each) { return each.isFloat(); }) == 0) return nullptr;
+    if (!fewer && logs(Topic::Recompiles)) {
+      log(Topic::Recompiles, functionName(function) + " is recorded for the floats of this call: " +
+                                 (why ? why->text() : "with others it could not be recorded for all sizes"));
+    }
   }
   return nullptr;
 }
@@ -358,6 +376,18 @@ std::vector<StandIn> changedSizes(const Segment& segment, const CallArguments& c
     if (!number || !isSize(number)) return {};
     if (argument.value && sameValue(argument.value, number)) continue;
     out.push_back(numberStandIn(argument.index, std::move(argument.path), number));
+  }
+  return out;
+}
+
+std::vector<StandIn> floatStandIns(const Guards& guards, const CallArguments& call,
+                                   const std::set<std::string>& places) {
+  std::vector<StandIn> out;
+  if (call.positional != guards.positional) return out;
+  for (Guards::FloatArgument& each : guards.floatArguments()) {
+    PyObject* number = each.index < valuesOf(call) ? follow(call.values[each.index], each.path) : nullptr;
+    if (!number || !PyFloat_CheckExact(number) || !places.contains(guards.expression(each.place))) continue;
+    out.push_back(numberStandIn(each.index, std::move(each.path), number));
   }
   return out;
 }
