@@ -21,6 +21,10 @@ std::unique_ptr<Segment> captureDynamic(PyObject* function, const Ambient& befor
                                         std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& held,
                                         std::vector<at::Tensor>& examples, std::optional<Stop>& why);
 
+// How many arguments a call has, by position and by name.
+size_t argumentCount(const CallArguments& call);
+StandIn numberStandIn(size_t index, Path path, PyObject* number);
+
 // Which sizes of the call's tensors, and which numbers, have changed since a segment was recorded that would otherwise
 // fit; those that were dynamic already stay so. Empty: it is not about sizes.
 std::vector<StandIn> changedSizes(const Segment& segment, const CallArguments& call);

@@ -196,7 +196,8 @@ class Recorder final : public watch::Observer {
   PyObject* insteadOf(PyObject* callable);
   // A getset descriptor is called by its __get__ or __set__. No answer: this is no such call.
   std::optional<bool> callsDescriptor(PyObject* callable, const std::vector<PyObject*>& args);
-  // A function that stands for torch.tensor; for isinstance, type, int or float; no answer: `callable` is something else.
+  // A function that stands for torch.tensor; for isinstance, type, int or float; no answer: `callable` is something
+  // else.
   std::optional<bool> makesTensor(PyObject* callable, const watch::Arguments& arguments);
   std::optional<bool> callsStandIn(PyObject* callable, const watch::Arguments& arguments);
   bool mutates(PyObject* callable, const std::vector<PyObject*>& args, PyObject* names);

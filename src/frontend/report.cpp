@@ -168,7 +168,9 @@ bool Compiled::warnLimit() {
   report.outcome = "eager";
   report.why = Stop(Why::RecompileLimit, times, lastFailure_);
   note(report, Segment());
-  tellOnce(function_.get(), "runs eagerly for other arguments from now on", *report.why);
+  // Where none of them is replayed, the user knows why already, and a higher limit is no remedy.
+  bool anyReplayed = std::any_of(known_.begin(), known_.end(), [](const Known& known) { return !known.eager; });
+  if (anyReplayed) tellOnce(function_.get(), "runs eagerly for other arguments from now on", *report.why);
   return true;
 }
 

@@ -9,6 +9,7 @@
 #include "frontend/math_functions.h"
 #include "frontend/symbol_doors.h"
 #include "host/symbol_watch.h"
+#include "watch/once.h"
 
 namespace saker::frontend {
 

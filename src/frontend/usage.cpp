@@ -47,7 +47,8 @@ void keepUsage(Usage usage) {
   constexpr size_t kMost = 64;
   if (usage.calls() == 0 || usage.name.empty()) return;
   for (Usage& each : kept()) {
-    if (each.name == usage.name && each.file == usage.file && each.line == usage.line) return add(each, std::move(usage));
+    if (each.name == usage.name && each.file == usage.file && each.line == usage.line)
+      return add(each, std::move(usage));
   }
   if (kept().size() == kMost) kept().erase(kept().begin());
   kept().push_back(std::move(usage));

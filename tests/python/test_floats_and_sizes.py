@@ -216,7 +216,9 @@ def test_the_same_float_in_two_places() -> None:
 class OwnAdam:
     """An optimizer as users write it: the steps are counted in an int, and the bias is corrected in Python."""
 
-    def __init__(self, parameters: list[torch.Tensor], lr: float = 0.1, betas: tuple[float, float] = (0.9, 0.999)) -> None:
+    def __init__(
+        self, parameters: list[torch.Tensor], lr: float = 0.1, betas: tuple[float, float] = (0.9, 0.999)
+    ) -> None:
         self.parameters, self.lr, self.betas = parameters, lr, betas
         self.step_count = 0
         self.means = [torch.zeros_like(each) for each in parameters]
@@ -247,10 +249,12 @@ class Own(torch.optim.Optimizer):
                     continue
                 state = self.state[parameter]
                 if not state:
-                    state["step"], state["mean"] = 0, torch.zeros_like(parameter)
+                    state["step"], state["mean"], state["product"] = 0, torch.zeros_like(parameter), 1.0
                 state["step"] += 1
+                state["product"] *= 0.9 + 1 / (10 + state["step"])
                 state["mean"].lerp_(parameter.grad, 1 - group["beta"])
-                parameter.sub_(state["mean"] / (1 - group["beta"] ** state["step"]), alpha=group["lr"])
+                correction = (1 - group["beta"] ** state["step"]) * (2 - state["product"])
+                parameter.sub_(state["mean"] / correction, alpha=group["lr"])
 
 
 @pytest.mark.parametrize("falls", [False, True])
@@ -267,7 +271,9 @@ def test_own_optimizer(falls: bool) -> None:
             given.lr = expected.lr = 0.1 * 0.9**step
         compiled(gradients)
         expected.step(gradients)
-        same_bits([given.parameters, given.means, given.squares], [expected.parameters, expected.means, expected.squares])
+        same_bits(
+            [given.parameters, given.means, given.squares], [expected.parameters, expected.means, expected.squares]
+        )
         assert given.step_count == expected.step_count and type(given.step_count) is int
         assert given.lr == expected.lr and type(given.lr) is float
     assert counts()[0] - graphs <= 4
@@ -307,6 +313,7 @@ def test_own_optimizer_of_torch(scheduler: str) -> None:
         assert mine.state_dict()["param_groups"] == its.state_dict()["param_groups"]
         for one, another in zip(mine.state.values(), its.state.values(), strict=True):
             assert one["step"] == another["step"] and type(one["step"]) is int
+            assert one["product"] == another["product"] and type(one["product"]) is float
     assert counts()[0] - graphs <= 5
     assert counts()[1] - replays >= 2 * STEPS - 7
 

@@ -271,6 +271,34 @@ def test_the_recompile_limit(capfd: pytest.CaptureFixture[str]) -> None:
     assert "SAKER_RECOMPILE_LIMIT" in line
 
 
+def test_the_limit_is_no_news_where_nothing_was_replayed(capfd: pytest.CaptureFixture[str]) -> None:
+    """What is recorded again and again, and never replayed, has a reason of its own; a higher limit is no remedy."""
+    by = ["a"]
+
+    def never(x: torch.Tensor) -> torch.Tensor:
+        return x + len(by[0]) if x.sum() > 0 else x
+
+    compiled = saker.compile(never, recompile_limit=2)
+    for length in range(1, 7):
+        by[0] = "x" * length
+        compiled(torch.ones(2))
+    [line] = capfd.readouterr().err.splitlines()
+    assert "[depends-on-data]" in line
+    [told] = functions("never")
+    assert {each["name"] for each in told["reasons"]} == {"depends-on-data", "recompile-limit"}
+
+
+def test_tensors_that_are_keys_are_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    weight = nn.Parameter(torch.randn(4, 5))
+    state: dict[nn.Parameter, dict[str, str]] = {weight: {"kind": "a"}}
+    compiled = saker.compile(lambda x: x * len(state[weight]["kind"]))
+    saker.set_logs("recompiles")
+    for kind in ("a", "bb"):
+        state[weight]["kind"] = kind
+        compiled(torch.ones(2))
+    assert "state[<Parameter (4, 5)>]['kind']: expected 'a', found 'bb'" in capfd.readouterr().err
+
+
 # --- counts and the report ---
 
 
