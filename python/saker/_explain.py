@@ -92,6 +92,7 @@ class Explanation:
     backward_kernels: list[Kernels] = dataclasses.field(default_factory=list)
     timing: Timing | None = None
     not_timed: str = ""  # why there is no timing
+    first: list[Break] = dataclasses.field(default_factory=list)  # why the first call was not captured, but the second
 
     @property
     def captured(self) -> bool:
@@ -101,7 +102,8 @@ class Explanation:
     def facts(self) -> list[tuple[str, str]]:
         """What is told in one line each: its name and its text."""
         facts = [
-            ("captured", "whole" if self.captured else "no: it runs eagerly"),
+            ("captured", self._captured()),
+            *self._first(),
             ("graphs", str(len(self.graphs))),
             ("operators", _counted(self.operators)),
         ]
@@ -118,6 +120,14 @@ class Explanation:
             *self._generated(),
         ]
         return facts
+
+    def _captured(self) -> str:
+        if not self.captured:
+            return "no: it runs eagerly"
+        return "whole, at the second call" if self.first else "whole"
+
+    def _first(self) -> list[tuple[str, str]]:
+        return [("the first call", f"ran eagerly: {each.reason} [{each.name}]{_at(each)}") for each in self.first]
 
     def _generated(self) -> list[tuple[str, str]]:
         """Generated code, in numbers; the kernels themselves are listed below."""
@@ -175,7 +185,7 @@ class Explanation:
         lines = [f"saker.explain: {self.function}"]
         lines += [f"  {name}: {text}" for name, text in self.facts()]
         for each in self.breaks:
-            lines.append(f"  not captured: {each.reason} [{each.name}: {each.kind}]")
+            lines.append(f"  not captured: {each.reason} [{each.name}]")
             if each.where:
                 lines.append(f"    at {each.where}")
             if each.source:
@@ -242,6 +252,10 @@ def size(count: int) -> str:
     return f"{count} bytes"
 
 
+def _at(place: Break) -> str:
+    return f" at {place.where}" if place.where else ""
+
+
 def _saved_text(saved: Saved) -> str:
     return f"{saved.tensors} tensors of {size(saved.bytes)}, and {saved.inputs} inputs as they are"
 
@@ -301,13 +315,15 @@ def _stages(reports: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def explain(fn: Callable, *, repeat: int | None = None, **options: Any) -> Callable[..., Explanation]:
-    """Calls ``fn`` once under ``saker.compile`` and tells what came of it.
+    """Calls ``fn`` under ``saker.compile`` and tells what came of it.
 
     >>> print(saker.explain(model)(x))
     >>> saker.explain(model, repeat=20)(x).save("report.html")
 
-    The call really happens, with everything it does. ``options`` are those of ``saker.compile``; what ``fn`` has been
-    compiled to before is not touched.
+    The call really happens, with everything it does. Where the first call is not captured, but the next one is recorded
+    in another way (a model that asks ``torch.compiler.is_compiling()`` before it looks at data, as many of
+    ``transformers`` do), ``fn`` is called a second time, and that is what is told. ``options`` are those of
+    ``saker.compile``; what ``fn`` has been compiled to before is not touched.
 
     Later calls are timed, eagerly and replayed, where the recording shows that calling ``fn`` again changes nothing,
     and the call was short. With ``repeat`` they are timed in any case: ``fn`` is then called ``2 * repeat + 2`` times
@@ -330,6 +346,8 @@ def explain(fn: Callable, *, repeat: int | None = None, **options: Any) -> Calla
         compiled = compile(fn, **{**options, "fullgraph": False})
         inner = compiled._compiled if isinstance(compiled, CompiledModule) else compiled
         result = compiled(*args, **kwargs)
+        if _is_recorded_again(inner):
+            result = compiled(*args, **kwargs)
         reports = _C.compiled_reports(inner)
         told = _told(fn, result, reports, _C.compiled_versions(inner))
         runs = backend_of(options.get("backend", "aten"))
@@ -341,6 +359,12 @@ def explain(fn: Callable, *, repeat: int | None = None, **options: Any) -> Calla
         return told
 
     return run
+
+
+def _is_recorded_again(compiled: Any) -> bool:
+    """Whether the call was not captured, and the next one is recorded in another way."""
+    reports = _C.compiled_reports(compiled)
+    return bool(reports) and reports[-1]["again"]
 
 
 def _tell_kernels(told: Explanation, versions: list[dict[str, Any]], eager_functions: bool) -> None:
@@ -362,17 +386,20 @@ def _told(fn: Callable, result: Any, reports: list[dict[str, Any]], versions: li
     graphs = [version["program"].graph for version in replayed if version["program"]]
     halves = [version["compiled"] for version in replayed if version["compiled"] and version["compiled"].training]
     backward = [each.backward for each in halves]
-    breaks = [
-        Break(*(report[key] for key in ("why", "file", "line", "hint", "reason", "kind")))
+    stopped = [
+        (report["again"], Break(*(report[key] for key in ("why", "file", "line", "hint", "reason", "kind"))))
         for report in reports
         if report["outcome"] == "eager"
     ]
+    first = [each for again, each in stopped[:1] if again and len(reports) > 1]
+    breaks = [each for _, each in stopped[len(first) :]]
     return Explanation(
         function=getattr(fn, "__qualname__", type(fn).__name__),
         result=result,
         graphs=graphs,
         operators=_operators(graphs),
         breaks=breaks,
+        first=first,
         guards=[guard for version in replayed for guard in version["guards"]],
         effects=sum(version["effects"] for version in versions),
         frames=sum(report["frames"] for report in reports),

@@ -98,7 +98,7 @@ def _cards(told: Explanation) -> str:
     cards = [
         _card(
             "whole" if told.captured else "eager",
-            "captured" if told.captured else "not captured",
+            ("captured at the second call" if told.first else "captured") if told.captured else "not captured",
             "good" if told.captured else "bad",
         ),
         _card(str(sum(told.operators.values())), "operators in " + _plural(len(told.graphs), "graph")),
@@ -130,7 +130,8 @@ def _time(told: Explanation) -> str:
     else:
         parts.append(f'<p class="soft">Later calls were not measured: {html.escape(told.not_timed)}</p>')
     first = [(name, seconds, duration(seconds), False) for name, seconds in told.seconds.items()]
-    parts += ['<p class="soft">This call, the first one</p>', _bars(first)]
+    calls = "Both calls that were recorded" if told.first else "This call, the first one"
+    parts += [f'<p class="soft">{calls}</p>', _bars(first)]
     if told.stages:
         parts.append('<p class="soft">Stages of compiling</p>')
         parts.append(_bars((name, seconds, duration(seconds), False) for name, seconds in told.stages.items()))
@@ -238,6 +239,9 @@ def _body(told: Explanation) -> str:
         f'<p class="soft">saker.explain: {outcome}, {_plural(told.frames, "Python frame")} watched{effects}</p>',
         _cards(told),
     ]
+    if told.first:
+        title = "The first call ran eagerly" + (", the second one is recorded in another way" if told.captured else "")
+        parts.append(f"<h2>{title}</h2>" + "".join(map(_stop, told.first)))
     if told.breaks:
         parts.append("<h2>Not captured</h2>" + "".join(map(_stop, told.breaks)))
     parts += [_time(told), _operators(told), _gradients(told), _kernels(told), _guards(told), _graphs(told)]

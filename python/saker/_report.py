@@ -52,10 +52,11 @@ class Report:
         ]
 
     def _notes(self, function: dict[str, Any]) -> list[str]:
-        lines = []
+        lines = [] if function["exists"] else ["it does not exist any more"]
         for reason in function["reasons"]:
             instead = reason["kind"] == "the recording itself runs"
-            times = f", {reason['eager_calls']} eager calls" if reason["eager_calls"] else ""
+            count = reason["eager_calls"]
+            times = f", {count} eager call{'s' if count > 1 else ''}" if count else ""
             head = "gradients are not compiled" if instead else "eager"
             lines.append(f"{head}: {reason['text']} [{reason['name']}]{times}")
             if reason["file"]:
@@ -87,7 +88,8 @@ class Report:
 
 
 def report() -> Report:
-    """Prints a table of the compiled functions that were called, and gives it.
+    """Prints a table of the compiled functions that were called, and gives it. The last 64 that do not exist any more
+    are among them.
 
     For each: calls, replays, recordings and eager calls, why calls are eager, and times. ``first call`` is the first
     recorded one, with running and compiling; ``replay`` and ``eager call`` are medians of those that were measured, one

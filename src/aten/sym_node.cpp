@@ -2,6 +2,7 @@
 #include "aten/sym_node.h"
 
 #include <cmath>
+#include <limits>
 
 #include "symbolic/context.h"
 
@@ -198,8 +199,10 @@ c10::SymNode SymNode::is_integer() {
   return make(symbols().floatCompare(Kind::Eq, node_, symbols().floatOp(FloatOp::Floor, operands)));
 }
 
-// Where the function is not defined Python raises; the domain becomes a guard where the range does not show it.
+// Where the function is not defined, or too large, Python raises; the domain becomes a guard where the range does not
+// show it.
 c10::SymNode SymNode::function(FloatOp op) {
+  constexpr int kMostExponent = 709;
   const sym::Node* operands[] = {asFloat(node_)};
   // Of an integer the integer is asked: its range is known.
   bool fromInt = operands[0]->kind == Kind::Float && static_cast<FloatOp>(operands[0]->value) == FloatOp::FromInt;
@@ -213,6 +216,16 @@ c10::SymNode SymNode::function(FloatOp op) {
   if (op == FloatOp::Asin || op == FloatOp::Acos) {
     require(atMost(number(-1), value));
     require(atMost(value, number(1)));
+  }
+  if (op == FloatOp::Exp) require(atMost(value, number(kMostExponent)));
+  if (op == FloatOp::Sinh || op == FloatOp::Cosh) {
+    require(atMost(number(-kMostExponent), value));
+    require(atMost(value, number(kMostExponent)));
+  }
+  if ((op == FloatOp::Sin || op == FloatOp::Cos || op == FloatOp::Tan) && !fromInt) {
+    constexpr double kInfinite = std::numeric_limits<double>::infinity();
+    require(less(symbols().floatConst(-kInfinite), value));
+    require(less(value, symbols().floatConst(kInfinite)));
   }
   return make(symbols().floatOp(op, operands));
 }

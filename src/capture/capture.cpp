@@ -13,6 +13,7 @@
 #include "aten/version_counter.h"
 #include "capture/undo.h"
 #include "capture/user_code.h"
+#include "ops/operator.h"
 #include "runtime/shown.h"
 
 namespace saker::tracing {
@@ -244,6 +245,18 @@ at::Tensor Capture::addArgument(const ir::TensorType* type) {
   wrapped_.push_back(trace_->makeTensor(parameter, nullptr));
   program_->sameAs.push_back(wrapped_.size() - 1);
   return wrapped_.back();
+}
+
+sym::Float Capture::numberIn(size_t argument, double example) {
+  static const ops::Operator* read = ops::find("aten::_local_scalar_dense");
+  const std::shared_ptr<ir::Context>& context = trace_->context();
+  std::string name;
+  for (size_t k = 0; name.empty() || context->symbols().find(name); ++k) name = "f" + std::to_string(k);
+  sym::Float symbol = context->symbols().floatSymbol(name, example);
+  const ir::Arg args[] = {ir::Arg::value(trace_->valueOf(wrapped_[argument]))};
+  const ir::Type* results[] = {context->types().scalar(ir::TypeKind::Float, symbol.node())};
+  trace_->append(read, args, results, {nullptr, {.noGrad = true}});
+  return symbol;
 }
 
 void Capture::takeGradients(std::span<const at::Tensor> arguments) {

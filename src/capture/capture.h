@@ -42,6 +42,8 @@ class Capture {
   void takeGradients(std::span<const at::Tensor> arguments);
   // The program is said to clear the .grad of this tensor, or of what stands for it, before it uses it.
   void expectCleared(const at::Tensor& tensor);
+  // The float that an argument holds, as a symbol: the program reads it. `example`: what it is now.
+  sym::Float numberIn(size_t argument, double example);
   // One more parameter of the graph, as an argument after those there are, and what stands for it.
   at::Tensor addArgument(const ir::TensorType* type);
   // Ends the capture. Outputs are tensors, numbers of ours, or constants.

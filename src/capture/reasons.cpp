@@ -84,7 +84,8 @@ std::string Stop::text() const {
     left.remove_prefix(hole + 2);
   }
   out += left;
-  if (!op.empty() && !did.empty()) out += " (" + op + ")";
+  // Of bool(), .item() and the like, what the program did says all.
+  if (!op.empty() && !did.empty() && op != "aten::_local_scalar_dense") out += " (" + op + ")";
   return library.empty() ? out : out + " (in " + library + ")";
 }
 

@@ -9,6 +9,16 @@ namespace saker::frontend {
 
 namespace {
 
+// What lies under this very key, without asking it for its hash: optimizers keep their state under parameters.
+PyObject* underSameKey(PyObject* dict, PyObject* wanted) {
+  Py_ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (PyDict_Next(dict, &position, &key, &value)) {
+    if (key == wanted) return value;
+  }
+  return nullptr;
+}
+
 // Finds again what the loads of a recording found, as far as that runs no code of the program.
 class Walk {
  public:
@@ -56,7 +66,12 @@ class Walk {
         inDict(at, instanceDict(owner), value);
         break;
       case GuardOp::Key:
-        if (!(PyDict_CheckExact(owner) || PyODict_CheckExact(owner)) || !isAtom(at.object.get())) return;
+        if (!PyDict_Check(owner)) return;
+        if (!isAtom(at.object.get())) {
+          value = underSameKey(owner, at.object.get());
+          break;
+        }
+        if (!PyDict_CheckExact(owner) && !PyODict_CheckExact(owner)) return;
         inDict(at, owner, value);
         if (!PyDict_CheckExact(owner)) holders_[at.place] = {};
         break;
@@ -103,6 +118,18 @@ class Walk {
   std::vector<NumberHolder> holders_;
 };
 
+bool isHeldOutside(const NumberHolder& holder, bool ofArgument) {
+  return holder.kind != NumberHolder::Kind::None && (!ofArgument || holder.kind == NumberHolder::Kind::Slot);
+}
+
+void addOnce(std::vector<ChangedNumber>& all, const Guards& guards, const GuardInstruction& at, PyObject* now,
+             const NumberHolder& holder) {
+  auto same = [&](const ChangedNumber& each) { return each.holder == holder; };
+  if (std::any_of(all.begin(), all.end(), same)) return;
+  all.push_back(
+      {guards.expression(at.place), Ref::borrow(now), holder, Ref::borrow(holder.owner), Ref::borrow(holder.key)});
+}
+
 }  // namespace
 
 void NumberHolder::put(PyObject* number) const {
@@ -136,18 +163,24 @@ std::vector<ChangedNumber> changedFloats(const Guards& guards, const CallArgumen
   return out;
 }
 
-std::vector<ChangedNumber> changedCounters(const Guards& guards, const CallArguments& call) {
+std::vector<ChangedNumber> floatsAt(const Guards& guards, const CallArguments& call,
+                                    const std::set<std::string>& places) {
   std::vector<ChangedNumber> out;
-  using Kind = NumberHolder::Kind;
   Walk(guards, call)
       .eachCheck([&](const GuardInstruction& at, PyObject* now, const NumberHolder& holder, bool ofArgument) {
-        if (holder.kind == Kind::None || (ofArgument && holder.kind != Kind::Slot) || !isSize(now)) return;
+        if (!isHeldOutside(holder, ofArgument) || !asksForFloat(at) || !PyFloat_CheckExact(now)) return;
+        if (places.contains(guards.expression(at.place))) addOnce(out, guards, at, now, holder);
+      });
+  return out;
+}
+
+std::vector<ChangedNumber> changedCounters(const Guards& guards, const CallArguments& call) {
+  std::vector<ChangedNumber> out;
+  Walk(guards, call)
+      .eachCheck([&](const GuardInstruction& at, PyObject* now, const NumberHolder& holder, bool ofArgument) {
+        if (!isHeldOutside(holder, ofArgument) || !isSize(now)) return;
         bool changed = at.op == GuardOp::Equals && isSize(at.object.get()) && !sameValue(at.object.get(), now);
-        if (!changed && at.op != GuardOp::Number) return;
-        auto same = [&](const ChangedNumber& each) { return each.holder == holder; };
-        if (std::any_of(out.begin(), out.end(), same)) return;
-        out.push_back({guards.expression(at.place), Ref::borrow(now), holder, Ref::borrow(holder.owner),
-                       Ref::borrow(holder.key)});
+        if (changed || at.op == GuardOp::Number) addOnce(out, guards, at, now, holder);
       });
   return out;
 }

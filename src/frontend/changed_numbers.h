@@ -1,6 +1,7 @@
 // Numbers that a recording was made for and that are others now: what kept a call from being replayed.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct ChangedNumber {
 
 // Floats of arguments, attributes, closures and globals.
 std::vector<ChangedNumber> changedFloats(const Guards& guards, const CallArguments& call);
+// Floats at some of the places that guards look at, as far as something outside of the arguments holds them.
+std::vector<ChangedNumber> floatsAt(const Guards& guards, const CallArguments& call,
+                                    const std::set<std::string>& places);
 // Ints that something outside of the arguments holds: dicts of objects, globals, closures, lists, slots (those of
 // objects among the arguments too). Those that were symbols already are among them.
 std::vector<ChangedNumber> changedCounters(const Guards& guards, const CallArguments& call);

@@ -54,7 +54,10 @@ Compiled::Compiled(PyObject* function, Options options)
   living().insert(this);
 }
 
-Compiled::~Compiled() { living().erase(this); }
+Compiled::~Compiled() {
+  living().erase(this);
+  keepUsage(std::move(usage_));
+}
 
 namespace {
 
@@ -183,9 +186,9 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
     if (!warnLimit()) return nullptr;
     return plain(args, nargsf, names, Why::RecompileLimit);
   }
+  noteFloats(call);
   if (PyObject* result = captureDynamic(now, call)) return result;
   if (PyErr_Occurred()) return nullptr;
-  noteFloats(call);
   return capture(now, args, nargsf, names);
 }
 
@@ -285,6 +288,11 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     why->line = tape.spoiledAt()->line;
   }
   report.why = why;
+  bool metFloats = why && floats && recorder.metScalars() && !report.internal;
+  bool failed = why && tape.failed() && failedRecordings_ < kMostFailures;
+  bool otherAnswer = recorder.stopped() && question.mayHelp();
+  bool metScalars = recorder.stopped() && recorder.metScalars();
+  report.again = metFloats || failed || otherAnswer || (metScalars && !options_.fullgraph);
   report.guards = recorder.guards().size();
   report.effects = recorder.effects().size();
   report.operators = tape.operators();
@@ -297,14 +305,15 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   if (!result) return nullptr;  // a later call may not raise
   // Its code ran, and nobody saw it.
   if (recorder.frames() == 0 && PyFunction_Check(function_.get())) return result;
-  if (why && floats && recorder.metScalars() && !report.internal) {
+  if (metFloats) {
     comparedFloats_.merge(floats_);  // they decide something: from now on they are compared
     floats_.clear();
     return result;
   }
   // Most calls do not fail: the next one is recorded.
-  if (why && tape.failed() && failedRecordings_++ < kMostFailures) return result;
-  if (recorder.stopped() && question.mayHelp()) {
+  failedRecordings_ += why && tape.failed();
+  if (failed) return result;
+  if (otherAnswer) {
     tellsCompiling_ = true;
     return result;
   }
@@ -313,16 +322,20 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     raiseStop(*why);
     return nullptr;
   }
-  if (recorder.stopped() && recorder.metScalars()) {
+  if (metScalars) {
     scalarsAreData_ = false;  // the same
     return result;
   }
   if (why) {
     ++usage_.eagerCalls[why->why];
-    tellEager(*why);
   }
   counts().guards += segment->guards.size();
   segment->settle();
+  // The first step of an optimizer makes its state, and no other call finds it without.
+  Found room;
+  bool onlyOne = why && !postponed_ && !Replay(*segment, room).fits(Ambient::now(), call, /*guardsOnly=*/true);
+  postponed_ |= onlyOne;
+  if (why && !onlyOne) tellEager(*why);
   keep({std::move(segment), why});
   return result;
 }

@@ -44,6 +44,7 @@ struct Report {
   std::string changed;                   // the guard that failed before; empty: the first call
   std::vector<bool> exactOffsets;        // see Made, in frontend/execute.h
   bool internal = false;                 // the failure is Saker's own
+  bool again = false;                    // the next call is recorded in another way, which may go better
   size_t frames = 0, operators = 0, guards = 0, effects = 0;
   double watching = 0, compiling = 0;  // seconds; the first with running the operators
 };
@@ -121,7 +122,8 @@ class Compiled {
   std::set<Why> toldAround_;
   Usage usage_;
   uint64_t number_;
-  size_t recorded_ = 0;  // counts what known_ has had
+  size_t recorded_ = 0;     // counts what known_ has had
+  bool postponed_ = false;  // a call ran eagerly that may have been the only one of its kind: it was not told
   static constexpr int kMostFailures = 3;
   int failedRecordings_ = 0;     // ended by an operator that failed
   bool tellsCompiling_ = false;  // see CompilingQuestion

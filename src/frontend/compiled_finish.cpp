@@ -42,20 +42,28 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   std::vector<StandIn> sizes = markedSizes(call);
   if (sizes.empty() && !checkMarks(call, allSizes(call), nullptr)) return nullptr;
   if (sizes.empty() && options_.dynamic == Options::Dynamic::Always) sizes = allSizes(call);
-  std::vector<ChangedNumber> counters;
-  for (size_t i = 0; sizes.empty() && counters.empty() && i < known_.size(); ++i) {
+  std::vector<ChangedNumber> held;
+  const Guards* guards = nullptr;
+  for (size_t i = 0; sizes.empty() && held.empty() && i < known_.size(); ++i) {
     if (known_[i].eager) continue;
+    guards = &known_[i].segment->guards;
     sizes = changedSizes(*known_[i].segment, call);
-    counters = changedCounters(known_[i].segment->guards, call);
+    held = changedCounters(*guards, call);
   }
-  if (sizes.empty() && counters.empty()) return nullptr;
+  if (sizes.empty() && held.empty()) return nullptr;
+  if (guards && !floats_.empty()) {  // numbers like those
+    for (StandIn& each : floatStandIns(*guards, call, floats_)) sizes.push_back(std::move(each));
+    for (ChangedNumber& each : floatsAt(*guards, call, floats_)) held.push_back(std::move(each));
+  }
   std::optional<Stop> why;
   std::vector<at::Tensor> examples;
   Progress progress(functionName(function_.get()));
   std::shared_ptr<Segment> segment;
+  const std::vector<StandIn> asked = sizes;
   for (bool again = true; again;) {  // an attempt changes nothing, and can be made once more
     CompilingQuestion question(tellsCompiling_);
-    segment = frontend::captureDynamic(function_.get(), before, call, sizes, counters, examples, why);
+    sizes = asked;
+    segment = frontend::captureDynamic(function_.get(), before, call, sizes, held, examples, why);
     again = !segment && question.mayHelp();
     tellsCompiling_ |= again;
   }

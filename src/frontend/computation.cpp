@@ -8,6 +8,7 @@
 #include "frontend/compiled.h"
 #include "frontend/host_call.h"
 #include "frontend/kinds.h"
+#include "frontend/risk.h"
 #include "frontend/subjects/subjects.h"
 #include "frontend/wrapped.h"
 #include "host/errors.h"

@@ -10,8 +10,10 @@
 #include "capture/capture.h"
 #include "capture/trace_tensor.h"
 #include "capture/undo.h"
+#include "frontend/log.h"
 #include "frontend/subjects/subjects.h"
 #include "frontend/surroundings.h"
+#include "frontend/user_names.h"
 #include "host/errors.h"
 #include "host/gil.h"
 #include "host/kept_error.h"
@@ -44,16 +46,6 @@ std::string pendingError() {
   return out;
 }
 
-size_t valuesOf(const CallArguments& call) {
-  return call.positional + (call.names ? static_cast<size_t>(PyTuple_GET_SIZE(call.names)) : 0);
-}
-
-bool isOrdinary(const at::Tensor& tensor) {
-  return tensor.layout() == c10::kStrided && !tensor.is_nested() && tensor.has_storage() && !tensor.is_inference() &&
-         !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
-         !tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
-}
-
 // The index of a stand-in that is no argument: it stands in an object of the program.
 constexpr size_t kPlanted = size_t{1} << 32;
 
@@ -79,10 +71,6 @@ class Planted {
  private:
   std::vector<ChangedNumber> before_;
 };
-
-StandIn numberStandIn(size_t index, Path path, PyObject* number) {
-  return {index, std::move(path), tensorAt(number), {0}, /*number=*/true, {}};
-}
 
 size_t symbolsOf(const std::vector<StandIn>& arguments) {
   size_t count = 0;
@@ -128,18 +116,15 @@ void collectSymbols(const sym::Node* node, std::unordered_set<const sym::Node*>&
 }
 
 // Takes from the sizes and numbers that are symbols those that the program has seen for what they are, or decided on:
-// they stay what they are in this call. `given` has the tensors that stand in, by argument.
-void fix(std::vector<StandIn>& arguments, const std::vector<at::Tensor>& given,
-         std::span<const sym::Node* const> expressions) {
+// they stay what they are in this call. `symbolOf` tells the symbol of a dimension of an argument.
+template <typename SymbolOf>
+void fix(std::vector<StandIn>& arguments, SymbolOf symbolOf, std::span<const sym::Node* const> expressions) {
   std::unordered_set<const sym::Node*> symbols;
   for (const sym::Node* node : expressions) collectSymbols(node, symbols);
   std::vector<StandIn> left;
   for (size_t i = 0; i < arguments.size(); ++i) {
     StandIn& argument = arguments[i];
-    std::erase_if(argument.dims, [&](size_t dim) {
-      const aten::SymNode* node = aten::ourNode(given[i].sym_size(static_cast<int64_t>(dim)));
-      return node && symbols.contains(node->node());
-    });
+    std::erase_if(argument.dims, [&](size_t dim) { return symbols.contains(symbolOf(i, dim)); });
     if (!argument.dims.empty()) left.push_back(std::move(argument));
   }
   arguments = std::move(left);
@@ -171,7 +156,7 @@ bool takesForOne(const Recorder& recorder, const std::vector<at::Tensor>& inputs
 // One attempt. Where the program saw symbols, these are taken from `arguments`. `apart`: inputs are taken to lie apart,
 // and it is taken back where that matters.
 std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, const CallArguments& call,
-                                 std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& counters,
+                                 std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& held,
                                  std::vector<at::Tensor>& examples, std::optional<Stop>& why, bool& apart) {
   std::vector<at::Tensor> tensors;
   std::vector<size_t> numbers;  // by argument: of its tensor. One tensor may be found in several places
@@ -181,7 +166,9 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
     auto known = std::find_if(tensors.begin(), tensors.end(), same);
     numbers.push_back(static_cast<size_t>(known - tensors.begin()));
     if (known != tensors.end()) continue;
-    for (size_t dim : argument.dims) sizes.push_back({tensors.size(), dim, ""});
+    for (size_t dim : argument.dims) {
+      if (!argument.isFloat()) sizes.push_back({tensors.size(), dim, ""});
+    }
     tensors.push_back(argument.real);
   }
   tracing::Host host = pythonHost();
@@ -196,12 +183,17 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
     std::iota(memories.begin(), memories.end(), size_t{0});
     tracing::Capture capture(host, tensors, sizes, memories);
     capture.trace().undo().takeBackAtOnce();
+    std::vector<const sym::Node*> floats(tensors.size());  // of those that hold one
     auto fixSeen = [&] {
-      std::vector<at::Tensor> given;
-      for (size_t number : numbers) given.push_back(capture.arguments()[number]);
-      fix(arguments, given, watch.seen());
+      auto symbolOf = [&](size_t argument, size_t dim) -> const sym::Node* {
+        if (const sym::Node* number = floats[numbers[argument]]) return number;
+        const at::Tensor& given = capture.arguments()[numbers[argument]];
+        const aten::SymNode* size = aten::ourNode(given.sym_size(static_cast<int64_t>(dim)));
+        return size ? size->node() : nullptr;
+      };
+      fix(arguments, symbolOf, watch.seen());
     };
-    std::vector<PyObject*> values(call.values, call.values + valuesOf(call));
+    std::vector<PyObject*> values(call.values, call.values + argumentCount(call));
     std::vector<Ref> wrapped(tensors.size());
     Doubles doubles;
     Planted planted;
@@ -209,12 +201,17 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
       StandIn& argument = arguments[i];
       const at::Tensor& standIn = capture.arguments()[numbers[i]];
       Ref& given = wrapped[numbers[i]];
-      if (!given) {
+      if (!given && argument.isFloat()) {
+        double example = *static_cast<const double*>(argument.real.const_data_ptr());
+        sym::Float number = capture.numberIn(numbers[i], example);
+        floats[numbers[i]] = number.node();
+        given = wrapSymFloat(aten::toSymFloat(capture.trace().context(), number));
+      } else if (!given) {
         given = argument.number ? wrapSymInt(standIn.sym_size(0)) : Ref::steal(wrapTensor(standIn));
       }
       argument.given = given;
       if (argument.index >= kPlanted) {
-        planted.put(counters[argument.index - kPlanted], given.get());
+        planted.put(held[argument.index - kPlanted], given.get());
         continue;
       }
       if (!doubles.put(values[argument.index], argument.path, given.get())) {
@@ -289,7 +286,8 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
     segment->dynamic = true;
     return segment;
   } catch (const std::exception& error) {
-    why = Stop(Why::AttemptRaised, setPythonError() ? pendingError() : error.what());
+    std::string text = setPythonError() ? pendingError() : error.what();
+    why = Stop(Why::AttemptRaised, text.substr(0, text.find('\n')));
     PyErr_Clear();
   }
   return nullptr;
@@ -298,180 +296,28 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
 }  // namespace
 
 std::unique_ptr<Segment> captureDynamic(PyObject* function, const Ambient& before, const CallArguments& call,
-                                        std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& counters,
+                                        std::vector<StandIn>& arguments, const std::vector<ChangedNumber>& held,
                                         std::vector<at::Tensor>& examples, std::optional<Stop>& why) {
-  for (size_t i = 0; i < counters.size() && onlyPythonThread(); ++i) {  // others would see them
-    arguments.push_back(numberStandIn(kPlanted + i, {}, counters[i].value.get()));
+  for (size_t i = 0; i < held.size() && onlyPythonThread(); ++i) {  // others would see them
+    arguments.push_back(numberStandIn(kPlanted + i, {}, held[i].value.get()));
   }
   while (!arguments.empty()) {
     size_t count = symbolsOf(arguments);
     bool apart = true, tried = apart;
     do {
       tried = apart;
-      std::unique_ptr<Segment> segment = attempt(function, before, call, arguments, counters, examples, why, apart);
+      std::unique_ptr<Segment> segment = attempt(function, before, call, arguments, held, examples, why, apart);
       if (segment) return segment;
     } while (tried != apart);
-    if (symbolsOf(arguments) == count) return nullptr;
+    bool fewer = symbolsOf(arguments) != count;
+    // A float that it cannot do with may still be compared.
+    if (!fewer && std::erase_if(arguments, [](const StandIn& each) { return each.isFloat(); }) == 0) return nullptr;
+    if (!fewer && logs(Topic::Recompiles)) {
+      log(Topic::Recompiles, functionName(function) + " is recorded for the floats of this call: " +
+                                 (why ? why->text() : "with others it could not be recorded for all sizes"));
+    }
   }
   return nullptr;
-}
-
-namespace {
-
-constexpr const char* kStatic = "_dynamo_static_indices";
-
-// What mark_dynamic, maybe_mark_dynamic and mark_static leave on a tensor.
-bool isMarked(PyObject* tensor, size_t dim, const char* mark) {
-  PyObject* dict = instanceDict(tensor);
-  PyObject* marked = dict && PyDict_GET_SIZE(dict) > 0 ? PyDict_GetItemString(dict, mark) : nullptr;
-  if (!marked || !PyAnySet_Check(marked)) return false;
-  Ref number = Ref::steal(PyLong_FromSize_t(dim));
-  return PySet_Contains(marked, number.get()) == 1;
-}
-
-}  // namespace
-
-std::vector<StandIn> changedSizes(const Segment& segment, const CallArguments& call) {
-  if (call.positional != segment.guards.positional) return {};
-  std::vector<StandIn> out;
-  for (Guards::Argument& argument : segment.guards.tensorArguments()) {
-    PyObject* object = argument.index < valuesOf(call) ? follow(call.values[argument.index], argument.path) : nullptr;
-    if (!object) continue;  // held by what cannot be copied (a dict of a class of its own): it stays what it is
-    if (!isTensor(object)) return {};
-    const at::Tensor& tensor = tensorOf(object);
-    const TensorShape& shape = *argument.shape;
-    if (!isOrdinary(tensor) || tensor.dim() != static_cast<int64_t>(shape.sizes.size()) ||
-        tensor.scalar_type() != shape.dtype || tensor.requires_grad() != shape.requiresGrad) {
-      return {};
-    }
-    std::vector<size_t> dims;
-    for (size_t i = 0; i < shape.sizes.size(); ++i) {
-      bool was = std::find(shape.dynamic.begin(), shape.dynamic.end(), i) != shape.dynamic.end();
-      int64_t size = tensor.sizes()[i];
-      if (isMarked(object, i, kStatic)) continue;
-      if (size >= 2 && (was || (shape.sizes[i] >= 2 && size != shape.sizes[i]))) dims.push_back(i);
-    }
-    if (!dims.empty()) out.push_back({argument.index, std::move(argument.path), tensor, std::move(dims), false, {}});
-  }
-  for (Guards::Number& argument : segment.guards.numberArguments()) {
-    PyObject* number = argument.index < valuesOf(call) ? follow(call.values[argument.index], argument.path) : nullptr;
-    if (!number || !isSize(number)) return {};
-    if (argument.value && sameValue(argument.value, number)) continue;
-    out.push_back(numberStandIn(argument.index, std::move(argument.path), number));
-  }
-  return out;
-}
-
-std::vector<StandIn> allSizes(const CallArguments& call) {
-  std::vector<StandIn> out;
-  for (size_t i = 0; i < valuesOf(call); ++i) {
-    if (isSize(call.values[i])) out.push_back(numberStandIn(i, {}, call.values[i]));
-    if (!isTensor(call.values[i])) continue;
-    const at::Tensor& tensor = tensorOf(call.values[i]);
-    if (!isOrdinary(tensor)) return {};
-    std::vector<size_t> dims;
-    for (size_t d = 0; d < static_cast<size_t>(tensor.dim()); ++d) {
-      if (tensor.sizes()[d] >= 2 && !isMarked(call.values[i], d, kStatic)) dims.push_back(d);
-    }
-    if (!dims.empty()) out.push_back({i, {}, tensor, std::move(dims), false, {}});
-  }
-  return out;
-}
-
-std::vector<StandIn> markedSizes(const CallArguments& call) {
-  std::vector<StandIn> out;
-  for (size_t i = 0; i < valuesOf(call); ++i) {
-    if (!isTensor(call.values[i])) continue;
-    const at::Tensor& tensor = tensorOf(call.values[i]);
-    std::vector<size_t> dims;
-    for (size_t d = 0; isOrdinary(tensor) && d < static_cast<size_t>(tensor.dim()); ++d) {
-      bool marked = isMarked(call.values[i], d, "_dynamo_dynamic_indices") ||
-                    isMarked(call.values[i], d, "_dynamo_weak_dynamic_indices");
-      if (marked && tensor.sizes()[d] >= 2) dims.push_back(d);
-    }
-    if (!dims.empty()) out.push_back({i, {}, tensor, std::move(dims), false, {}});
-  }
-  return out;
-}
-
-namespace {
-
-// mark_dynamic(tensor, dim, min=..., max=...): does the size lie outside?
-bool leavesRange(PyObject* tensor, size_t dim, int64_t size) {
-  PyObject* dict = instanceDict(tensor);
-  PyObject* ranges = dict ? PyDict_GetItemString(dict, "_dynamo_dynamic_range") : nullptr;
-  Ref all = Ref::steal(ranges && PyAnySet_Check(ranges) ? PySequence_Tuple(ranges) : nullptr);
-  auto number = [](PyObject* range, const char* name, int64_t otherwise) {
-    Ref value = Ref::steal(PyObject_GetAttrString(range, name));
-    int64_t found = value && PyLong_Check(value.get()) ? PyLong_AsLongLong(value.get()) : otherwise;
-    PyErr_Clear();
-    return found;
-  };
-  bool leaves = false;
-  for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE(all.get()); ++i) {
-    PyObject* range = PyTuple_GET_ITEM(all.get(), i);
-    if (number(range, "dim", -1) != static_cast<int64_t>(dim)) continue;
-    leaves |= size < number(range, "min", size) || size > number(range, "max", size);
-  }
-  PyErr_Clear();
-  return leaves;
-}
-
-// Does what was recorded hold for this one size only?
-bool isConstant(const Segment& segment, PyObject* tensor, size_t dim, const CallArguments& call) {
-  const sym::Facts& facts = segment.program->context->symbols().facts();
-  std::span<ir::Value* const> parameters = segment.program->graph->top()->parameters();
-  for (size_t i = 0; i < segment.program->sources.size(); ++i) {
-    const runtime::Source& source = segment.program->sources[i];
-    if (source.kind != runtime::Source::Kind::Argument) continue;
-    uint32_t place = segment.inputs[source.argument];
-    bool here = false;
-    for (const GuardInstruction& at : segment.guards.instructions) {
-      if (at.place != place || at.op > GuardOp::Keyword) continue;
-      size_t index = static_cast<size_t>(at.number) + (at.op == GuardOp::Keyword ? call.positional : 0);
-      here |= call.values[index] == tensor;
-    }
-    const ir::TensorType* type = here ? parameters[i]->tensor() : nullptr;
-    if (!type || dim >= type->rank) continue;
-    sym::Int size = type->size(dim);
-    if (size.isConst() || facts.rangeOf(size.node()).isExact()) return true;
-  }
-  return false;
-}
-
-bool raiseMark(size_t index, size_t dim, const std::string& what) {
-  Ref module = Ref::steal(PyImport_ImportModule("saker.errors"));
-  Ref type = module ? Ref::steal(PyObject_GetAttrString(module.get(), "CaptureError")) : Ref();
-  if (!type) return false;
-  std::string text = "dimension " + std::to_string(dim) + " of argument " + std::to_string(index) +
-                     " is marked by torch._dynamo.mark_dynamic, but " + what +
-                     "; remove the mark, or use torch._dynamo.maybe_mark_dynamic";
-  Ref error = Ref::steal(PyObject_CallFunction(type.get(), "ss", "Unsupported", text.c_str()));
-  if (error) PyErr_SetObject(type.get(), error.get());
-  return false;
-}
-
-}  // namespace
-
-bool checkMarks(const CallArguments& call, const std::vector<StandIn>& left, const Segment* segment) {
-  for (size_t i = 0; i < valuesOf(call); ++i) {
-    if (!isTensor(call.values[i])) continue;
-    const at::Tensor& tensor = tensorOf(call.values[i]);
-    for (size_t d = 0; isOrdinary(tensor) && d < static_cast<size_t>(tensor.dim()); ++d) {
-      if (!isMarked(call.values[i], d, "_dynamo_dynamic_indices")) continue;
-      int64_t size = tensor.sizes()[d];
-      std::string is = "its size is " + std::to_string(size);
-      if (leavesRange(call.values[i], d, size)) return raiseMark(i, d, is + ", which is outside of the range it gives");
-      if (size < 2) continue;  // recordings are made for 0 and 1 alone
-      auto holds = [&](const StandIn& each) {
-        return each.index == i && std::find(each.dims.begin(), each.dims.end(), d) != each.dims.end();
-      };
-      bool stays = std::any_of(left.begin(), left.end(), holds);
-      bool fixed = !stays || (segment && isConstant(*segment, call.values[i], d, call));
-      if (fixed) return raiseMark(i, d, "the function fixes it to " + std::to_string(size));
-    }
-  }
-  return true;
 }
 
 }  // namespace saker::frontend

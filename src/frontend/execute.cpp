@@ -89,6 +89,14 @@ std::string textOf(const std::exception_ptr& cause) {
   return text.substr(0, text.find('\n'));
 }
 
+// Does autograd follow any of its operators? The step of an optimizer writes to parameters where gradients are off.
+bool followsAny(const runtime::Program& program) {
+  for (const ir::Node* node = program.graph->top()->first(); node; node = node->next()) {
+    if (!node->isReturn() && !node->attributes().noGrad) return true;
+  }
+  return false;
+}
+
 Executor backend(const std::shared_ptr<runtime::Program>& program, const std::vector<at::Tensor>& inputs,
                  PyObject* maker) {
   return [run = makeBackend(program, inputs, maker)](const std::vector<at::Tensor>& given) {
@@ -116,7 +124,7 @@ Made makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::v
     if (placed[i] && !closed) made.exactOffsets[source.argument] = true;
   }
   // Without gradients there is nothing to do ahead of time: the recording is what would run.
-  bool wanted = options.ahead && program->differentiable;
+  bool wanted = options.ahead && program->differentiable && followsAny(*program);
   made.instead = wanted ? options.instead : std::nullopt;
   if (wanted && !made.instead && !program->gradAround) made.instead = Why::TurnsGradOn;
   if (options.ahead && !options.instead && (options.wraps || std::any_of(inputs.begin(), inputs.end(), isWrapper))) {

@@ -186,6 +186,11 @@ Ref registeredClasses() {
   return token;
 }
 
+bool asksForFloat(const GuardInstruction& check) {
+  if (check.op == GuardOp::Equals) return PyFloat_CheckExact(check.object.get());
+  return check.op == GuardOp::IsType && check.object.get() == reinterpret_cast<PyObject*>(&PyFloat_Type);
+}
+
 bool isSize(PyObject* object) {
   if (!PyLong_CheckExact(object)) return false;
   int overflow = 0;
@@ -461,6 +466,14 @@ std::vector<Guards::Number> Guards::numberArguments() const {
   eachArgumentCheck([&](size_t index, const Path& path, const GuardInstruction& at) {
     if (at.op == GuardOp::Number) out.push_back({index, path, nullptr});
     if (at.op == GuardOp::Equals && isSize(at.object.get())) out.push_back({index, path, at.object.get()});
+  });
+  return out;
+}
+
+std::vector<Guards::FloatArgument> Guards::floatArguments() const {
+  std::vector<FloatArgument> out;
+  eachArgumentCheck([&](size_t index, const Path& path, const GuardInstruction& at) {
+    if (asksForFloat(at)) out.push_back({index, path, at.place});
   });
   return out;
 }

@@ -170,6 +170,13 @@ class Guards {
     PyObject* value;
   };
   std::vector<Number> numberArguments() const;
+  // The floats that are arguments of the call, or in one of them, and where.
+  struct FloatArgument {
+    size_t index;
+    Path path;
+    uint32_t place;
+  };
+  std::vector<FloatArgument> floatArguments() const;
   // Where a place is: the same text for the same way there, for programs; and as the user's code has it.
   std::string expression(uint32_t place) const;
   std::string shown(uint32_t place) const;
@@ -210,6 +217,8 @@ class Guards {
 PyObject* instanceDict(PyObject* object);
 // Equal, without running Python: numbers, strings and other values that have no inside.
 bool sameValue(PyObject* left, PyObject* right);
+// Is this a check that what is there is a float, of any value or of one?
+bool asksForFloat(const GuardInstruction& check);
 // An int that a symbol can stand for.
 bool isSize(PyObject* object);
 // What a getset or member descriptor of C gives; nothing where it raises.

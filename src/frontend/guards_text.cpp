@@ -2,16 +2,43 @@
 #include <ATen/core/Tensor.h>
 #include <structmember.h>
 
+#include <sstream>
+
 #include "frontend/guards.h"
 #include "frontend/kinds.h"
 #include "frontend/operations.h"
 #include "frontend/user_names.h"
+#include "host/objects.h"
 
 namespace saker::frontend {
 
 namespace {
 
+std::string dims(c10::IntArrayRef values) {
+  std::string out = "(";
+  for (size_t i = 0; i < values.size(); ++i) out += (i ? ", " : "") + std::to_string(values[i]);
+  return out + ")";
+}
+
+// Numbers, strings and the like as they are; of tensors and objects of the program, which may hold much and have code
+// of their own, what they are.
 std::string repr(PyObject* object) {
+  if (isTensor(object)) {
+    const at::Tensor& tensor = tensorOf(object);
+    std::string name =
+        Py_TYPE(object) == tensorClass() ? "tensor" : nameOf(reinterpret_cast<PyObject*>(Py_TYPE(object)));
+    bool sizes = tensor.defined() && !tensor.is_nested() && !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+    return "<" + name + (sizes ? " " + dims(tensor.sizes()) : "") + ">";
+  }
+  if (PyTuple_CheckExact(object)) {
+    std::string out;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
+      out += (i ? ", " : "") + repr(PyTuple_GET_ITEM(object, i));
+    return "(" + out + (PyTuple_GET_SIZE(object) == 1 ? ",)" : ")");
+  }
+  if (!isAtom(object) && !isNamed(object) && isPythonClass(Py_TYPE(object)) && !isDerivedValue(object)) {
+    return "<" + nameOf(reinterpret_cast<PyObject*>(Py_TYPE(object))) + " object>";
+  }
   Ref text = Ref::steal(PyObject_Repr(object));
   const char* data = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   if (!data) {
@@ -24,10 +51,12 @@ std::string repr(PyObject* object) {
   return out;
 }
 
-std::string dims(c10::IntArrayRef values) {
-  std::string out = "(";
-  for (size_t i = 0; i < values.size(); ++i) out += (i ? ", " : "") + std::to_string(values[i]);
-  return out + ")";
+// One text for each key.
+std::string whichKey(PyObject* key) {
+  if (isAtom(key)) return repr(key);
+  std::ostringstream out;
+  out << "<" << Py_TYPE(key)->tp_name << " at " << key << ">";
+  return out.str();
 }
 
 std::string textOfKey(PyObject* key) {
@@ -174,7 +203,7 @@ std::string Guards::expression(uint32_t place) const {
       case GuardOp::Item:
         return expression(at.parent) + "[" + std::to_string(at.number) + "]";
       case GuardOp::Key:
-        return expression(at.parent) + "[" + repr(at.object.get()) + "]";
+        return expression(at.parent) + "[" + whichKey(at.object.get()) + "]";
       case GuardOp::Cell:
         return expression(at.parent) + ".cell_contents";
       case GuardOp::Gradient:

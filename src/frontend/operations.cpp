@@ -218,6 +218,8 @@ std::string Operations::name(PyObject* callable) {
   // Functions of torch are methods of a class that nobody sees.
   constexpr std::string_view kFunctions = "_VariableFunctionsClass.";
   if (text.starts_with(kFunctions)) text = text.substr(kFunctions.size());
+  constexpr std::string_view kBase = "TensorBase.";
+  if (text.starts_with(kBase)) text = "Tensor." + text.substr(kBase.size());
   if (module && PyUnicode_Check(module.get())) text = std::string(PyUnicode_AsUTF8(module.get())) + "." + text;
   return text;
 }

@@ -11,6 +11,7 @@
 #include "frontend/subjects/subjects.h"
 #include "frontend/wrapped.h"
 #include "host/objects.h"
+#include "host/symbol_watch.h"
 #include "watch/once.h"
 
 namespace saker::frontend {
@@ -131,9 +132,12 @@ std::optional<uint32_t> Cookbook::write(PyObject* object) {
     outputs.push_back(at::full({}, symIntOf(object), at::kLong));
     return add(object, {Kind::Int, {}, number, {}, {}});
   }
-  if (name == "SymFloat" || name == "SymBool") {
-    return refuse(Why::LeavesSymbol);
+  if (name == "SymFloat") {  // the same
+    auto number = static_cast<uint32_t>(outputs.size());
+    outputs.push_back(at::full({}, at::Scalar(symFloatOf(object)), at::TensorOptions(at::kCPU).dtype(at::kDouble)));
+    return add(object, {Kind::Float, {}, number, {}, {}});
   }
+  if (name == "SymBool") return refuse(Why::LeavesSymbol);
   PyTypeObject* base = nativeBase(type);
   Ref cls = Ref::borrow(reinterpret_cast<PyObject*>(type));
   std::optional<uint32_t> named;

@@ -11,8 +11,8 @@
 
 namespace saker::frontend {
 
-// An argument, or something in one, that is given as a stand-in of symbolic sizes, and what it stands for. A number
-// that is a symbol is the size of a tensor without elements.
+// An argument, or something in one, that is given as a stand-in of symbolic sizes, and what it stands for. An int that
+// is a symbol is the size of a tensor without elements, a float what a tensor holds.
 struct StandIn {
   size_t index;  // among the values of the call
   Path path;
@@ -20,6 +20,8 @@ struct StandIn {
   std::vector<size_t> dims;
   bool number = false;
   Ref given;
+
+  bool isFloat() const { return number && real.dim() == 0; }
 };
 
 // What the call did with a generator of Python's random numbers. It is done again before the graph runs, in order: a

@@ -119,7 +119,11 @@ void Recorder::describe(uint32_t place, PyObject* object) {
 
 bool Recorder::readData(GuardOp op, uint32_t place, PyObject* object) {
   if (auto standIn = standIns_.find(object); standIn != standIns_.end() && standIn->second->number) {
-    checkIs(GuardOp::Number, place, nullptr);
+    if (standIn->second->isFloat()) {
+      checkIs(GuardOp::IsType, place, reinterpret_cast<PyObject*>(&PyFloat_Type));
+    } else {
+      checkIs(GuardOp::Number, place, nullptr);
+    }
     numbers_.emplace(object, place);
     return true;
   }

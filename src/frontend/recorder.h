@@ -49,7 +49,7 @@ class Recorder final : public watch::Observer {
   // kInside: made during the call.
   uint32_t placeOf(PyObject* object) const { return provenance_.placeOf(object); }
   uint32_t placeOfTensor(const at::Tensor& tensor) const { return provenance_.placeOfTensor(tensor); }
-  // The place of an integer argument that is symbolic. The symbol itself is an inside object.
+  // The place of a number that is symbolic. The symbol itself is an inside object.
   uint32_t placeOfNumber(PyObject* symbol) const {
     auto found = numbers_.find(symbol);
     return found == numbers_.end() ? kInside : found->second;

@@ -24,17 +24,21 @@ Stop Recorder::stopAt(Stop at) const {
   const KeptError kept;
   if (!at.op.empty() && at.did.empty()) at.did = doing();
   std::vector<watch::Place> places = watch::places();
+  bool users = false;
   for (const watch::Place& place : places) {
     at.file = textOf(place.code->co_filename);
     at.line = place.line;
-    if (!isLibrary(at.file)) break;
+    users = !isInstalled(at.file);
+    if (users) break;
+  }
+  // A model of a library, say: the line that calls it.
+  Definition caller = users ? Definition() : lineOfUser();
+  if (!caller.file.empty()) {
+    at.file = caller.file;
+    at.line = caller.line;
   }
   std::string inner = places.empty() ? "" : textOf(places[0].code->co_filename);
-  if (isLibrary(inner) && inner != at.file) {
-    bool torch = inner.starts_with(folderOfTorch());
-    std::string shown = torch ? "torch/" + inner.substr(folderOfTorch().size()) : inner.substr(inner.rfind('/') + 1);
-    at.library = shown + ":" + std::to_string(places[0].line);
-  }
+  if (isInstalled(inner) && inner != at.file) at.library = inPackage(inner) + ":" + std::to_string(places[0].line);
   return at;
 }
 
@@ -105,7 +109,11 @@ void Recorder::check() {
   stop(*tape_.spoiled(), /*quiet=*/true);
   // The program may have come to another line since.
   const ir::Location* at = tape_.spoiledAt();
-  if (stopped_ && at && at->file == stopped_->file) stopped_->line = static_cast<int>(at->line);
+  if (stopped_ && at) {
+    std::string inside = inPackage(std::string(at->file)) + ":";
+    if (at->file == stopped_->file) stopped_->line = static_cast<int>(at->line);
+    if (stopped_->library.starts_with(inside)) stopped_->library = inside + std::to_string(at->line);
+  }
   if (!speculative_) watch::stop();
 }
 

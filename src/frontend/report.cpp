@@ -35,8 +35,14 @@ void Compiled::note(const Report& report, const Segment& segment) {
   if (report.why) ++counts().stops[static_cast<size_t>(report.why->why)];
   if (report.instead) ++counts().instead[static_cast<size_t>(report.instead->why)];
   if (!report.changed.empty()) usage_.changed = report.changed;
+  if (usage_.name.empty()) {
+    Definition at = definitionOf(function_.get());
+    usage_.name = functionName(function_.get());
+    usage_.file = at.file;
+    usage_.line = at.line;
+  }
   for (const std::optional<Stop>& each : {report.why, report.instead}) {
-    if (!each || report.outcome == "static") continue;
+    if (!each || report.outcome == "static" || report.again) continue;
     ++usage_.told[each->why];
     usage_.stops.insert_or_assign(each->why, *each);
   }
@@ -162,7 +168,9 @@ bool Compiled::warnLimit() {
   report.outcome = "eager";
   report.why = Stop(Why::RecompileLimit, times, lastFailure_);
   note(report, Segment());
-  tellOnce(function_.get(), "runs eagerly for other arguments from now on", *report.why);
+  // Where none of them is replayed, the user knows why already, and a higher limit is no remedy.
+  bool anyReplayed = std::any_of(known_.begin(), known_.end(), [](const Known& known) { return !known.eager; });
+  if (anyReplayed) tellOnce(function_.get(), "runs eagerly for other arguments from now on", *report.why);
   return true;
 }
 

@@ -74,25 +74,38 @@ bool isComparable(PyObject* object, int depth = 0) {
          (isPythonClass(Py_TYPE(object)) && !isDerivedValue(object));
 }
 
-bool isPositive(PyObject* number) {
+bool isFloat(PyObject* number) { return PyFloat_Check(number) || kindOf(number) == Number::Float; }
+
+// Is the number that a symbol stands for, or the number itself, so? That becomes a guard.
+bool isSo(PyObject* number, int comparison, double than) {
   watch::Pause pause;
-  static PyObject* const zero = PyLong_FromLong(0);
-  int positive = PyObject_RichCompareBool(number, zero, Py_GT);
-  if (positive < 0) PyErr_Clear();
-  return positive > 0;
+  Ref other = Ref::steal(isFloat(number) ? PyFloat_FromDouble(than) : PyLong_FromDouble(than));
+  int answer = PyObject_RichCompareBool(number, other.get(), comparison);
+  if (answer < 0) PyErr_Clear();
+  return answer > 0;
 }
 
-bool isFloat(PyObject* number) { return PyFloat_Check(number) || kindOf(number) == Number::Float; }
+// A power of a number that is no symbol: far from where it is too large, or zero to a negative power.
+bool isTameExponent(double base, PyObject* exponent) {
+  constexpr double kMostBits = 1000;
+  if (!(base > 0) || !std::isfinite(base)) return false;
+  double bits = std::log2(base);
+  if (bits > 0) return isSo(exponent, Py_LE, std::floor(kMostBits / bits));
+  return bits == 0 || isSo(exponent, Py_GE, std::ceil(kMostBits / bits));
+}
 
 // Powers of floats raise, or are complex, where the functions of C behind symbols are not a number.
 bool isTamePower(PyObject* base, PyObject* exponent) {
-  constexpr double kMost = 4;
+  constexpr double kMost = 4, kLargest = 1e70;
   bool ints = !isFloat(base) && !isFloat(exponent);
   if (ints && isSymbol(exponent)) return false;
-  double number = isSymbol(exponent) ? kMost + 1 : PyFloat_AsDouble(exponent);
+  double number = isSymbol(exponent) ? isSymbol(base) ? -1 : PyFloat_AsDouble(base) : PyFloat_AsDouble(exponent);
   if (PyErr_Occurred()) PyErr_Clear();
+  if (isSymbol(exponent)) return isTameExponent(number, exponent);
   if (ints && number >= 0) return number <= kMost;
-  return std::abs(number) <= kMost && isPositive(base);
+  if (!(std::abs(number) <= kMost)) return false;
+  if (kindOf(base) != Number::Float) return isSo(base, Py_GT, 0);
+  return isSo(base, Py_GE, 1 / kLargest) && isSo(base, Py_LE, kLargest);
 }
 
 bool isIndexed(PyObject* container) {

@@ -35,7 +35,8 @@ PyObject* seenByCall(Behaviour behaviour, PyObject* callable, const std::vector<
 // is given; nullptr where there is none.
 PyObject* callsUnseen(const std::vector<PyObject*>& args);
 
-// isinstance, type, int and float, for symbols: what is called in their place; nullptr for other callables.
+// isinstance, type, int, float and functions of math, for symbols: what is called in their place; nullptr for other
+// callables.
 PyObject* insteadOf(PyObject* callable);
 // The function that one of these stands for; nullptr for other callables.
 PyObject* standsFor(PyObject* callable);

@@ -1,11 +1,15 @@
-// What is called in place of isinstance, type, int and float while a call is followed with symbols.
+// What is called in place of isinstance, type, int, float and functions of math while a call is followed with symbols.
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <vector>
 
 #include "frontend/class_questions.h"
 #include "frontend/kinds.h"
+#include "frontend/math_functions.h"
 #include "frontend/symbol_doors.h"
+#include "host/symbol_watch.h"
+#include "watch/once.h"
 
 namespace saker::frontend {
 
@@ -74,32 +78,50 @@ PyObject* toFloat(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* 
   return callType<&PyFloat_Type>(args, count, names);
 }
 
+// `self`: the operation and the function of Python's.
+PyObject* computes(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  Number kind = count == 1 ? kindOf(args[0]) : Number::None;
+  if (kind == Number::Int || kind == Number::Float) {
+    return applyToSymbol(static_cast<sym::FloatOp>(PyLong_AsLong(PyTuple_GET_ITEM(self, 0))), args[0]).release();
+  }
+  return PyObject_Vectorcall(PyTuple_GET_ITEM(self, 1), args, static_cast<size_t>(count), nullptr);
+}
+
 struct Replacement {
   PyMethodDef method;
   PyObject* original;
-  PyObject* function;
+  PyObject* self = nullptr;
+  PyObject* function = nullptr;
 };
 
-std::array<Replacement, 4>& replacements() {
+std::vector<Replacement> makeReplacements() {
   auto withNames = [](PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*)) {
     return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
   };
-  static std::array<Replacement, 4> all = {{
-      {{"isinstance", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&isInstance)), METH_FASTCALL, nullptr},
-       PyDict_GetItemString(PyEval_GetBuiltins(), "isinstance"),
-       nullptr},
-      {{"type", withNames(&typeOf), METH_FASTCALL | METH_KEYWORDS, nullptr},
-       reinterpret_cast<PyObject*>(&PyType_Type),
-       nullptr},
-      {{"int", withNames(&toInt), METH_FASTCALL | METH_KEYWORDS, nullptr},
-       reinterpret_cast<PyObject*>(&PyLong_Type),
-       nullptr},
-      {{"float", withNames(&toFloat), METH_FASTCALL | METH_KEYWORDS, nullptr},
-       reinterpret_cast<PyObject*>(&PyFloat_Type),
-       nullptr},
-  }};
+  auto plain = [](PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t)) {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+  };
+  constexpr int kNamed = METH_FASTCALL | METH_KEYWORDS;
+  std::vector<Replacement> all = {
+      {{"isinstance", plain(&isInstance), METH_FASTCALL, nullptr},
+       PyDict_GetItemString(PyEval_GetBuiltins(), "isinstance")},
+      {{"type", withNames(&typeOf), kNamed, nullptr}, reinterpret_cast<PyObject*>(&PyType_Type)},
+      {{"int", withNames(&toInt), kNamed, nullptr}, reinterpret_cast<PyObject*>(&PyLong_Type)},
+      {{"float", withNames(&toFloat), kNamed, nullptr}, reinterpret_cast<PyObject*>(&PyFloat_Type)},
+  };
+  for (const auto& [name, op] : kMathFunctions) {
+    PyObject* original = watch::importedAttribute("math", name.data());  // a literal
+    if (!original) continue;
+    PyObject* self = Py_BuildValue("(lO)", static_cast<long>(op), original);
+    all.push_back({{name.data(), plain(&computes), METH_FASTCALL, nullptr}, original, self});
+  }
+  return all;
+}
+
+std::vector<Replacement>& replacements() {
+  static std::vector<Replacement>& all = *new std::vector<Replacement>(makeReplacements());
   for (Replacement& each : all) {
-    if (!each.function) each.function = PyCFunction_New(&each.method, nullptr);
+    if (!each.function) each.function = PyCFunction_New(&each.method, each.self);
   }
   return all;
 }

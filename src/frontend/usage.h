@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "capture/reasons.h"
 
@@ -19,6 +20,7 @@ namespace saker::frontend {
 class Times {
  public:
   void add(std::chrono::nanoseconds took) { kept_[count_++ % kept_.size()] = took.count(); }
+  void add(const Times& others);
   // In seconds; nothing: none was measured.
   std::optional<double> median() const;
 
@@ -28,6 +30,8 @@ class Times {
 };
 
 struct Usage {
+  std::string name, file;  // of the function, once it was recorded
+  int line = 0;
   uint64_t replays = 0;
   uint64_t recordings = 0;
   uint64_t eager = 0;                  // calls of the function itself, which were not recorded
@@ -41,6 +45,11 @@ struct Usage {
 
   uint64_t calls() const { return replays + recordings + eager; }
 };
+
+// Of functions that do not exist any more: the last ones, one for each name and place.
+void keepUsage(Usage usage);
+const std::vector<Usage>& keptUsage();
+void forgetKeptUsage();
 
 // Measures one call in 64, and the first ones.
 class Stopwatch {

@@ -1,5 +1,7 @@
 #include "frontend/user_lines.h"
 
+#include <string_view>
+
 #include "frontend/kinds.h"
 #include "host/objects.h"
 #include "watch/once.h"
@@ -43,6 +45,14 @@ bool isInstalled(const std::string& file) {
   bool installed =
       file.find("/site-packages/") != std::string::npos || file.find("/dist-packages/") != std::string::npos;
   return installed || isLibrary(file) || file.starts_with(folderOfSaker());
+}
+
+std::string inPackage(const std::string& file) {
+  for (std::string_view folder : {"/site-packages/", "/dist-packages/"}) {
+    if (size_t at = file.rfind(folder); at != std::string::npos) return file.substr(at + folder.size());
+  }
+  if (file.starts_with(folderOfTorch())) return "torch/" + file.substr(folderOfTorch().size());
+  return file.substr(file.rfind('/') + 1);
 }
 
 Definition lineOfUser() {

@@ -13,6 +13,8 @@ const std::string& folderOfTorch();
 bool isLibrary(const std::string& file);
 // The same, or of any package that is installed, or ours.
 bool isInstalled(const std::string& file);
+// A file of a package, from the package on.
+std::string inPackage(const std::string& file);
 // The innermost line of this thread that is none of these; an empty file where there is none.
 Definition lineOfUser();
 

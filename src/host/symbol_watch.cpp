@@ -33,4 +33,26 @@ const SymNode* unwrapPythonNode(const c10::SymNodeImpl& node) {
   return py::isinstance<SymNode>(object) ? py::cast<const SymNode*>(object) : nullptr;
 }
 
+// PyTorch's own conversion knows no nodes but Python's.
+Ref wrapSymFloat(const c10::SymFloat& number) {
+  if (!number.is_symbolic()) return Ref::steal(PyFloat_FromDouble(number.as_float_unchecked()));
+  py::object made = py::module_::import("torch").attr("SymFloat")(py::cast(number.toSymNodeImpl()));
+  return Ref::steal(made.release().ptr());
+}
+c10::SymFloat symFloatOf(PyObject* number) { return py::cast<c10::SymFloat>(py::handle(number)); }
+
+Ref applyToSymbol(sym::FloatOp op, PyObject* number) {
+  try {
+    py::object node = py::getattr(number, "node");
+    return wrapSymFloat(c10::SymFloat(py::cast<SymNode&>(node).function(op)));
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const std::domain_error& error) {
+    PyErr_SetString(PyExc_ValueError, error.what());
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return {};
+}
+
 }  // namespace saker

@@ -7,11 +7,18 @@
 #include <vector>
 
 #include "aten/sym_node.h"
+#include "watch/ref.h"
 
 namespace saker {
 
 // Our node inside the wrapper that torch's bindings put around the nodes of Python objects, or nullptr.
 const aten::SymNode* unwrapPythonNode(const c10::SymNodeImpl& node);
+
+// A symbolic float as torch.SymFloat, or as float where it is a number; and the other way round.
+Ref wrapSymFloat(const c10::SymFloat& number);
+c10::SymFloat symFloatOf(PyObject* number);
+// A function of one number, of a torch.SymInt or torch.SymFloat; none with an error set where it has no value.
+Ref applyToSymbol(sym::FloatOp op, PyObject* number);
 
 // While one lives on this thread, a call is followed with symbols in place of numbers, and Python code is to see of
 // them what it would see of numbers. Comparisons give True and False, with a guard. What shows the symbol itself (its

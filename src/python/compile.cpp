@@ -84,6 +84,7 @@ py::list reportsOf(const py::object& object) {
     each["stages"] = stages;
     each["changed"] = report.changed;
     each["internal"] = report.internal;
+    each["again"] = report.again;
     each["frames"] = report.frames;
     each["operators"] = report.operators;
     each["guards"] = report.guards;
@@ -95,47 +96,54 @@ py::list reportsOf(const py::object& object) {
   return out;
 }
 
-// What saker.stats()["functions"] has, in the order in which functions were compiled.
+py::dict usageOf(const Usage& usage, const std::string& name, const Definition& at, bool exists) {
+  py::dict told;
+  told["name"] = name;
+  told["file"] = at.file;
+  told["line"] = at.line;
+  told["exists"] = exists;
+  told["calls"] = usage.calls();
+  told["replays"] = usage.replays;
+  told["recordings"] = usage.recordings;
+  told["eager_calls"] = usage.eager;
+  told["changed"] = usage.changed;
+  py::list reasons;
+  for (const auto& [why, stop] : usage.stops) {
+    py::dict reason;
+    auto calls = usage.eagerCalls.find(why);
+    reason["name"] = stop.reason().name;
+    reason["kind"] = kindName(stop.reason().kind);
+    reason["text"] = stop.sentence();
+    reason["hint"] = stop.reason().hint;
+    reason["file"] = stop.file;
+    reason["line"] = stop.line;
+    reason["times"] = usage.told.at(why);
+    reason["eager_calls"] = calls == usage.eagerCalls.end() ? 0 : calls->second;
+    reasons.append(reason);
+  }
+  told["reasons"] = reasons;
+  auto seconds = [](std::optional<double> time) -> py::object {
+    return time ? py::float_(*time) : py::object(py::none());
+  };
+  told["first_seconds"] = seconds(usage.first > 0 ? std::optional(usage.first) : std::nullopt);
+  told["replay_seconds"] = seconds(usage.replayed.median());
+  told["eager_seconds"] = seconds(usage.ran.median());
+  told["forced_seconds"] = seconds(usage.forced.median());
+  return told;
+}
+
+// What saker.stats()["functions"] has: functions that do not exist any more, then the others in the order in which they
+// were compiled.
 py::list usageOfAll() {
   std::vector<Compiled*> all(living().begin(), living().end());
   std::sort(all.begin(), all.end(), [](const Compiled* a, const Compiled* b) { return a->number() < b->number(); });
   py::list out;
+  for (const Usage& each : std::vector<Usage>(keptUsage())) {
+    out.append(usageOf(each, each.name, {each.file, each.line}, /*exists=*/false));
+  }
   for (const Compiled* each : all) {
-    const Usage& usage = each->usage();
-    if (usage.calls() == 0) continue;
-    py::dict told;
-    Definition at = definitionOf(each->function());
-    told["name"] = functionName(each->function());
-    told["file"] = at.file;
-    told["line"] = at.line;
-    told["calls"] = usage.calls();
-    told["replays"] = usage.replays;
-    told["recordings"] = usage.recordings;
-    told["eager_calls"] = usage.eager;
-    told["changed"] = usage.changed;
-    py::list reasons;
-    for (const auto& [why, stop] : usage.stops) {
-      py::dict reason;
-      auto calls = usage.eagerCalls.find(why);
-      reason["name"] = stop.reason().name;
-      reason["kind"] = kindName(stop.reason().kind);
-      reason["text"] = stop.sentence();
-      reason["hint"] = stop.reason().hint;
-      reason["file"] = stop.file;
-      reason["line"] = stop.line;
-      reason["times"] = usage.told.at(why);
-      reason["eager_calls"] = calls == usage.eagerCalls.end() ? 0 : calls->second;
-      reasons.append(reason);
-    }
-    told["reasons"] = reasons;
-    auto seconds = [](std::optional<double> time) -> py::object {
-      return time ? py::float_(*time) : py::object(py::none());
-    };
-    told["first_seconds"] = seconds(usage.first > 0 ? std::optional(usage.first) : std::nullopt);
-    told["replay_seconds"] = seconds(usage.replayed.median());
-    told["eager_seconds"] = seconds(usage.ran.median());
-    told["forced_seconds"] = seconds(usage.forced.median());
-    out.append(told);
+    if (each->usage().calls() == 0) continue;
+    out.append(usageOf(each->usage(), functionName(each->function()), definitionOf(each->function()), /*exists=*/true));
   }
   return out;
 }
@@ -238,6 +246,7 @@ void bindCompile(py::module_& module) {
   module.def("reset_frontend_counts", [] {
     counts() = {};
     for (Compiled* each : living()) each->forgetUsage();
+    forgetKeptUsage();
   });
   module.def("usage_of_functions", &usageOfAll);
   module.def("allow", [](const py::object& callable) { allow(callable.ptr()); });

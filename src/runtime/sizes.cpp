@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "ops/operator.h"
 #include "symbolic/context.h"
 
 namespace saker::runtime {
@@ -24,6 +25,21 @@ SizePlan::SizePlan(const ir::Graph& graph) : graph_(graph) {
   }
   if (symbols_.empty()) return;
   for (const sym::Guard& guard : context.guards()) guards_.emplace_back(flat.add(guard.condition), guard.condition);
+  if (!guards_.empty()) bindFloats();
+}
+
+// Numbers that came as inputs: nobody else has their tensors, so they hold in the beginning what is read later.
+void SizePlan::bindFloats() {
+  static const ops::Operator* read = ops::find("aten::_local_scalar_dense");
+  for (const ir::Node* node = graph_.top()->first(); node && !node->isReturn(); node = node->next()) {
+    if (node->op() != read) continue;
+    const sym::Node* symbol = ir::asScalar(node->result()->type())->expression;
+    if (!symbol || symbol->kind != sym::Kind::FloatSymbol) continue;
+    const ir::Arg& from = node->arg(0);
+    const ir::TensorType* type = from.isValue() && from.toValue()->isParameter() ? from.toValue()->tensor() : nullptr;
+    bool isInput = type && type->rank == 0 && type->flags.wrappedNumber && type->dtype == ir::DType::Float64;
+    if (isInput) floats_.push_back({static_cast<uint32_t>(from.toValue()->index()), *flat.find(symbol)});
+  }
 }
 
 Told SizePlan::tell(const ir::TensorType& type) {
@@ -60,6 +76,14 @@ void Sizes::bind(std::span<const at::Tensor> inputs) {
                                " in another");
     }
     cell.set(size);
+  }
+  bindFloats(inputs);
+}
+
+void Sizes::bindFloats(std::span<const at::Tensor> inputs) {
+  for (const SizePlan::BoundFloat& each : plan_.floats_) {
+    if (each.input >= inputs.size() || !inputs[each.input].defined()) continue;
+    cells_[each.cell].setReal(*static_cast<const double*>(inputs[each.input].const_data_ptr()));
   }
 }
 
@@ -98,6 +122,7 @@ bool Sizes::fit(std::span<const at::Tensor> inputs) {
     if (cell.known && cell.whole != size) return false;
     cell.set(size);
   }
+  bindFloats(inputs);
   for (const auto& [cell, condition] : plan_.guards_) {
     if (!value(cell).boolean().value_or(false)) return false;
   }

@@ -43,9 +43,17 @@ class SizePlan {
     uint32_t cell;
   };
 
+  // A float that an input holds, which guards may ask for before the program reads it.
+  struct BoundFloat {
+    uint32_t input;
+    uint32_t cell;
+  };
+  void bindFloats();
+
   const ir::Graph& graph_;
   bool any_ = false;
   std::vector<Bound> bound_;
+  std::vector<BoundFloat> floats_;
   std::vector<Told> told_;
   std::vector<uint32_t> symbols_;                                // by symbol: its cell
   std::vector<std::pair<uint32_t, const sym::Node*>> declared_;  // symbols with the ranges they were declared with
@@ -75,6 +83,7 @@ class Sizes {
 
  private:
   bool same(const Told& told, const at::Tensor& tensor);
+  void bindFloats(std::span<const at::Tensor> inputs);
 
   const SizePlan& plan_;
   std::vector<sym::Cell> cells_;

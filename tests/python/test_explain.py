@@ -70,6 +70,34 @@ def test_explains_why_not() -> None:
     assert "x.sum().item() &gt; 0" in told._repr_html_()
 
 
+class Asks(torch.nn.Module):
+    """As models of transformers do."""
+
+    calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not torch.compiler.is_compiling() and x.isnan().any():  # the line that asks
+            return x
+        return x * 2
+
+
+def test_a_program_that_is_recorded_at_its_second_call() -> None:
+    told = saker.explain(Asks())(torch.ones(3))
+    assert told.captured and not told.breaks
+    [first] = told.first
+    assert first.name == "depends-on-data" and first.line == line_of("the line that asks")
+    assert "captured: whole, at the second call" in str(told)
+    assert f"the first call: ran eagerly: bool() of a tensor: {first.reason.split(': ', 1)[1]}" in str(told)
+    assert "The first call ran eagerly, the second one is recorded in another way" in told.html()
+    assert torch.equal(told.result, torch.full((3,), 2.0))
+    saker.reset(counts=True)
+    module = saker.compile(Asks())
+    for _ in range(4):
+        module(torch.ones(3))
+    [used] = saker.stats()["functions"]
+    assert used["reasons"] == [] and (used["eager_calls"], used["recordings"], used["replays"]) == (1, 1, 2)
+
+
 def test_explain_leaves_the_compiled_function_alone() -> None:
     compiled = saker.compile(plain)
     told = saker.explain(compiled)(torch.randn(2))

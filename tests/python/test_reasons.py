@@ -84,7 +84,7 @@ STOPS = {
     reads_data: (
         "depends-on-data",
         "a segment ends here",
-        "bool() of a tensor: its result or its size depends on data (aten::_local_scalar_dense)",
+        "bool() of a tensor: its result or its size depends on data",
     ),
     calls_unknown: ("calls-unknown", "a segment ends here", "calls time.time, which is not known"),
     prints_tensor: ("prints-object", "a segment ends here", "prints an object that is no number and no string"),

@@ -196,6 +196,63 @@ def test_functions_of_packages_are_told_of_at_the_line_that_calls_them(
     assert told.startswith(f"saker: {__file__}:{line_of('the line that calls')}: package_of_pairs.pair")
 
 
+def test_data_that_a_package_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The place is the user's line that led there; that of the package follows in brackets."""
+    package = tmp_path / "site-packages" / "package_of_data"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "masks.py").write_text("def masked(x):\n    if x.all():\n        return x\n    return -x\n")
+    monkeypatch.syspath_prepend(str(package.parent))
+    masked = importlib.import_module("package_of_data.masks").masked
+    saker.compile(masked)(torch.ones(3))  # the line that calls the package
+    saker.compile(lambda x: masked(x) + 1)(torch.ones(3))  # the line inside of a function
+    first, second = capfd.readouterr().err.splitlines()
+    assert first.startswith(f"saker: {__file__}:{line_of('the line that calls the package')}: ")
+    assert second.startswith(f"saker: {__file__}:{line_of('the line inside of a function')}: ")
+    for line in (first, second):
+        assert "depends on data (in package_of_data/masks.py:2)" in line
+    [why] = saker.explain(masked)(torch.ones(3)).breaks  # the line that explains
+    assert (why.file, why.line) == (__file__, line_of("the line that explains"))
+
+
+def test_the_first_step_of_an_optimizer_is_not_told_of(capfd: pytest.CaptureFixture[str]) -> None:
+    """It makes the state, which no other call finds missing; later steps are replayed."""
+    weights = [torch.randn(3, requires_grad=True), torch.randn(2, requires_grad=True)]
+    optimizer = torch.optim.AdamW(weights, lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.9)
+
+    @saker.compile
+    def step() -> None:
+        optimizer.step()
+
+    for _ in range(6):
+        for weight in weights:
+            weight.grad = torch.randn_like(weight)
+        step()
+        scheduler.step()
+    assert capfd.readouterr() == ("", "")
+    assert functions("<locals>.step")[-1]["replays"] >= 3
+
+
+def test_a_function_that_counts_is_told_of_all_the_same(capfd: pytest.CaptureFixture[str]) -> None:
+    class Counts(nn.Module):
+        calls = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls = self.calls + 1
+            return x + 1 if x.sum() > 0 else x
+
+    compiled = saker.compile(Counts())
+    compiled(torch.ones(3))
+    assert capfd.readouterr().err == ""
+    for _ in range(3):
+        compiled(torch.ones(3))
+    [line] = capfd.readouterr().err.splitlines()
+    assert "runs eagerly" in line and "[depends-on-data]" in line
+
+
 def test_the_recompile_limit(capfd: pytest.CaptureFixture[str]) -> None:
     by = ["a"]
 
@@ -212,6 +269,34 @@ def test_the_recompile_limit(capfd: pytest.CaptureFixture[str]) -> None:
     assert "measures runs eagerly for other arguments from now on: it was recorded 2 times" in line
     assert "by[0]: expected 'xx', found 'xxx' (recording 2, the nearest of 2)" in line
     assert "SAKER_RECOMPILE_LIMIT" in line
+
+
+def test_the_limit_is_no_news_where_nothing_was_replayed(capfd: pytest.CaptureFixture[str]) -> None:
+    """What is recorded again and again, and never replayed, has a reason of its own; a higher limit is no remedy."""
+    by = ["a"]
+
+    def never(x: torch.Tensor) -> torch.Tensor:
+        return x + len(by[0]) if x.sum() > 0 else x
+
+    compiled = saker.compile(never, recompile_limit=2)
+    for length in range(1, 7):
+        by[0] = "x" * length
+        compiled(torch.ones(2))
+    [line] = capfd.readouterr().err.splitlines()
+    assert "[depends-on-data]" in line
+    [told] = functions("never")
+    assert {each["name"] for each in told["reasons"]} == {"depends-on-data", "recompile-limit"}
+
+
+def test_tensors_that_are_keys_are_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    weight = nn.Parameter(torch.randn(4, 5))
+    state: dict[nn.Parameter, dict[str, str]] = {weight: {"kind": "a"}}
+    compiled = saker.compile(lambda x: x * len(state[weight]["kind"]))
+    saker.set_logs("recompiles")
+    for kind in ("a", "bb"):
+        state[weight]["kind"] = kind
+        compiled(torch.ones(2))
+    assert "state[<Parameter (4, 5)>]['kind']: expected 'a', found 'bb'" in capfd.readouterr().err
 
 
 # --- counts and the report ---
@@ -286,6 +371,28 @@ def test_the_report(capsys: pytest.CaptureFixture[str]) -> None:
     del compiled, eager
     saker.reset(counts=True)
     assert str(saker.report()) == "saker.report: no compiled function was called"
+
+
+def test_the_report_has_functions_that_do_not_exist_any_more() -> None:
+    saker.reset(counts=True)
+
+    def train() -> None:
+        fast, eager = saker.compile(lambda x: x * 3), saker.compile(decides)
+        for _ in range(4):
+            fast(torch.ones(2))
+            eager(torch.ones(2))
+
+    train()
+    train()
+    told = saker.stats()["functions"]
+    assert [(each["exists"], each["calls"], each["replays"], each["recordings"]) for each in told] in (
+        [(False, 8, 6, 2), (False, 8, 0, 0)],
+        [(False, 8, 0, 0), (False, 8, 6, 2)],
+    )
+    text = str(saker.report())
+    assert text.count("it does not exist any more") == 2 and "[depends-on-data], 8 eager calls" in text
+    saker.reset(counts=True)
+    assert saker.stats()["functions"] == []
 
 
 # --- what changed ---

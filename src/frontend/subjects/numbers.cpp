@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "frontend/kinds.h"
+#include "frontend/math_functions.h"
 #include "frontend/subjects/subjects.h"
 #include "host/objects.h"
 #include "watch/loop.h"
@@ -33,18 +34,14 @@ std::optional<FloatOp> operatorOf(watch::Binary op) {
 }
 
 std::optional<FloatOp> functionOf(PyObject* callable) {
-  static const std::unordered_map<std::string, FloatOp> math = {
-      {"sqrt", FloatOp::Sqrt}, {"exp", FloatOp::Exp},   {"log", FloatOp::Log},   {"log2", FloatOp::Log2},
-      {"sin", FloatOp::Sin},   {"cos", FloatOp::Cos},   {"tan", FloatOp::Tan},   {"asin", FloatOp::Asin},
-      {"acos", FloatOp::Acos}, {"atan", FloatOp::Atan}, {"sinh", FloatOp::Sinh}, {"cosh", FloatOp::Cosh},
-      {"tanh", FloatOp::Tanh}, {"fabs", FloatOp::Abs}};
   static const std::unordered_map<std::string, FloatOp> operators = {
       {"add", FloatOp::Add}, {"sub", FloatOp::Sub}, {"mul", FloatOp::Mul}, {"truediv", FloatOp::Div},
       {"pow", FloatOp::Pow}, {"neg", FloatOp::Neg}, {"abs", FloatOp::Abs}};
   static const std::unordered_map<std::string, FloatOp> builtin = {{"abs", FloatOp::Abs}, {"pow", FloatOp::Pow}};
   if (!PyCFunction_Check(callable)) return std::nullopt;
   std::string module = moduleOf(callable);
-  const auto& known = module == "math" ? math : module == "_operator" ? operators : builtin;
+  if (module == "math") return mathFunctionNamed(nameOf(callable));
+  const auto& known = module == "_operator" ? operators : builtin;
   if (&known == &builtin && module != "builtins") return std::nullopt;
   auto found = known.find(nameOf(callable));
   return found == known.end() ? std::nullopt : std::optional(found->second);

@@ -6,6 +6,7 @@ pytest has two threads.
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -19,9 +20,8 @@ def alone(test: Callable) -> Callable:
     """The test, run by a pytest of its own where pytest runs in several processes."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return test
-    names = test.__code__.co_varnames[: test.__code__.co_argcount]
 
-    def run(request: pytest.FixtureRequest) -> None:
+    def run(request: pytest.FixtureRequest, **_: object) -> None:
         around = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         node = f"{test.__code__.co_filename}::{request.node.name}"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", node]
@@ -29,6 +29,8 @@ def alone(test: Callable) -> Callable:
         done = subprocess.run(command, env=around, cwd=where, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout
 
-    if "grad" in names:
-        return lambda request, grad: run(request)
-    return (lambda request, part: run(request)) if "part" in names else run
+    # pytest asks for the parameters of the test by their names.
+    named = inspect.signature(test).parameters
+    kinds = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in ("request", *named)]
+    run.__signature__ = inspect.Signature(list({each.name: each for each in kinds}.values()))  # type: ignore[attr-defined]
+    return run
