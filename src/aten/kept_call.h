@@ -31,6 +31,8 @@ class KeptCall {
   virtual ~KeptCall() = default;
   // False, and nothing has happened: a tensor looks otherwise than when this was prepared.
   bool run();
+  // Has the kernel changed what was prepared? Then there is no other run.
+  bool spent() const { return spent_; }
   // How many were prepared in this process, and how often one did not run for that reason; for tests.
   static uint64_t prepared();
   static uint64_t missed();
@@ -39,6 +41,7 @@ class KeptCall {
   // Notes what the tensors look like that are not fixed.
   void keep(const KeptArguments& arguments);
   virtual void compute() = 0;
+  bool spent_ = false;
 
  private:
   struct Form {

@@ -128,6 +128,8 @@ class StructuredCall final : public KeptCall, private WithToldOutputs<Kernel> {
       }
     }
     std::apply([&](const auto&... each) { this->impl(each.get()..., *result_); }, arguments_);
+    // Some kernels take an operand of one number out of the iterator, and read it themselves.
+    if constexpr (kIterates) spent_ = this->ntensors() != operands_;
   }
 
   void* dataOf(int operand, const at::Tensor& tensor) {
@@ -137,6 +139,7 @@ class StructuredCall final : public KeptCall, private WithToldOutputs<Kernel> {
   // Which operand of the iterator is which tensor of the call. Others may only be numbers that the kernel has made
   // tensors of: a copy of a tensor would have the elements of this run.
   void findOperands(const KeptArguments& arguments) {
+    operands_ = this->ntensors();
     for (int i = 0; fits_ && i < this->ntensors(); ++i) {
       const at::TensorBase& original = this->operand(i).original_tensor_base();
       bool copied = original.defined();
@@ -177,6 +180,7 @@ class StructuredCall final : public KeptCall, private WithToldOutputs<Kernel> {
   std::tuple<KeptArgument<Given>...> arguments_;
   const at::Tensor* result_;
   std::vector<std::pair<int, const at::Tensor*>> moving_;
+  int operands_ = 0;  // of the iterator
   bool fits_ = true;
 };
 

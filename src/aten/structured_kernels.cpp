@@ -17,7 +17,6 @@
 #include <ATen/ops/atan_native.h>
 #include <ATen/ops/atan2_native.h>
 #include <ATen/ops/atanh_native.h>
-#include <ATen/ops/baddbmm_native.h>
 #include <ATen/ops/bitwise_and_native.h>
 #include <ATen/ops/bitwise_not_native.h>
 #include <ATen/ops/bitwise_or_native.h>

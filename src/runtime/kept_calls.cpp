@@ -89,6 +89,7 @@ bool Run::callKept(const Instruction& at) {
     if (!kept.call) return false;
   }
   if (!kept.call->run()) return false;
+  if (kept.call->spent()) kept.call.reset();
   for (uint32_t slot : at.freed) slots_[slot].reset();
   return true;
 }

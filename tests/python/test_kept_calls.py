@@ -95,6 +95,26 @@ def test_promotion_is_the_operators() -> None:
     check(lambda x: x > 3, (torch.arange(9),), (torch.arange(9) - 2,))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.half, torch.float32])
+@pytest.mark.parametrize("fn", [torch.add, torch.sub, torch.mul, torch.div], ids=lambda f: f.__name__)
+def test_operands_of_one_number(fn: Callable[[Tensor, Tensor], Tensor], dtype: torch.dtype) -> None:
+    """Kernels of halves take such an operand out of their iterator, so that it serves one run only."""
+    calls = [(torch.randn(33, dtype=dtype), torch.randn((), dtype=dtype)) for _ in range(4)]
+    check(fn, *calls, kept=None)
+    check(lambda x, y: fn(y, x) + x, *calls, kept=None)
+
+
+def test_summands_of_products() -> None:
+    def make() -> tuple[Tensor, ...]:
+        return torch.randn(2, 3, 5), torch.randn(2, 3, 4), torch.randn(2, 4, 5), torch.randn(3), torch.randn(5)
+
+    def program(summand: Tensor, a: Tensor, b: Tensor, row: Tensor, vector: Tensor) -> Tensor:
+        product = torch.baddbmm(summand, a, b, beta=0.5) + torch.baddbmm(vector, a, b)
+        return product + torch.addmm(vector, a[0], b[0]) + torch.addmv(row, b[0].t()[:3], a[0][0])[:, None]
+
+    check(program, *(make() for _ in range(4)), kept=None)
+
+
 def test_one_tensor_given_twice() -> None:
     """Two arguments are one tensor in the first replay only: the calls that are kept read both."""
     x, y = torch.randn(8), torch.randn(8)
