@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import textwrap
 import types
 from typing import Any
 
@@ -100,21 +101,32 @@ def of_pybind(doc: str) -> tuple[str, str]:
     return (first, rest.strip()) if re.match(r"\w+\(.*\)", first) else ("", doc)
 
 
+def in_one_line(doc: str) -> str:
+    """A docstring without its examples."""
+    lines = (line.strip() for line in doc.splitlines())
+    return " ".join(line for line in lines if line and not line.startswith((">>>", "...")))
+
+
+def item(text: str) -> str:
+    lines = textwrap.wrap(text, 116, break_long_words=False, break_on_hyphens=False)
+    return "- " + "\n  ".join(lines)
+
+
 def members(cls: type) -> list[str]:
     """The public methods and properties of a class that say what they are."""
     lines = []
     for name, value in vars(cls).items():
         if name.startswith("_") and name != "__call__":
             continue
-        doc = inspect.getdoc(value) or ""
+        doc = in_one_line(inspect.getdoc(value) or "")
         if isinstance(value, property):
-            lines.append(f"- `{name}`: {' '.join(doc.split())}".rstrip(": "))
+            lines.append(item(f"`{name}`: {doc}".rstrip(": ")))
         elif isinstance(value, types.FunctionType) and doc:
             arguments = re.sub(r"^\(self(?:, )?", "(", signature(value)).replace("\n", " ")
-            lines.append(f"- `{name}{arguments}`: {' '.join(doc.split()).replace('``', '`')}")
+            lines.append(item(f"`{name}{arguments}`: {doc.replace('``', '`')}"))
     if dataclasses.is_dataclass(cls):
         fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(cls))
-        lines.insert(0, f"- attributes: {fields}")
+        lines.insert(0, item(f"attributes: {fields}"))
     return ["", *lines] if lines else []
 
 

@@ -72,6 +72,21 @@ inline std::vector<std::string> aliasesOf(const Tensors& results, const Tensors&
   return out;
 }
 
+// A program of one input for tests that look at something else.
+inline Tensor scaled(const Tensor& x) { return (x.sin() * 2).sum(-1); }
+
+// Calls both and compares results and gradients.
+inline void expectLike(const std::function<Tensor(const Tensor&)>& compiled, const std::function<Tensor(const Tensor&)>& eager,
+                const Tensor& x) {
+  Tensor first = copyOf(x), second = copyOf(x);
+  Tensor found = compiled(first), expected = eager(second);
+  expectSame(found, expected, "result");
+  if (!expected.requires_grad()) return;
+  found.sum().backward();
+  expected.sum().backward();
+  expectSame(first.grad(), second.grad(), "gradient");
+}
+
 // Everything that can be seen of one call and of a backward behind it.
 struct Seen {
   Tensors results, inputs, closed, gradients, closedGradients;
