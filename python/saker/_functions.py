@@ -130,8 +130,12 @@ def _share_memory(value: Any, others: Any) -> bool:
 
 
 def _subclass(function: Any, forward: Any, backward: Any) -> Any:
-    """The same Function with another forward and backward: errors and nodes are called as they would be."""
+    """The same Function with another forward and backward: errors and nodes are called as they would be.
+
+    An ``apply`` of its own has run already, and has called that of all Functions.
+    """
     names = {
+        "apply": torch.autograd.Function.__dict__["apply"],
         "forward": staticmethod(forward),
         "backward": staticmethod(backward),
         "setup_context": staticmethod(_SingleLevelFunction.setup_context),

@@ -245,6 +245,15 @@ bool storesNumbers(PyObject* callable) {
   return all.contains(name) || name.starts_with("sparse_");
 }
 
+// Of a class of tensors that is called: symbols by themselves, or those of a shape, are sizes; others are stored.
+PyObject* storedByClass(const Values& args) {
+  for (PyObject* arg : args) {
+    bool sizes = isSymbol(arg) || std::string_view(Py_TYPE(arg)->tp_name) == "torch.Size";
+    if (PyObject* found = sizes ? nullptr : symbolIn(arg)) return found;
+  }
+  return nullptr;
+}
+
 // Of the key of a tensor: numbers that stand in a list there are stored in a tensor of indices.
 PyObject* symbolInLists(PyObject* key) {
   if (PyList_Check(key)) return symbolIn(key);
@@ -412,6 +421,7 @@ PyObject* seenByCall(Behaviour behaviour, PyObject* callable, const Values& args
       return symbolAmong(args);
     }
     case Behaviour::Tensor:
+      if (PyType_Check(callable)) return storedByClass(args);
       return storesNumbers(callable) ? symbolAmong(args) : nullptr;
     case Behaviour::Lookup:
       return args.size() < 2 ? nullptr : seenByItem(args[0], args[1]);

@@ -67,6 +67,26 @@ def test_outputs_that_are_not_differentiable() -> None:
     check(lambda x, m, w: (lambda v, o: (v * w, o))(*sorts.apply(x @ m)), opened=True)
 
 
+def test_an_apply_of_its_own() -> None:
+    """It is the program's code around the call, and runs once for each."""
+
+    class Flat(torch.autograd.Function):
+        @classmethod
+        def apply(cls, tensors: list[Tensor], scale: float) -> list[Tensor]:
+            return list(super().apply(scale, *(each * 2 for each in tensors)))
+
+        @staticmethod
+        def forward(ctx: Any, scale: float, *tensors: Tensor) -> tuple[Tensor, ...]:
+            ctx.scale = scale
+            return tuple(each.sin() * scale for each in tensors)
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+            return (None, *(each * ctx.scale * 5 for each in gradients))
+
+    check(lambda x, m, w: sum(Flat.apply([x @ m, w], 3.0)), opened=True)
+
+
 @pytest.mark.parametrize("zeros", [True, False])
 def test_gradients_that_are_missing(zeros: bool) -> None:
     def forward(ctx: Any, x: Tensor) -> Any:
