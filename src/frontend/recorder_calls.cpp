@@ -235,7 +235,31 @@ static PyObject* originOf(PyObject* alias) {
   return builtin ? origin.get() : alias;
 }
 
-// PyTorch keeps torch.compile out of some of its own functions by a wrapper, which would load torch.compile.
+// The function of Python that this one, which is no other, has in its closure under the name `fn`, or nullptr.
+static PyObject* wrappedBy(PyFunctionObject* function) {
+  Ref names = Ref::steal(PyCode_GetFreevars(reinterpret_cast<PyCodeObject*>(function->func_code)));
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names.get()); ++i) {
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), i), "fn") != 0) continue;
+    PyObject* inner = PyCell_GET(PyTuple_GET_ITEM(function->func_closure, i));
+    if (inner && PyFunction_Check(inner)) return inner;
+  }
+  return nullptr;
+}
+
+// PyTorch keeps torch.compile out of some of its own functions by a wrapper, which would load torch.compile. Where that
+// has been loaded, it has wrapped functions of optimizers as those of the program's that are to be kept out.
+static PyObject* keptFromTorchCompile(PyFunctionObject* function) {
+  auto* object = reinterpret_cast<PyObject*>(function);
+  if (!function->func_closure) return nullptr;
+  if (isPartOf(object, "inner", "torch/_compile.py")) return wrappedBy(function);
+  if (!isPartOf(object, "_fn", "torch/_dynamo/eval_frame.py")) return nullptr;
+  PyObject* inner = wrappedBy(function);
+  if (!inner) return nullptr;
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(inner));
+  const char* path = PyUnicode_AsUTF8(code->co_filename);
+  return path && std::string_view(path).find("/torch/optim/") != std::string_view::npos ? inner : nullptr;
+}
+
 PyObject* Recorder::instead(PyObject* callable) {
   if (stopped_) return callable;
   if (PyObject* other = insteadOf(callable)) {
@@ -247,18 +271,11 @@ PyObject* Recorder::instead(PyObject* callable) {
   if (forSymbols) return forSymbols;
   if (Py_IS_TYPE(callable, &Py_GenericAliasType)) return originOf(callable);
   if (!PyFunction_Check(callable)) return callable;
-  auto* function = reinterpret_cast<PyFunctionObject*>(callable);
-  if (!function->func_closure || !isPartOf(callable, "inner", "torch/_compile.py")) return callable;
   // Not its __wrapped__, which other wrappers may have set.
-  Ref names = Ref::steal(PyCode_GetFreevars(reinterpret_cast<PyCodeObject*>(function->func_code)));
-  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names.get()); ++i) {
-    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), i), "fn") != 0) continue;
-    PyObject* inner = PyCell_GET(PyTuple_GET_ITEM(function->func_closure, i));
-    if (!inner || !PyFunction_Check(inner)) continue;
-    named(callable);
-    return inner;
-  }
-  return callable;
+  PyObject* inner = keptFromTorchCompile(reinterpret_cast<PyFunctionObject*>(callable));
+  if (!inner) return callable;
+  named(callable);
+  return inner;
 }
 
 bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
