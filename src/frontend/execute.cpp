@@ -138,8 +138,8 @@ Made makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::v
     passes::Stages stages;
     try {
       bool numbers = options.numbers || std::any_of(inputs.begin(), inputs.end(), aot::isNumberInput);
-      made.run = numbers ? graphsOfNumbers(program, inputs, made, stages)
-                         : compiledGraphs(program, inputs, made, stages);
+      made.run =
+          numbers ? graphsOfNumbers(program, inputs, made, stages) : compiledGraphs(program, inputs, made, stages);
     } catch (const aot::NotAheadOfTime& refused) {
       made.instead = refused.why;
     } catch (const tracing::CaptureError& refused) {  // hooks, say

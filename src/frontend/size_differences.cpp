@@ -66,8 +66,8 @@ class SizeDifferences {
     }
     std::string out = "sizes: expected " + sym::toString(&condition) + ", found ";
     for (size_t i = 0; i < symbols.size(); ++i) {
-      out += (i ? ", " : "") + sym::toString(symbols[i]) + " = " + valueOf(*symbols[i]) + " (" + nameOf(*symbols[i]) +
-             ")";
+      out +=
+          (i ? ", " : "") + sym::toString(symbols[i]) + " = " + valueOf(*symbols[i]) + " (" + nameOf(*symbols[i]) + ")";
     }
     return out;
   }

@@ -1,4 +1,4 @@
-"""Lengths of tensors (`len(x)`), what Python makes of sizes, and what is told where a recording with symbols does not fit."""
+"""Lengths of tensors (`len(x)`), what Python makes of sizes, and how a size that fits no recording is told."""
 
 from __future__ import annotations
 
