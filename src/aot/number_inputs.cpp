@@ -36,11 +36,6 @@ bool anyNumber(const ir::Region& region) {
   return false;
 }
 
-// A float that was recorded as an input is a tensor that nobody else has.
-bool isFloatInput(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.unsafeGetTensorImpl()->is_wrapped_number() && tensor.scalar_type() == at::kDouble;
-}
-
 // Does the operator take a tensor there?
 bool isOperand(const ir::Node& node, size_t argument) {
   const ops::Operator* op = ops::of(&node);
@@ -69,6 +64,10 @@ at::Tensor wrapped(double number) {
 
 }  // namespace
 
+bool isNumberInput(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.unsafeGetTensorImpl()->is_wrapped_number() && tensor.scalar_type() == at::kDouble;
+}
+
 // Takes the nodes out that read, check and wrap numbers.
 class NumberInputs::Split {
  public:
@@ -83,6 +82,7 @@ class NumberInputs::Split {
     }
     for (ir::Node* node : done_) graph_->erase(node);
     if (anyNumber(*graph_->top())) return false;
+    findSizes();
     fill();
     return true;
   }
@@ -122,7 +122,7 @@ class NumberInputs::Split {
     const ir::ScalarType* type = ir::asScalar(node.result()->type());
     if (!source || !source->isParameter() || !type || !type->expression || node.result()->hasUses()) return false;
     const runtime::Source& given = from_.sources[source->index()];
-    if (given.kind != runtime::Source::Kind::Argument || !isFloatInput(examples_[given.argument])) return false;
+    if (given.kind != runtime::Source::Kind::Argument || !isNumberInput(examples_[given.argument])) return false;
     into_.reads_.push_back({given.argument, type->expression});
     type_ = source->type();
     done_.push_back(&node);
@@ -134,6 +134,19 @@ class NumberInputs::Split {
     if (input) return input;
     into_.numbers_.push_back(number);
     return input = graph_->addParameter(graph_->top(), type_);
+  }
+
+  // Numbers may be computed with sizes: `rate / x.shape[0]`.
+  void findSizes() {
+    for (const ir::Value* parameter : from_.graph->top()->parameters()) {
+      const runtime::Source& source = from_.sources[parameter->index()];
+      const ir::TensorType* type = parameter->tensor();
+      if (source.kind != runtime::Source::Kind::Argument || !type || !type->symbolic) continue;
+      for (size_t d = 0; d < type->rank; ++d) {
+        const sym::Node* size = type->size(d).node();
+        if (size && size->isSymbol()) into_.sizes_.push_back({source.argument, d, size});
+      }
+    }
   }
 
   void fill() {
@@ -191,6 +204,11 @@ std::optional<std::vector<at::Tensor>> NumberInputs::with(const std::vector<at::
     size_t index = static_cast<size_t>(read.symbol->value);
     if (known.floats.size() <= index) known.floats.resize(index + 1);
     known.floats[index] = *static_cast<const double*>(arguments[read.argument].const_data_ptr());
+  }
+  for (const Size& size : sizes_) {
+    size_t index = static_cast<size_t>(size.symbol->value);
+    if (known.ints.size() <= index) known.ints.resize(index + 1);
+    known.ints[index] = arguments[size.argument].sizes()[size.dimension];
   }
   for (const sym::Node* number : expected_) {
     if (!sym::evaluateFloat(number, known)) return std::nullopt;

@@ -14,6 +14,9 @@
 
 namespace saker::aot {
 
+// Is this a float that was recorded as an input? Nobody else has such a tensor.
+bool isNumberInput(const at::Tensor& tensor);
+
 class NumberInputs {
  public:
   // `examples` of its arguments. Nothing: a number is read from data, or an operator takes one elsewhere than as an
@@ -30,10 +33,17 @@ class NumberInputs {
     size_t argument;
     const sym::Node* symbol;
   };
+  // A size that is a symbol.
+  struct Size {
+    size_t argument;
+    size_t dimension;
+    const sym::Node* symbol;
+  };
   class Split;
 
   std::shared_ptr<runtime::Program> program_;
   std::vector<Read> reads_;
+  std::vector<Size> sizes_;
   std::vector<const sym::Node*> numbers_;   // by further argument
   std::vector<const sym::Node*> expected_;  // must have a value
 };

@@ -82,8 +82,16 @@ PyObject* Compiled::captureDynamic(const Ambient& before, const CallArguments& c
   nameInputs(*segment->program, segment->guards, segment->inputs);
   segment->program->native = options_.native;
   // Its guards are complete when there is a backward, which may ask for more of the sizes.
-  Made made = makeExecutor(segment->program, examples,
-                           {options_.ahead, whyInstead(*segment, hosts, nullptr, examples), options_.backend});
+  ExecutorOptions options{options_.ahead, whyInstead(*segment, hosts, nullptr, examples), options_.backend};
+  options.undone = segment->hazards.mustUndo;
+  Made made = makeExecutor(segment->program, examples, options);
+  if (!made.run) {
+    Report report;
+    report.outcome = "static";
+    report.why = Why::MayFailAfterWrite;
+    note(report, Segment());
+    return nullptr;
+  }
   segment->code->set(std::move(made.run));
   segment->compiled = std::move(made.compiled);
   segment->relaxOffsets(made.exactOffsets);

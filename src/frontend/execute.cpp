@@ -137,8 +137,9 @@ Made makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::v
   if (wanted && !made.instead) {
     passes::Stages stages;
     try {
-      made.run = options.numbers ? graphsOfNumbers(program, inputs, made, stages)
-                                 : compiledGraphs(program, inputs, made, stages);
+      bool numbers = options.numbers || std::any_of(inputs.begin(), inputs.end(), aot::isNumberInput);
+      made.run =
+          numbers ? graphsOfNumbers(program, inputs, made, stages) : compiledGraphs(program, inputs, made, stages);
     } catch (const aot::NotAheadOfTime& refused) {
       made.instead = refused.why;
     } catch (const tracing::CaptureError& refused) {  // hooks, say

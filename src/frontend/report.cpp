@@ -8,6 +8,7 @@
 #include "frontend/differences.h"
 #include "frontend/log.h"
 #include "frontend/notices.h"
+#include "frontend/size_differences.h"
 #include "frontend/user_names.h"
 #include "host/errors.h"
 #include "host/kept_error.h"
@@ -18,7 +19,12 @@ namespace saker::frontend {
 namespace {
 
 // Guards hold one by one, and what was recorded asks for more.
-constexpr const char* kRelations = "what the recording asks of sizes, or of tensors that share memory";
+std::string relation(const Segment& segment, const CallArguments& call) {
+  Found found;
+  bool holds = segment.guards.check(call, found);
+  std::string sizes = holds ? differingSizes(segment, found.places) : "";
+  return sizes.empty() ? "which tensors share memory" : sizes;
+}
 
 std::string& failure() {
   static std::string& text = *new std::string;  // set by failNext
@@ -105,7 +111,8 @@ void Compiled::noteChange(const Ambient& now, const CallArguments& call, const s
     lastFailure_ = all.text();
     std::string around = isAround ? "another " + known.segment->ambient.difference(now) + " around the call" : "";
     if (!lastFailure_.empty() && isAround) lastFailure_ += "; " + around;
-    if (lastFailure_.empty()) lastFailure_ = isAround ? around : !otherwise.empty() ? otherwise : kRelations;
+    if (!lastFailure_.empty()) continue;
+    lastFailure_ = isAround ? around : !otherwise.empty() ? otherwise : relation(*known.segment, call);
   }
   if (known_.size() < 2) return;
   lastFailure_ += " (recording " + std::to_string(nearest) + ", the nearest of " + std::to_string(known_.size()) + ")";

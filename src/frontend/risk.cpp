@@ -106,18 +106,18 @@ bool Segment::takeRisk(const tracing::Tape::Risk& risk, bool repeatable) {
 
 bool Segment::takeRiskOf(const runtime::Program& given) {
   hazards.risky = true;
-  bool known = true;
   passes::Memory memory(*given.graph, {false, passes::Memory::Assumptions::Unknown::Nothing});
   for (const ir::Node* node = given.graph->top()->first(); node && !node->isReturn(); node = node->next()) {
     const ops::Operator* op = ops::of(node);
     hazards.drawsTorch |= !op || op->isRandom();
     bool writesOutside = false;
     ops::eachWritten(*node, [&](const ir::Value* written) { writesOutside |= memory.isFromOutside(written); });
-    if (hazards.firstDone && (!op || op->has(ops::kFailsOnData) || op->has(ops::kDynamicShape))) known = false;
+    if (hazards.firstDone && (!op || op->has(ops::kDynamicShape))) return false;
+    hazards.mustUndo |= hazards.firstDone && op->has(ops::kFailsOnData);
     if (!hazards.firstDone && (!op || writesOutside)) hazards.firstDone = node->id();
   }
   hazards.firstWrite = hazards.firstDone;
-  return known;
+  return true;
 }
 
 // Do the first effects need results of the graph?

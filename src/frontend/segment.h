@@ -105,7 +105,8 @@ class Segment {
   bool addEffects(const Recorder& recorder, Cookbook& book);
   // False: a replay that fails cannot do what the program does.
   bool takeRisk(const tracing::Tape::Risk& risk, bool repeatable);
-  // Where there was no tape. False: an operator may fail behind a write, and what came before it is not known.
+  // Where there was no tape. Where an operator may fail behind a write, only graphs will do that write at their end.
+  // False: nothing will do.
   bool takeRiskOf(const runtime::Program& given);
   // Where inputs begin in their memory is of no interest, but for those that the program reads by absolute places
   // (`exact`, by input) and those whose writes others see.

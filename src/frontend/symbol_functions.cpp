@@ -1,4 +1,5 @@
-// What is called in place of isinstance, type, int, float and functions of math while a call is followed with symbols.
+// What is called in place of isinstance, type, int, float, len, divmod and functions of math while a call is followed
+// with symbols.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -8,6 +9,7 @@
 #include "frontend/kinds.h"
 #include "frontend/math_functions.h"
 #include "frontend/symbol_doors.h"
+#include "host/objects.h"
 #include "host/symbol_watch.h"
 #include "watch/once.h"
 
@@ -78,6 +80,31 @@ PyObject* toFloat(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* 
   return callType<&PyFloat_Type>(args, count, names);
 }
 
+bool isFirstSizeSymbol(PyObject* object) {
+  static PyObject* const length = PyUnicode_InternFromString("__len__");
+  PyObject* method = isTensor(object) ? _PyType_Lookup(Py_TYPE(object), length) : nullptr;
+  if (!method || !isPartOf(method, "__len__", "torch/_tensor.py")) return false;
+  const at::Tensor& tensor = tensorOf(object);
+  return tensor.dim() > 0 && tensor.sym_size(0).is_symbolic();
+}
+
+// Python's own makes a number of what __len__ gives. `self`: it.
+PyObject* lengthOf(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  if (count == 1 && isFirstSizeSymbol(args[0])) return PyObject_CallMethod(args[0], "__len__", nullptr);
+  return PyObject_Vectorcall(self, args, static_cast<size_t>(count), nullptr);
+}
+
+// `self`: Python's own.
+PyObject* quotientAndRest(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  auto isInt = [](PyObject* object) { return PyLong_CheckExact(object) || kindOf(object) == Number::Int; };
+  if (count != 2 || !isSymbol(args[0]) || !isInt(args[0]) || !isInt(args[1])) {
+    return PyObject_Vectorcall(self, args, static_cast<size_t>(count), nullptr);
+  }
+  Ref quotient = Ref::steal(PyNumber_FloorDivide(args[0], args[1]));
+  Ref rest = quotient ? Ref::steal(PyNumber_Remainder(args[0], args[1])) : Ref();
+  return rest ? PyTuple_Pack(2, quotient.get(), rest.get()) : nullptr;
+}
+
 // `self`: the operation and the function of Python's.
 PyObject* computes(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   Number kind = count == 1 ? kindOf(args[0]) : Number::None;
@@ -109,6 +136,10 @@ std::vector<Replacement> makeReplacements() {
       {{"int", withNames(&toInt), kNamed, nullptr}, reinterpret_cast<PyObject*>(&PyLong_Type)},
       {{"float", withNames(&toFloat), kNamed, nullptr}, reinterpret_cast<PyObject*>(&PyFloat_Type)},
   };
+  for (auto [name, function] : {std::pair("len", &lengthOf), std::pair("divmod", &quotientAndRest)}) {
+    PyObject* original = PyDict_GetItemString(PyEval_GetBuiltins(), name);
+    all.push_back({{name, plain(function), METH_FASTCALL, nullptr}, original, original});
+  }
   for (const auto& [name, op] : kMathFunctions) {
     PyObject* original = watch::importedAttribute("math", name.data());  // a literal
     if (!original) continue;
@@ -145,6 +176,9 @@ PyObject* standsFor(PyObject* callable) {
 
 PyObject* seenInstead(PyObject* callable, const std::vector<PyObject*>& args) {
   if (args.empty() || !isSymbol(args[0])) return nullptr;
+  std::string name = nameOf(callable);
+  if (name == "len") return args[0];
+  if (name == "divmod") return nullptr;
   if (standsFor(callable) == replacements()[0].original) {
     return args.size() == 2 && asksClassOnly(args[1]) ? nullptr : args[0];
   }

@@ -276,7 +276,8 @@ def test_the_limit_is_no_news_where_nothing_was_replayed(capfd: pytest.CaptureFi
     by = ["a"]
 
     def never(x: torch.Tensor) -> torch.Tensor:
-        return x + len(by[0]) if x.sum() > 0 else x
+        length = len(by[0])
+        return x + length if x.sum() > 0 else x
 
     compiled = saker.compile(never, recompile_limit=2)
     for length in range(1, 7):
