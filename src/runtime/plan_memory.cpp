@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 #include "aten/call_node.h"
 #include "aten/enums.h"
@@ -41,9 +42,11 @@ std::optional<c10::OperatorHandle> computesInto(const c10::FunctionSchema& schem
 // Does the operator have a form that computes into its first argument, element by element?
 bool worksInPlace(const ops::Operator& op) {
   if (op.cost != ops::Cost::Pointwise) return false;
-  std::string name = op.qualified;
-  name.insert(std::min(name.find('.'), name.size()), "_");
-  return ops::find(name) != nullptr;
+  const std::string_view name = op.qualified;
+  const size_t end = std::min(name.find('.'), name.size());
+  std::string form(name.substr(0, end));
+  form.append(1, '_').append(name.substr(end));
+  return ops::find(form) != nullptr;
 }
 
 class Planner {
