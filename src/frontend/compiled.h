@@ -71,7 +71,9 @@ class Compiled {
   ~Compiled();
 
   PyObject* call(PyObject* const* args, size_t nargsf, PyObject* names);
-  void forget() { known_.clear(); }
+  // Letting go of segments may run code of the program, which may call this function, or end it.
+  void forget() { forgotten(); }
+  std::vector<Known> forgotten() { return std::exchange(known_, {}); }
   const std::vector<Known>& known() const { return known_; }
   const std::vector<Report>& reports() const { return reports_; }
   PyObject* function() const { return function_.get(); }

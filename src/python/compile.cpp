@@ -135,15 +135,24 @@ py::dict usageOf(const Usage& usage, const std::string& name, const Definition& 
 // What saker.stats()["functions"] has: functions that do not exist any more, then the others in the order in which they
 // were compiled.
 py::list usageOfAll() {
-  std::vector<Compiled*> all(living().begin(), living().end());
-  std::sort(all.begin(), all.end(), [](const Compiled* a, const Compiled* b) { return a->number() < b->number(); });
+  // Copies: the dictionaries that are made may have the garbage collector end compiled functions.
+  struct Living {
+    uint64_t number;
+    Usage usage;
+    Ref function;
+  };
+  std::vector<Living> all;
+  for (const Compiled* each : living()) {
+    if (each->usage().calls() != 0) all.push_back({each->number(), each->usage(), Ref::borrow(each->function())});
+  }
+  std::sort(all.begin(), all.end(), [](const Living& a, const Living& b) { return a.number < b.number; });
   py::list out;
   for (const Usage& each : std::vector<Usage>(keptUsage())) {
     out.append(usageOf(each, each.name, {each.file, each.line}, /*exists=*/false));
   }
-  for (const Compiled* each : all) {
-    if (each->usage().calls() == 0) continue;
-    out.append(usageOf(each->usage(), functionName(each->function()), definitionOf(each->function()), /*exists=*/true));
+  for (const Living& each : all) {
+    PyObject* function = each.function.get();
+    out.append(usageOf(each.usage, functionName(function), definitionOf(function), /*exists=*/true));
   }
   return out;
 }
@@ -210,7 +219,8 @@ void bindCompile(py::module_& module) {
   bindWrapped(module);
   module.def("compiled_forget", [](const py::object& object) { unwrap(object).forget(); });
   module.def("forget_all", [] {
-    for (Compiled* each : living()) each->forget();
+    std::vector<std::vector<Known>> gone;  // to go when all have been asked: that may end compiled functions
+    for (Compiled* each : living()) gone.push_back(each->forgotten());
   });
   module.def("frontend_counts", [] {
     py::dict out;

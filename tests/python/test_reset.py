@@ -33,6 +33,47 @@ def test_a_compiled_function_that_goes_takes_everything_with_it() -> None:
     assert [each() for each in references] == [None] * len(references)
 
 
+class Last:
+    """The only one that holds `others`, and calls what is compiled when it goes."""
+
+    def __init__(self, *others: object) -> None:
+        self.others = others
+        self.ran = saker.compile(lambda x: x + 1)
+
+    def __del__(self) -> None:
+        self.ran(torch.ones(2))
+        saker.stats()
+
+
+def test_compiled_functions_that_go_while_others_are_asked() -> None:
+    """In cycles that the garbage collector finds while counts are told, and in recordings that are let go of."""
+    x = torch.ones(3)
+
+    def hold(other: object) -> object:
+        box: list = [other]
+        compiled = saker.compile(lambda x: x.sin() if box else x)
+        box.append(compiled)
+        compiled(x)
+        compiled(x)
+        return compiled
+
+    thresholds = gc.get_threshold()
+    try:
+        for later in (10, 20, 40, 60):
+            gc.disable()
+            for _ in range(40):
+                hold(None)  # only the cycle holds it
+            gc.set_threshold(gc.get_count()[0] + later)
+            gc.enable()
+            assert all(each["calls"] > 0 for each in saker.stats()["functions"])
+    finally:
+        gc.enable()
+        gc.set_threshold(*thresholds)
+    kept = [hold(Last(hold(Last(None)))) for _ in range(3)]
+    saker.reset()
+    assert all(torch.equal(each(x), x.sin()) for each in kept)
+
+
 def test_reset_lets_go_of_what_was_recorded() -> None:
     held = torch.randn(1000)
     kept = weakref.ref(held)
