@@ -9,6 +9,7 @@
 #include "aot/ask_autograd.h"
 #include "ops/shape.h"
 #include "passes/bodies.h"
+#include "runtime/prepared.h"
 
 namespace saker::aot {
 
@@ -91,7 +92,8 @@ BackwardStages RecordedBackward::findStages(const std::vector<at::Tensor>& outpu
   // Results of branches and loops are not handed on where gradients are differentiated again.
   plain &= !passes::hasBranchesOrLoops(trace().graph());
   auto mayPass = [this](const Edge& edge) { return edgeValues_.find(edge) != nullptr; };
-  return cutAtResults(roots, cuts, wanted, {plain, mayPass});
+  bool summands = !runtime::generatesCode(options_.native);
+  return cutAtResults(roots, cuts, wanted, {plain, summands, mayPass});
 }
 
 void RecordedBackward::numberCuts() {

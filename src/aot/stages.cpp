@@ -177,7 +177,8 @@ class StageFinder {
   // --- what they give ---
 
   // Eager mode adds up a gradient one by one, with what comes from before and behind the function: so its summands are
-  // given one by one. All of them are held at a time, which is why many of them from one stage are not.
+  // given one by one. All of them are held at a time, which is why many of them from one stage are not; and generated
+  // code, which adds in an order of its own anyhow, gives none of them.
   void findSums() {
     constexpr size_t kMost = 8;
     struct Sum {
@@ -190,8 +191,9 @@ class StageFinder {
       sum.last = stageOf(step.from);
       if (sum.count++ == 0) sum.first = sum.last;
     }
+    size_t most = rules_.summands ? kMost : 0;
     for (const Sum& sum : sums) {
-      apart_.push_back(sum.count > 1 && (sum.first != sum.last || sum.count <= kMost));
+      apart_.push_back(sum.count > 1 && (sum.first != sum.last || sum.count <= most));
     }
   }
 

@@ -36,7 +36,8 @@ struct BackwardStages {
 };
 
 struct StageRules {
-  bool plain = true;  // results may depend on each other
+  bool plain = true;     // results may depend on each other
+  bool summands = true;  // gradients that are sums are given summand by summand, if these are few
   // May the gradient of such an intermediate value pass from one stage to another?
   std::function<bool(const torch::autograd::Edge&)> mayPass;
 };

@@ -8,6 +8,7 @@
 #include "autograd/split.h"
 #include "ir/clone.h"
 #include "ops/builder.h"
+#include "ops/effects.h"
 #include "passes/pass.h"
 
 namespace saker::autograd {
@@ -77,6 +78,28 @@ void makeCopies(const JointGraph& joint, Choice& choice) {
   }
 }
 
+// The forward itself reads what was copied: so none of its operators waits for a copy that is there for the backward.
+void readOriginals(ir::Graph& forward) {
+  const ir::Node* end = forward.top()->terminator();
+  for (const ir::Node* node = forward.top()->first(); node != end; node = node->next()) {
+    ops::Effects effects = ops::effectsOf(*node);
+    if (effects.unknown || effects.writes) return;
+  }
+  const ir::OpDef* clone = ops::find("aten::clone");
+  for (const ir::Node* copy = forward.top()->first(); copy != end; copy = copy->next()) {
+    if (copy->op() != clone || copy->result()->type() != copy->operand(0)->type()) continue;
+    std::vector<ir::Node*> readers;
+    for (const ir::Use* use = copy->result()->firstUse(); use; use = use->next) {
+      if (use->user != end) readers.push_back(use->user);
+    }
+    for (ir::Node* reader : readers) {
+      for (size_t i = 0; i < reader->operandCount(); ++i) {
+        if (reader->operand(i) == copy->result()) forward.setOperand(reader, i, copy->operand(0));
+      }
+    }
+  }
+}
+
 std::optional<std::string> badLayout(const ir::Graph& joint, const JointLayout& layout) {
   auto count = [](size_t n, const char* what) { return std::to_string(n) + " " + what; };
   size_t parameters = joint.top()->parameters().size();
@@ -130,7 +153,9 @@ std::variant<Cut, std::string> partition(const ir::Graph& joint, const JointLayo
   }
   if (choice.copied.empty()) return split(analysed, std::move(choice.saved));
   makeCopies(analysed, choice);
-  return split(JointGraph(*graph, layout, backwardStart), std::move(choice.saved));
+  std::variant<Cut, std::string> made = split(JointGraph(*graph, layout, backwardStart), std::move(choice.saved));
+  if (Cut* cut = std::get_if<Cut>(&made)) readOriginals(*cut->forward);
+  return made;
 }
 
 }  // namespace saker::autograd

@@ -61,8 +61,15 @@ bool trySteps(const ops::Infer& arguments, const Operands& operands, const ir::V
   ops::notLowered("too many ways to split its loops");
 }
 
+bool callsFunctions(const Expressions& expressions) {
+  for (uint32_t i = 0; i < expressions.size(); ++i) {
+    if (expressions[i].node.op >= kernel::Op::Exp) return true;
+  }
+  return false;
+}
+
 // Asks the rule for the element at the first place.
-std::string tryRule(const ir::Node& node, const ops::Operator& op) {
+std::string tryRule(const ir::Node& node, const ops::Operator& op, bool& cheap) {
   ir::Context& context = node.region()->graph()->context();
   Operands operands(node);
   for (size_t i = 0; i < node.resultCount(); ++i) {
@@ -80,6 +87,7 @@ std::string tryRule(const ir::Node& node, const ops::Operator& op) {
       try {
         KernelBuilder builder(context, operands, axes);
         builder.store(result, ir::Dims(result->tensor()->strides()));
+        cheap &= !callsFunctions(builder.expressions());
         if (ops::putRuleOf(&op) && !trySteps(arguments, operands, result)) return "elements that are not surely apart";
         break;
       } catch (const Split& split) {
@@ -149,8 +157,9 @@ Answer partOf(const ir::Node& node) {
   }
   if (!any) return {Part::Library, "nobody reads its results"};
   std::string reason;
+  bool cheap = true;
   try {
-    reason = tryRule(node, *op);
+    reason = tryRule(node, *op, cheap);
   } catch (const ops::NotLowered& why) {
     reason = why.reason;
   } catch (const ops::RefusalException& why) {
@@ -159,7 +168,7 @@ Answer partOf(const ir::Node& node) {
     reason = why.what();
   }
   if (!reason.empty()) return {Part::Library, op->qualified + ": " + reason};
-  return {shares || op->cost == ops::Cost::Fill ? Part::Free : Part::Computed, {}};
+  return {shares || op->cost == ops::Cost::Fill ? Part::Free : Part::Computed, {}, cheap};
 }
 
 }  // namespace saker::lower

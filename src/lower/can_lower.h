@@ -16,6 +16,7 @@ enum class Part : uint8_t {
 struct Answer {
   Part part = Part::Library;
   std::string reason;  // why it stays a call
+  bool cheap = false;  // its elements are arithmetic, without functions such as exp
 };
 Answer partOf(const ir::Node& node);
 

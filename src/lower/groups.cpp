@@ -56,6 +56,7 @@ Groups::Groups(std::span<ir::Node* const> nodes, const FuseOptions& options, con
     Facts& facts = facts_[node->id()];
     facts.known = true;
     facts.part = answer.part;
+    facts.cheap = answer.cheap;
     // What is filled and then written is one tensor: groups cannot have copies of it.
     bool filled = facts.part == Part::Free && ops::of(node)->cost == ops::Cost::Fill;
     if (filled && order_.isWritten(node->result())) facts.part = Part::Computed;
@@ -63,6 +64,7 @@ Groups::Groups(std::span<ir::Node* const> nodes, const FuseOptions& options, con
     place(node);
   }
   sink();
+  leaveToReaders();
 }
 
 uint32_t Groups::of(const ir::Node* node) const { return has(node) ? facts_[node->id()].group : kNoGroup; }

@@ -46,6 +46,7 @@ class Groups {
   struct Facts {
     Part part = Part::Library;
     bool known = false;  // a node of the list
+    bool cheap = false;
     uint32_t group = kNoGroup;
     uint32_t depth = 0;
     std::string reason;
@@ -55,6 +56,13 @@ class Groups {
   void join(ir::Node* node, uint32_t group);
   void merge(uint32_t into, uint32_t from);
   void sink();
+  // leave_to_readers.cpp
+  using Values = std::vector<const ir::Value*>;
+  void leaveToReaders();
+  bool tryToLeave(uint32_t own, const std::vector<const ir::Node*>& nodes, const ir::Value* needed);
+  std::vector<uint32_t> readersOf(const ir::Node* node, uint32_t own) const;
+  bool isStored(const ir::Value* value, uint32_t own) const;
+  void sources(const ir::Node* node, Values& found) const;
   bool fits(const Group& group, const ir::Node* node, std::string* why) const;
   bool fits(const Group& a, const Group& b) const;
   uint32_t sibling(const ir::Node* node, uint32_t depth) const;

@@ -54,6 +54,7 @@ FusedCode::FusedCode(const ir::Node& group, SizePlan& sizes, const codegen::Opti
   for (const lower::Temporary& from : lowered.temporaries) {
     temporaries_.push_back({aten::fromDType(from.dtype), knownOf(from.elements, sizes)});
   }
+  placeTemporaries();
   for (const ir::Use& use : group.operands()) operands_.push_back(sizes.tell(*use.value->tensor()));
 }
 
@@ -64,11 +65,35 @@ void* FusedCode::pointer(const at::Tensor& tensor, bool written, GuardedBuffers*
 
 uint64_t FusedCode::launched() { return launches.load(std::memory_order_relaxed); }
 
-void FusedCode::allocate(Temporaries& made, Sizes& sizes, Workspace* workspace, bool apart) const {
+// Those that different launches need lie in the same place.
+void FusedCode::placeTemporaries() {
+  std::vector<Block> blocks;
+  for (const Temporary& each : temporaries_) {
+    if (each.elements.cell != kNone) return;
+    blocks.push_back({static_cast<size_t>(each.elements.number) * c10::elementSize(each.dtype), SIZE_MAX, 0});
+  }
+  for (size_t i = 0; i < launches_.size(); ++i) {
+    for (const lower::Operand& buffer : launches_[i].buffers) {
+      if (buffer.kind != lower::Operand::Kind::Temporary) continue;
+      Block& block = blocks[buffer.number];
+      block.first = std::min(block.first, i);
+      block.last = i;
+    }
+  }
+  for (Block& block : blocks) block.first = std::min(block.first, block.last);  // nobody needs it
+  scratchBytes_ = arrange(blocks);
+  for (const Block& block : blocks) offsets_.push_back(block.offset);
+}
+
+void FusedCode::allocate(Temporaries& made, Sizes& sizes, Workspace* workspace, void* scratch, bool apart) const {
   if (apart) {
     for (const Temporary& each : temporaries_) {
       made.apart.push_back(at::empty({each.elements.in(sizes)}, at::TensorOptions(each.dtype)));
     }
+    return;
+  }
+  if (scratch && !offsets_.empty()) {
+    for (size_t offset : offsets_) made.pointers.push_back(static_cast<char*>(scratch) + offset);
     return;
   }
   constexpr size_t kLine = 64;
@@ -85,7 +110,7 @@ void FusedCode::allocate(Temporaries& made, Sizes& sizes, Workspace* workspace, 
 }
 
 bool FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at::Tensor> results, Sizes& sizes,
-                       Workspace* workspace) const {
+                       Workspace* workspace, void* scratch) const {
   for (const Launch& each : launches_) {
     for (const Known& argument : each.arguments) {
       if (!argument.hasValue(sizes)) return false;
@@ -97,7 +122,7 @@ bool FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at:
   c10::SmallVector<int64_t, 16> arguments;
   GuardPages guards = guardPages();
   Temporaries temporaries;
-  if (!temporaries_.empty()) allocate(temporaries, sizes, workspace, guards != GuardPages::Off);
+  if (!temporaries_.empty()) allocate(temporaries, sizes, workspace, scratch, guards != GuardPages::Off);
   for (size_t i = 0; i < launches_.size(); ++i) {
     const Launch& each = launches_[i];
     pointers.clear();

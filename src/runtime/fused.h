@@ -59,9 +59,11 @@ class FusedCode {
   // How many kernels were launched in this process.
   static uint64_t launched();
   // Computes all results from all operands. Only where code is ready. False: an operator would raise, call them.
-  // Temporaries lie in the workspace, if there is one.
+  // Temporaries lie in `scratch` or in the workspace, if there is one.
   bool launch(std::span<const at::Tensor> operands, std::span<const at::Tensor> results, Sizes& sizes,
-              Workspace* workspace) const;
+              Workspace* workspace, void* scratch) const;
+  // What its temporaries need, if that is known; 0: nothing, or it is known in a run only.
+  size_t scratchBytes() const { return scratchBytes_; }
 
  private:
   struct Launch {
@@ -79,13 +81,16 @@ class FusedCode {
     c10::SmallVector<void*, 8> pointers;
     at::Tensor own;
   };
-  void allocate(Temporaries& made, Sizes& sizes, Workspace* workspace, bool apart) const;
+  void allocate(Temporaries& made, Sizes& sizes, Workspace* workspace, void* scratch, bool apart) const;
+  void placeTemporaries();
 
   static void* pointer(const at::Tensor& tensor, bool written, GuardedBuffers* guarded);
 
   std::string reason_;
   std::vector<Launch> launches_;
   std::vector<Temporary> temporaries_;
+  std::vector<size_t> offsets_;  // of temporaries, if their sizes are known
+  size_t scratchBytes_ = 0;
   std::vector<Told> operands_;
   std::shared_ptr<GroupCode> code_;
 };

@@ -87,10 +87,11 @@ struct Instruction {
   std::vector<uint32_t> freed;  // slots that nothing reads from here on
   std::vector<Body> bodies;
   std::vector<DirectView> views;
-  // Of a fused group: its kernels; by result, where in the workspace it lies (kNone: in memory of its own); and
-  // operands that are parameters of the graph, which may lie otherwise than told.
+  // Of a fused group: its kernels; by result, where in the workspace it lies (kNone: in memory of its own); the buffer
+  // of its temporaries there; and operands that are parameters of the graph, which may lie otherwise than told.
   std::shared_ptr<const FusedCode> fused;
   std::vector<uint32_t> places;
+  uint32_t scratch = kNone;
   std::vector<uint32_t> checked;
   // What the caller sees the version of: an operand or a result, once for each write to it.
   struct Counted {

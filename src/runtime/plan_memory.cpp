@@ -56,30 +56,28 @@ class Planner {
   MemoryPlan plan() {
     noteLastUses();
     noteReshaped();
-    std::vector<std::vector<size_t>> endsAt;  // by node in order: buffers that are free behind it
     size_t index = 0;
-    for (const ir::Node* node = graph_.top()->first(); node; node = node->next(), ++index) endsAt.emplace_back();
-    index = 0;
     for (const ir::Node* node = graph_.top()->first(); node && !node->isReturn(); node = node->next(), ++index) {
       auto place = [&](const ir::Value* value) {
         const ir::TensorType& type = *value->tensor();
+        std::vector<Block>& buffers = out_.workspace.buffers;
         std::optional<size_t> operand = endsHere(*node, value, index);
-        size_t buffer = operand ? *operand : take(bytesOf(type));
-        if (operand) std::erase(endsAt[index], buffer);
+        size_t buffer = operand ? *operand : buffers.size();
+        if (!operand) buffers.push_back({bytesOf(type), index, index});
         bufferOf_[value] = buffer;
-        endsAt[std::max<size_t>(lastUse_[memory_.classOf(value)], index)].push_back(buffer);
+        buffers[buffer].last = std::max<size_t>(lastUse_[memory_.classOf(value)], index);
         out_.workspace.places.push_back({&type, buffer});
         return out_.workspace.places.size() - 1;
       };
       if (ops::isGroup(*node)) {
-        std::vector<uint32_t>& places = out_.fused[node];
+        out_.fused[node].step = index;
+        std::vector<uint32_t>& places = out_.fused[node].places;
         for (size_t i = 0; i < node->resultCount(); ++i) {
           places.push_back(mayLieInWorkspace(node->result(i)) ? static_cast<uint32_t>(place(node->result(i))) : kNone);
         }
       } else if (std::optional<c10::OperatorHandle> into = planned(*node)) {
         out_.nodes.emplace(node, MemoryPlan::Computed{*into, place(node->result())});
       }
-      free_.insert(free_.end(), endsAt[index].begin(), endsAt[index].end());
     }
     return std::move(out_);
   }
@@ -183,36 +181,11 @@ class Planner {
     return static_cast<size_t>(elements) * c10::elementSize(aten::fromDType(type.dtype));
   }
 
-  // The smallest free buffer that is large enough; or else the largest one, which grows. Of equal ones the one that was
-  // used last: a cache may still hold it.
-  size_t take(size_t bytes) {
-    std::vector<size_t>& sizes = out_.workspace.buffers;
-    size_t best = free_.size();
-    for (size_t i = 0; i < free_.size(); ++i) {
-      if (best == free_.size()) {
-        best = i;
-        continue;
-      }
-      size_t size = sizes[free_[i]], found = sizes[free_[best]];
-      bool fits = size >= bytes, fitted = found >= bytes;
-      if (fits != fitted ? fits : fits ? size <= found : size >= found) best = i;
-    }
-    if (best == free_.size()) {
-      sizes.push_back(bytes);
-      return sizes.size() - 1;
-    }
-    size_t buffer = free_[best];
-    free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(best));
-    sizes[buffer] = std::max(sizes[buffer], bytes);
-    return buffer;
-  }
-
   const ir::Graph& graph_;
   passes::Memory memory_;
   MemoryPlan out_;
   std::vector<size_t> lastUse_;  // by class: the last node in order that touches it
   std::vector<bool> reshaped_;   // by class: a node may give it another layout
-  std::vector<size_t> free_;
   std::unordered_map<const ir::Value*, size_t> bufferOf_;
   std::unordered_map<const ir::OpDef*, Forms> variants_, withTensors_;
 };

@@ -19,9 +19,14 @@ struct MemoryPlan {
   };
   WorkspacePlan workspace;
   std::unordered_map<const ir::Node*, Computed> nodes;
-  std::unordered_map<const ir::Node*, std::vector<uint32_t>> fused;  // by result: its place, or kNone
+  struct Fused {
+    size_t step;                   // of blocks
+    std::vector<uint32_t> places;  // by result: its place, or kNone
+  };
+  std::unordered_map<const ir::Node*, Fused> fused;
 };
 
+// Buffers have no offsets yet: more may be needed.
 MemoryPlan planMemory(const ir::Graph& graph);
 
 }  // namespace saker::runtime

@@ -115,12 +115,19 @@ void Preparation::prepare() {
   translate(*graph.top(), made_.instructions_);
   for (Instruction& at : made_.instructions_) {
     auto group = plan.fused.find(at.node);
-    if (group != plan.fused.end()) at.places = group->second;
+    if (group != plan.fused.end()) {
+      at.places = group->second.places;
+      if (size_t bytes = at.fused->scratchBytes()) {
+        at.scratch = static_cast<uint32_t>(plan.workspace.buffers.size());
+        plan.workspace.buffers.push_back({bytes, group->second.step, group->second.step});
+      }
+    }
     auto planned = plan.nodes.find(at.node);
     if (planned == plan.nodes.end()) continue;
     at.into = planned->second.into;
     at.place = static_cast<uint32_t>(planned->second.place);
   }
+  plan.workspace.bytes = arrange(plan.workspace.buffers);
   made_.workspace_ = std::move(plan.workspace);
   made_.end_ = static_cast<uint32_t>(made_.instructions_.size());
   if (made_.views_ == Executable::Views::Direct) keepCalls();

@@ -35,10 +35,14 @@ bool mayFuse(const ir::Graph& graph) {
   return holdsInside(*graph.top(), [](const ops::Operator& op) { return op.cost == ops::Cost::View; });
 }
 
+bool generatesCode(NativeCode native) {
+  return native.wanted ? !passes::isForbidden(passes::Stage::Fuse) : !passes::isOff(passes::Stage::Fuse);
+}
+
 void Prepared::prepare(One& one, Executable::Views views) const {
   passes::Stages stages;
   using passes::Stage;
-  bool fuse = native_.wanted ? !passes::isForbidden(Stage::Fuse) : !passes::isOff(Stage::Fuse);
+  bool fuse = generatesCode(native_);
   bool functional = isFunctional(graph_);
   bool changes = functional ? !simplified_ || fuse : fuse && mayFuse(graph_);
   if (views == Executable::Views::Direct && changes && graph_.top()->terminator()) {

@@ -15,6 +15,8 @@ namespace saker::runtime {
 bool isFunctional(const ir::Graph& graph);
 // Can kernels be made of its operators? They may write to tensors: what does stays in order.
 bool mayFuse(const ir::Graph& graph);
+// Do a program's operators become kernels, as it or the process asks for?
+bool generatesCode(NativeCode native);
 
 class Prepared {
  public:

@@ -33,7 +33,8 @@ bool Run::launch(const Instruction& at) {
       results.push_back(at::empty_strided(told.sizes, told.strides, options));
     }
   }
-  if (!code.launch(operands, results, sizes_, workspace_.get())) return false;
+  void* scratch = at.scratch == kNone ? nullptr : workspace_->memory(at.scratch);
+  if (!code.launch(operands, results, sizes_, workspace_.get(), scratch)) return false;
   for (const Instruction::Counted& counted : at.counted) {
     const at::Tensor& written = counted.result ? results[counted.number] : operands[counted.number];
     if (!written.is_inference()) torch::autograd::impl::bump_version(written);

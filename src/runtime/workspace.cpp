@@ -1,6 +1,7 @@
 #include "runtime/workspace.h"
 
 #include <ATen/ops/empty.h>
+#include <c10/core/CPUAllocator.h>
 #include <c10/core/InferenceMode.h>
 #include <malloc.h>
 #include <sys/mman.h>
@@ -48,6 +49,13 @@ c10::Storage allocate(size_t bytes) {
           /*resizable=*/false};
 }
 
+// Memory of the arena that keeps the arena.
+c10::Storage partOf(const c10::Storage& arena, void* memory, size_t bytes) {
+  auto release = [](void* kept) { delete static_cast<c10::Storage*>(kept); };
+  c10::DataPtr data(memory, new c10::Storage(arena), release, c10::kCPU);
+  return {c10::Storage::use_byte_size_t(), bytes, std::move(data), c10::GetCPUAllocator(), /*resizable=*/true};
+}
+
 std::atomic<size_t> taken = 0;
 
 }  // namespace
@@ -61,14 +69,23 @@ Workspace::Workspace(const WorkspacePlan& plan) {
   c10::InferenceMode ordinary(false);
   aten::RunForReal real;
   std::vector<c10::Storage> storages;
-  for (size_t bytes : plan.buffers) {
-    add(bytes);
-    storages.push_back(allocate(bytes));
+  c10::Storage arena;
+  if (plan.bytes > 0) {
+    add(plan.bytes);
+    arena = allocate(plan.bytes);
+    for (const Block& block : plan.buffers) {
+      buffers_.push_back(static_cast<char*>(arena.mutable_data()) + block.offset);
+      storages.push_back(partOf(arena, buffers_.back(), block.bytes));
+    }
   }
   for (const WorkspacePlan::Place& place : plan.places) {
     Geometry told = geometryOf(*place.type, {});
     told.offset = 0;
     tensors_.push_back(tensorOver(storages[place.buffer], *place.type, told));
+  }
+  if (arena) {  // behind those of the places: what keeps the arena where no value lies in it
+    tensors_.push_back(at::empty({0}, at::TensorOptions().dtype(at::kByte)));
+    tensors_.back().unsafeGetTensorImpl()->set_storage_keep_dtype(arena);
   }
   calls.resize(plan.calls);
 }

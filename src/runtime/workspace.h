@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "runtime/arrange.h"
 #include "runtime/geometry.h"
 
 namespace saker::aten {
@@ -17,17 +18,18 @@ class KeptCall;
 
 namespace saker::runtime {
 
-// Which value lies in which buffer. Values that live at the same time lie in different ones.
+// Which value lies in which buffer, and where in one arena that is. Values that live at the same time lie apart.
 struct WorkspacePlan {
   struct Place {
     const ir::TensorType* type;
     size_t buffer;
   };
-  std::vector<size_t> buffers;  // bytes
+  std::vector<Block> buffers;  // their steps are nodes in order
+  size_t bytes = 0;            // of the arena
   std::vector<Place> places;
   size_t calls = 0;  // how many calls are kept from run to run
 
-  bool any() const { return !places.empty() || calls != 0; }
+  bool any() const { return !buffers.empty() || calls != 0; }
 };
 
 // Asks the C library, once in a process, to keep some of the memory that is freed. SAKER_KEEP_MEMORY=0 forbids it.
@@ -49,7 +51,8 @@ class Workspace {
   ~Workspace();
   Workspace(const Workspace&) = delete;
   const at::Tensor& at(size_t place) const { return tensors_[place]; }
-  // Memory for one launch after the other, which grows to what the largest of them needs.
+  void* memory(size_t buffer) const { return buffers_[buffer]; }
+  // Memory for one launch after the other whose size is known in a run, which grows to what the largest of them needs.
   void* scratch(size_t bytes);
   size_t bytes() const { return bytes_; }
   // Of all workspaces in this process, those too that wait for the next run.
@@ -59,6 +62,7 @@ class Workspace {
   void add(size_t bytes);
 
   std::vector<at::Tensor> tensors_;
+  std::vector<void*> buffers_;
   c10::Storage scratch_;
   size_t bytes_ = 0;
 };
