@@ -102,7 +102,7 @@ class _Recorded:
                 casts.enter_context(torch.autocast(device, dtype, enabled))
             if self.functions is not None:
                 casts.enter_context(self.functions.repeated())
-            results = getattr(self.fn, "again", self.fn)(*args, **kwargs)
+            results = _C.call_inside(getattr(self.fn, "again", self.fn), *args, **kwargs)
         return [leaf for leaf in flatten(results)[0] if isinstance(leaf, torch.Tensor)]
 
     def call(self, *tensors: torch.Tensor) -> list[Any]:

@@ -172,15 +172,15 @@ def check_effects(op: Any) -> None:
 
 
 def _print(format_str: str, *args: Any, **kwargs: Any) -> None:
-    print(format_str.format(*args, **kwargs))
+    _C.print_text(format_str, *args, **kwargs)
 
 
 def _is_plain(value: Any) -> bool:
-    return value is None or type(value) in (bool, int, float, str)
+    return value is None or type(value) in (bool, int, float, str, torch.Tensor)
 
 
 def _prints_plainly(args: Any, kwargs: Any) -> bool:
-    """Is it a text that is the same in each call? It is printed as by Python's own function, in order with others."""
+    """Is it a text of numbers, strings and tensors? It is printed as by Python's own function, in order with others."""
     if _C.trace_mode() is not None or torch._C._are_functorch_transforms_active() or not isinstance(args[0], str):
         return False
     for each in (*args, *kwargs.values()):

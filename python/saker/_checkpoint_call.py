@@ -21,8 +21,8 @@ _MODES = ("_CachingTorchDispatchMode", "_CachedTorchDispatchMode")  # of selecti
 
 
 class _Inside:
-    """A function that is checkpointed inside of a compiled one which runs eagerly: called again by a backward, it does
-    what it did, and control flow is a node with bodies both times."""
+    """A function that is checkpointed inside of a compiled one which runs eagerly, or in a ``saker.deferred`` block:
+    called again by a backward, it does what it did, and control flow is a node with bodies both times."""
 
     def __init__(self, function: Any) -> None:
         self.function = function
@@ -37,8 +37,10 @@ def _open(outer: Any) -> None:
         return
 
     def inside(args: tuple) -> tuple:
-        checkpoints = function.__name__ == "checkpoint" and args and _C.is_inside()
-        return (_Inside(args[0]), *args[1:]) if checkpoints else args
+        checkpoints = function.__name__ == "checkpoint" and args
+        if checkpoints and (_C.is_inside() or _C.trace_mode() == "deferred"):
+            return (_Inside(args[0]), *args[1:])
+        return args
 
     def behind(kept: Any) -> Any:
         return lambda *args, **kwargs: kept(*inside(args), **kwargs)

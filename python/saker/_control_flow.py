@@ -34,12 +34,22 @@ class _AppliesFunction(_AsPython):
     """Its backward is the user's, and belongs to no graph."""
 
 
+class _Unwatched(BaseException):
+    """The call that is around runs eagerly since a body was begun: bodies are recorded for themselves."""
+
+
 class _Constant(_AsPython):
     """A function of the program gives Python numbers, which are known when it is recorded."""
 
     def __init__(self, leaves: list[Any]) -> None:
         super().__init__("a function returns a number")
         self.leaves = leaves
+
+
+def run_as_python(why: str) -> None:
+    """Inside of a body: the outermost operator around is to run as Python code."""
+    if _depth.bodies:
+        raise _AsPython(why)
 
 
 class _Depth(threading.local):
@@ -74,7 +84,9 @@ class _Body:
             raise _Constant(results)
         found = [results[i] for i in self.tensors]
         self.metas = [(tensor.dtype, tensor.device, tuple(tensor.shape)) for tensor in found]
-        recorder.end(found)
+        if recorder.end(found):
+            self.applies = True
+            _C.note_applied()
 
     def error(self, what: str) -> BodyError:
         operator, name = self.where
@@ -113,6 +125,8 @@ def _opened(recorder: _C.BodyRecorder) -> contextlib.AbstractContextManager[None
 
 
 def _close(recorder: _C.BodyRecorder, carried: int = 0, sliced: int = 0) -> tuple[_C.Bodies, list[torch.Tensor]]:
+    if recorder.left:
+        raise _Unwatched
     if recorder.alone:  # what is around runs eagerly
         count("graphs")
     closed = recorder.close(carried, sliced, False)
@@ -182,7 +196,7 @@ def _cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Sequence[A
 
 def _cond_as_python(pred: Any, true_fn: Callable, false_fn: Callable, operands: Sequence[Any] = ()) -> Any:
     if not _is_batched(pred):
-        return (true_fn if pred else false_fn)(*operands)
+        return (true_fn if _any(pred) else false_fn)(*operands)
     # Each of a batch goes its own way: both are gone.
     left, spec = pytree.tree_flatten(true_fn(*operands))
     right, other = pytree.tree_flatten(false_fn(*operands))
@@ -206,6 +220,8 @@ def _is_batched(value: Any) -> bool:
 
 def _any(value: Any) -> bool:
     """Does a condition hold, for one of a batch at least?"""
+    if isinstance(value, torch.Tensor):  # a stand-in, in a body
+        run_as_python("a choice inside of a transform depends on data")
     while isinstance(value, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(value):
         value = torch._C._functorch.get_unwrapped(value)
     return bool(value.any() if isinstance(value, torch.Tensor) else value)
@@ -378,7 +394,7 @@ def call(name: str, *args: Any, **kwargs: Any) -> Any:
     if forward_ad._current_level >= 0:  # nodes know no tangents
         return as_python(*args)
     try:
-        return record(*args)
+        return _recorded_watched(record, args)
     except _AsPython as stop:
         if _depth.bodies and name in ("cond", "while_loop"):  # which need data: the outermost one is run as Python code
             raise
@@ -392,6 +408,13 @@ def call(name: str, *args: Any, **kwargs: Any) -> Any:
             return as_python(*args)
         message = "a function that it was given writes to a tensor that is not its own; write to a clone of it"
         raise BodyError(_SHOWN.get(name, name), message) from error
+
+
+def _recorded_watched(record: Callable, args: tuple[Any, ...]) -> Any:
+    try:
+        return record(*args)
+    except _Unwatched:
+        return record(*args)
 
 
 def _recorded_in_vain(record: Callable, args: tuple[Any, ...]) -> Any:

@@ -29,6 +29,7 @@ def _only_now(name: str) -> None:
     full = f"torch.ops.higher_order.{name}"
     if name in _WITHOUT_RESULT and _C.note_only_eager(f"{full} does something in each call"):
         return
+    _control_flow.run_as_python(f"{full} does something in each call")
     message = "it does something in each call, which a graph does not; call it outside of what is captured"
     raise CaptureError("Unsupported", message, full, *here())
 

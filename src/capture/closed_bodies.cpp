@@ -207,7 +207,9 @@ const runtime::Executable& ClosedBodies::executable(const std::vector<at::Tensor
   std::vector<ir::Arg> returned;
   for (size_t i = 0; i < node->resultCount(); ++i) returned.push_back(ir::Arg::value(node->result(i)));
   graph.appendReturn(graph.top(), returned);
-  passes::Stages().run(passes::Stage::Simplify, "bodies", graph, passes::kSimplifyKeepingCopies);
+  // Autograd, which follows operators that are conducted, tells a tensor from what it was detached to.
+  const char* pipeline = conducted ? "inline-calls" : passes::kSimplifyKeepingCopies;
+  passes::Stages().run(passes::Stage::Simplify, "bodies", graph, pipeline);
   using Views = runtime::Executable::Views;
   found.executable = std::make_unique<runtime::Executable>(graph, objects_, conducted ? Views::Called : Views::Direct);
   return *found.executable;

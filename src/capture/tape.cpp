@@ -64,13 +64,29 @@ void leaveTape() {
   aten::setRecordingOnThisThread(false);
 }
 
+static thread_local TapeScope* innermostScope = nullptr;
+
+void leaveTape(const Tape& tape) {
+  if (tapeOfThread == &tape) leaveTape();
+  for (TapeScope* scope = innermostScope; scope; scope = scope->outer_) {
+    if (scope->previous_ != &tape) continue;
+    scope->previous_ = nullptr;
+    scope->wasRecording_ = false;
+  }
+}
+
 TapeScope::TapeScope(Tape* tape)
-    : previous_(tapeOfThread), wasRecording_(c10::impl::tls_is_dispatch_key_included(aten::kTraceKey)) {
+    : outer_(std::exchange(innermostScope, this)),
+      previous_(tapeOfThread),
+      wasRecording_(c10::impl::tls_is_dispatch_key_included(aten::kTraceKey)) {
   tapeOfThread = tape;
   aten::setRecordingOnThisThread(tape != nullptr);
 }
 
 TapeScope::~TapeScope() {
+  TapeScope** here = &innermostScope;
+  while (*here != this) here = &(*here)->outer_;
+  *here = outer_;
   tapeOfThread = previous_;
   aten::setRecordingOnThisThread(wasRecording_);
 }

@@ -232,6 +232,8 @@ class Tape final : public Recording {
 Tape* currentTape();
 // Takes the tape off this thread before its scope ends.
 void leaveTape();
+// Takes a tape off that may be under others, or wait for a scope that takes any off: it is not put on any more.
+void leaveTape(const Tape& tape);
 
 // Puts a tape on for this thread, or takes any off (nullptr), while one lives.
 class TapeScope {
@@ -242,6 +244,8 @@ class TapeScope {
   TapeScope& operator=(const TapeScope&) = delete;
 
  private:
+  friend void leaveTape(const Tape& tape);
+  TapeScope* outer_;
   Tape* previous_;
   bool wasRecording_;
 };

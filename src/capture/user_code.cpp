@@ -78,9 +78,12 @@ bool reachesUserCode(const std::vector<Edge>& roots) {
   return found;
 }
 
-bool reachesRecordedUserCode(const std::vector<Edge>& roots) {
+bool reachesRecordedUserCode(const std::vector<Edge>& roots) { return reachesUserCode(roots, 0); }
+
+bool reachesUserCode(const std::vector<Edge>& roots, uint64_t first) {
   bool found = false;
   walk(roots, [&](Node& node) {
+    if (node.sequence_nr() < first) return false;
     const auto* leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(&node);
     bool outside = leaf && leaf->variable.defined() && !traceTensor(*leaf->variable.unsafeGetTensorImpl());
     found = found || (!outside && runsUserCode(node));

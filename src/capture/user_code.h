@@ -15,6 +15,9 @@ bool reachesUserCode(const std::vector<torch::autograd::Edge>& roots);
 // made again runs those anyway.
 bool reachesRecordedUserCode(const std::vector<torch::autograd::Edge>& roots);
 
+// The same of nodes from this sequence number on, and of hooks on leaves that stand for tensors.
+bool reachesUserCode(const std::vector<torch::autograd::Edge>& roots, uint64_t first);
+
 // While one lives on this thread, nodes may be noted that look as if they ran code of the user's and do not: they
 // belong to Functions whose backward was written down when it ran (frontend/open_functions).
 class OpenedNodes {

@@ -1,13 +1,12 @@
 #include "control/interpret.h"
 
-#include <ATen/ops/copy.h>
-#include <ATen/ops/empty_like.h>
 #include <c10/core/GradMode.h>
 
 #include "aten/call_node.h"
 #include "aten/sym_node.h"
 #include "capture/closed_bodies.h"
 #include "ops/operator.h"
+#include "runtime/recorded_calls.h"
 
 namespace saker::control {
 
@@ -18,11 +17,7 @@ void callAsRecorded(const ir::Node& node, const c10::OperatorHandle& handle, tor
     return;
   }
   c10::AutoGradMode mode(!recorded.noGrad && c10::GradMode::is_enabled());
-  if (node.op()->qualified == "aten::copy") {  // what a write became, of which autograd knows no derivative
-    stack = {at::empty_like(stack[0].toTensor()).copy_(stack[1].toTensor())};
-    return;
-  }
-  handle.callBoxed(&stack);
+  runtime::callFollowed(node, handle, stack);
 }
 
 namespace {

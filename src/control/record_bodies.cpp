@@ -1,10 +1,13 @@
 #include "control/record_bodies.h"
 
+#include <ATen/SequenceNumber.h>
 #include <ATen/ops/lift_fresh.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <stdexcept>
 
+#include "capture/user_code.h"
 #include "control/sketch.h"
 #include "ops/operator.h"
 #include "support/check.h"
@@ -44,10 +47,15 @@ void giveOneLayout(const std::vector<std::unique_ptr<ir::Graph>>& bodies) {
 
 }  // namespace
 
-BodyRecorder::BodyRecorder(tracing::Host host, ClosedBodies::Kind kind, size_t bodies) : kind_(kind) {
-  if (!tracing::currentTape() && !tracing::current()) scratch_ = std::make_unique<tracing::Tape>(host);
+BodyRecorder::BodyRecorder(tracing::Host host, ClosedBodies::Kind kind, size_t bodies)
+    : kind_(kind),
+      scratch_(tracing::currentTape() || tracing::current() ? nullptr : std::make_unique<tracing::Tape>(host)),
+      tape_(tracing::currentTape()),
+      outer_(scratch_ ? *scratch_ : tape_ ? static_cast<tracing::Recording&>(*tape_) : *tracing::current()) {
   node_.emplace(outer(), ClosedBodies::operatorOf(kind), bodies);
 }
+
+bool BodyRecorder::left() const { return tracing::currentTape() != tape_; }
 
 BodyRecorder::~BodyRecorder() { cancel(); }
 
@@ -59,12 +67,6 @@ void BodyRecorder::cancel() {
   lent_.clear();
 }
 
-tracing::Recording& BodyRecorder::outer() {
-  if (scratch_) return *scratch_;
-  if (tracing::Tape* tape = tracing::currentTape()) return *tape;
-  return *tracing::current();
-}
-
 std::vector<at::Tensor> BodyRecorder::begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced) {
   SAKER_CHECK(!body_, "a body is recorded at a time");
   tracing::Recording& around = outer();
@@ -74,6 +76,7 @@ std::vector<at::Tensor> BodyRecorder::begin(const std::vector<at::Tensor>& opera
     types.push_back(i < sliced.size() && sliced[i] ? sliceOf(*around.context(), *type) : type);
   }
   unhooked_.emplace();
+  firstNode_ = at::sequence_number::peek();
   body_.emplace(around, node_->region(next_++));
   parameters_.clear();
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -83,8 +86,13 @@ std::vector<at::Tensor> BodyRecorder::begin(const std::vector<at::Tensor>& opera
   return parameters_;
 }
 
-void BodyRecorder::end(std::vector<at::Tensor> results) {
+bool BodyRecorder::end(std::vector<at::Tensor> results) {
   SAKER_CHECK(body_, "no body is being recorded");
+  torch::autograd::edge_list roots;
+  for (const at::Tensor& result : results) {
+    if (result.requires_grad()) roots.push_back(torch::autograd::impl::gradient_edge(result));
+  }
+  bool users = tracing::reachesUserCode(roots, firstNode_);
   std::vector<at::Tensor> given = parameters_;
   for (const auto& [value, tensor] : body_->trace().lent()) given.push_back(tensor);
   for (const at::Tensor& result : results) {
@@ -103,6 +111,7 @@ void BodyRecorder::end(std::vector<at::Tensor> results) {
   body_.reset();
   unhooked_.reset();
   parameters_.clear();
+  return users;
 }
 
 // Data that is written in a body is a literal of the program around it.

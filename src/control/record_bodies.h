@@ -32,27 +32,33 @@ class BodyRecorder {
   // Begins the next body: stand-ins for tensors like these, or for slices of them along the first dimension. From here
   // on operators are recorded in it.
   std::vector<at::Tensor> begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced);
-  // Ends it: it returns these tensors. Throws what was refused inside.
-  void end(std::vector<at::Tensor> results);
+  // Ends it: it returns these tensors. Throws what was refused inside. True: it called code of the user's that belongs to
+  // the gradients of these tensors (a torch.autograd.Function, a hook).
+  bool end(std::vector<at::Tensor> results);
   // All of them, closed. `closed` are the tensors that they found elsewhere: operands behind those they were given.
   // Throws std::runtime_error where a body does what it may not, OnlyAsPython where it may.
   c10::intrusive_ptr<ClosedBodies> close(std::vector<at::Tensor>& closed, ClosedBodies::Shape shape);
   // Is nothing recorded around it?
   bool alone() const { return scratch_ != nullptr; }
+  // Has what was recorded around it been given up while a body ran? Nothing watches what that does from there on.
+  bool left() const;
   // Takes back what was recorded and not closed. Whatever is around is still there.
   void cancel();
 
  private:
-  tracing::Recording& outer();
+  tracing::Recording& outer() { return outer_; }
   at::Tensor tensorOf(const ir::Value* value);
 
   ClosedBodies::Kind kind_;
   std::unique_ptr<tracing::Tape> scratch_;  // where nothing is recorded around
+  tracing::Tape* tape_;                     // around it
+  tracing::Recording& outer_;
   std::optional<tracing::OpenNode> node_;
   std::optional<WithoutHooks> unhooked_;
   std::optional<tracing::Body> body_;
   std::vector<at::Tensor> parameters_;
   size_t next_ = 0;
+  uint64_t firstNode_ = 0;  // of autograd, that the body makes
   std::vector<std::pair<ir::Value*, at::Tensor>> lent_;
 };
 

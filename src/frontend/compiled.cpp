@@ -274,6 +274,8 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
     why = Stop(Why::LeavesAmbient, Ambient::now().difference(before));
   } else if (recorder.subjects().world.holdsLocks()) {
     why = Why::LeavesLock;
+  } else if (recorder.subjects().world.changesPrinted()) {
+    why = Why::PrintsObject;
   } else if (!recorder.balanced()) {
     why = Why::LeavesContextVariable;
   } else if (why = recorder.seal(); !why) {

@@ -146,7 +146,7 @@ PyObject* callOperator(PyObject* callee, PyObject* args, PyObject* kwargs) {
   if (result && !recorder->stopped()) recorder->forgetRestored(mark);
   PyObject* name = PyTuple_GET_ITEM(given.get(), 0);
   if (recorder->stopped()) {
-    tracing::leaveTape();
+    tracing::leaveTape(recorder->tape());
   } else if (result && recorder->changedSince(mark) && !mayChange(name) &&
              (recorder->changedSince(mark, /*tensors=*/false) || !mayWrite(name))) {
     raiseChanges(name, recorder->changeSince(mark));

@@ -31,6 +31,7 @@ inline const Row rows[] = {
     {DeletesAttribute, "builtins", "delattr"},
     {Advances, "builtins", "next"},
     {Host, "builtins", "print"},
+    {Host, "saker._C", "print_text"},
     {Warns, "_warnings", "warn"},
     {Host, "_warnings", "_filters_mutated"},
     {Pure, "builtins",

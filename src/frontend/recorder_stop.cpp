@@ -73,7 +73,7 @@ bool Recorder::stop(Stop why, bool quiet) {
   }
   if (stopped_) return false;
   stopped_ = stopAt(std::move(why));
-  tracing::leaveTape();
+  tracing::leaveTape(tape_);
   CompilingQuestion* question = CompilingQuestion::current();
   bool again = question && question->mayHelp();  // this call runs eagerly, and the next is told something else
   if (raising_ && !again && !quiet && !PyErr_Occurred()) raiseStop(*stopped_);

@@ -34,7 +34,7 @@ class PyBodyRecorder {
   std::vector<at::Tensor> begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced) {
     return recorder_.begin(operands, sliced);
   }
-  void end(std::vector<at::Tensor> results) { recorder_.end(std::move(results)); }
+  bool end(std::vector<at::Tensor> results) { return recorder_.end(std::move(results)); }
   // None: they have to run as Python code.
   std::optional<std::pair<PyBodies, std::vector<at::Tensor>>> close(size_t carried, size_t sliced, bool reverse) {
     std::vector<at::Tensor> closed;
@@ -48,6 +48,7 @@ class PyBodyRecorder {
   // The object may outlive what is recorded around it, in the traceback of an error.
   void cancel() { recorder_.cancel(); }
   bool alone() const { return recorder_.alone(); }
+  bool left() const { return recorder_.left(); }
 
  private:
   control::BodyRecorder recorder_;
@@ -85,6 +86,7 @@ void bindControl(py::module_& module) {
       .def("end", &PyBodyRecorder::end)
       .def("close", &PyBodyRecorder::close)
       .def_property_readonly("alone", &PyBodyRecorder::alone)
+      .def_property_readonly("left", &PyBodyRecorder::left)
       .def("__enter__", [](py::object self) { return self; })
       .def("__exit__", [](PyBodyRecorder& self, const py::args&) { self.cancel(); });
   module.def("call_bodies", [](const std::vector<at::Tensor>& operands, const PyBodies& bodies) {
@@ -98,6 +100,10 @@ void bindControl(py::module_& module) {
     std::unique_ptr<tracing::MarkedRegion> region = std::move(regions.back());
     regions.pop_back();
     if (returned) region->end();
+  });
+  // torch.ops.higher_order.print
+  module.def("print_text", [](const py::str& format, const py::args& args, const py::kwargs& kwargs) {
+    py::module_::import("builtins").attr("print")(format.attr("format")(*args, **kwargs));
   });
   module.def("note_applied", &tracing::noteApplied);
   module.def("take_applied", &tracing::takeApplied);

@@ -1,12 +1,22 @@
 #include "runtime/recorded_calls.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/copy.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 
 #include <optional>
 
 namespace saker::runtime {
+
+void callFollowed(const ir::Node& node, const c10::OperatorHandle& handle, torch::jit::Stack& stack) {
+  if (node.op()->qualified == "aten::copy") {
+    stack = {at::empty_like(stack[0].toTensor()).copy_(stack[1].toTensor())};
+  } else {
+    handle.callBoxed(&stack);
+  }
+}
 
 RecordedCalls::RecordedCalls(const Program& program, bool withAutograd)
     : withAutograd_(withAutograd),
@@ -31,7 +41,7 @@ void RecordedCalls::call(const ir::Node& node, const c10::OperatorHandle& handle
   // Bindings make tensors below what counts writes.
   std::optional<at::AutoDispatchBelowADInplaceOrView> making;
   if (makes) making.emplace();
-  handle.callBoxed(&stack);
+  callFollowed(node, handle, stack);
 }
 
 }  // namespace saker::runtime

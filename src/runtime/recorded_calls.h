@@ -8,6 +8,9 @@
 
 namespace saker::runtime {
 
+// Calls an operator so that autograd can follow: a write that became a value (aten::copy) has no derivative of its own.
+void callFollowed(const ir::Node& node, const c10::OperatorHandle& handle, torch::jit::Stack& stack);
+
 // Made before the dispatch state is changed for the run.
 class RecordedCalls final : public Conduct {
  public:

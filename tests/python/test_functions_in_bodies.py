@@ -79,7 +79,37 @@ def under_vmap(o: Any, x: Tensor, w: Tensor) -> Tensor:
     return o.cond(x.sum() > 0, batch, lambda v: v.cos(), (x,))
 
 
-PROGRAMS = [branch, closed_over, by_another_name, loop, carried, scanned, mapped, nested, under_vmap]
+def unwatched(o: Any, x: Tensor, w: Tensor) -> Tensor:
+    """What ``saker.compile`` does not know ends the watching of the call before the Function is met."""
+
+    def unknown(v: Tensor) -> Tensor:
+        return Tripled.apply(v * w) if torch._C._dispatch_tls_local_include_set() is not None else v
+
+    return o.cond(x.sum() > 0, unknown, lambda v: v.cos(), (x,))
+
+
+def unwatched_steps(o: Any, x: Tensor, w: Tensor) -> Tensor:
+    def step(c: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+        torch._C._dispatch_tls_local_include_set()
+        made = o.cond(c.sum() > 0, lambda v: Tripled.apply(v * w[0]), lambda v: v * 0.5, (c,))
+        return made, made * r
+
+    return o.scan(step, x[0] * 1, x)[1]
+
+
+def hooked(o: Any, x: Tensor, w: Tensor) -> Tensor:
+    """A hook is as much the user's as a backward."""
+
+    def left(v: Tensor) -> Tensor:
+        made = v * w
+        made.register_hook(lambda gradient: gradient * 3)
+        return made.sin()
+
+    return o.cond(x.sum() > 0, left, lambda v: v.cos(), (x,))
+
+
+FUNCTIONS = [branch, closed_over, by_another_name, loop, carried, scanned, mapped, nested, under_vmap]
+PROGRAMS = [*FUNCTIONS, unwatched, unwatched_steps, hooked]
 
 
 def entered(entry: str, function: Callable) -> Callable:
@@ -109,7 +139,7 @@ def test_gradients_are_those_of_the_function(program: Callable, entry: str) -> N
         torch.testing.assert_close(found[0], found[1])
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", FUNCTIONS)
 def test_without_gradients_it_is_a_node(program: Callable) -> None:
     compiled = saker.compile(lambda x, w: program(operators, x, w))
     saker.reset(counts=True)

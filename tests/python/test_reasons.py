@@ -66,8 +66,8 @@ def calls_unknown(x: torch.Tensor) -> torch.Tensor:
     return x + time.time()
 
 
-def prints_tensor(x: torch.Tensor) -> torch.Tensor:
-    print(x)
+def prints_list(x: torch.Tensor) -> torch.Tensor:
+    print([x])
     return x + 1
 
 
@@ -87,7 +87,7 @@ STOPS = {
         "bool() of a tensor: its result or its size depends on data",
     ),
     calls_unknown: ("calls-unknown", "a segment ends here", "calls time.time, which is not known"),
-    prints_tensor: ("prints-object", "a segment ends here", "prints an object that is no number and no string"),
+    prints_list: ("prints-object", "a segment ends here", "prints an object that is no number and no string"),
     returns_generator: (
         "leaves-new",
         "cannot be replayed",

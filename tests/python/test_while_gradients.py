@@ -84,11 +84,22 @@ def scan_in_loop(o, x, w):
     return o.while_loop(lambda i, v: i < 2, body, (torch.tensor(0), x))[1]
 
 
+def detaches(o, x, w):
+    """A value that steps compute is read with its history and without."""
+
+    def body(i, v):
+        made = (v * w).tanh()
+        return i + 1, made.detach() * 0.3 + made.sin()
+
+    return o.while_loop(lambda i, v: i < 3, body, (torch.tensor(0), x))[1]
+
+
 PROGRAMS = [
     newton,
     times,
     never,
     passes_on,
+    detaches,
     loop_in_loop,
     branch_in_loop,
     loop_in_branch,

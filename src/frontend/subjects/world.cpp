@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "capture/plain.h"
+#include "frontend/higher_order.h"
 #include "frontend/kinds.h"
 #include "frontend/subjects/subjects.h"
-
 #include "host/objects.h"
+
 namespace saker::frontend {
 
 namespace {
@@ -33,18 +35,38 @@ bool isPlain(PyObject* object, int depth = 0) {
 
 }  // namespace
 
-// What is printed is a text that the call has made, of values that are guarded.
+// A tensor is printed by a replay when all is computed, as what it is then. The text of one that the call has made tells
+// its gradient function, which is another one there.
+bool World::mayPrint(PyObject* object) {
+  if (!isTensor(object) || speculative() || higher_order::inTransform()) return false;
+  const at::Tensor& tensor = tensorOf(object);
+  bool plain = Py_TYPE(object) == tensorClass() && tracing::isPlain(tensor, c10::DispatchKey::Undefined);
+  if (!plain || tensor.is_inference() || (placeOf(object) == kInside && tensor.requires_grad())) return false;
+  printed_.push_back({Ref::borrow(object), tensor._version()});
+  return true;
+}
+
+bool World::changesPrinted() const {
+  return std::any_of(printed_.begin(), printed_.end(),
+                     [](const Printed& each) { return tensorOf(each.tensor.get())._version() != each.version; });
+}
+
+// What is printed is a text that the call has made, of values that are guarded, or a tensor.
 bool World::prints(PyObject* callable, Values args, PyObject* names) {
+  bool bound = PyCFunction_Check(callable) && !args.empty() && args[0] == PyCFunction_GET_SELF(callable);
+  if (bound) args.erase(args.begin());
   size_t positional = args.size() - (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
+  size_t tensors = printed_.size();
   for (size_t i = 0; i < args.size(); ++i) {
     if (!realize(args[i], true)) return false;
-    if (isAtom(args[i])) continue;
+    if (isAtom(args[i]) || mayPrint(args[i])) continue;
     if (i >= positional || !isPlain(args[i])) return stop(Why::PrintsObject);
     if (!tells(args[i])) return false;
     args[i] = keep(Ref::steal(PyObject_Str(args[i])));
     if (!args[i]) return false;
   }
   if (!locks_.empty()) return stop(Why::PrintsUnderLock);
+  if (printed_.size() > tensors) hide(calling());  // their texts are made by Python code
   return effect(callable, args, names);
 }
 

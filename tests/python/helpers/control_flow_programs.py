@@ -2,11 +2,13 @@
 
     PYTHONPATH=python:tests/python/helpers python tests/python/helpers/control_flow_programs.py 5000 [first seed]
 
-A program maps a matrix, and a weight that its functions close over, to a matrix.
+A program maps a square matrix, and a weight that its functions close over, to a matrix. It is compared forward, with
+gradients or with gradients of these, for one size or for several that are symbols.
 """
 
 from __future__ import annotations
 
+import functools
 import random
 import sys
 from collections.abc import Callable
@@ -18,6 +20,31 @@ from control_flow import operators, reference
 
 # (operators, matrix, what is closed over) -> matrix. Values stay between -2 and 2, so that nothing grows.
 Program = Callable
+
+
+class Choices(random.Random):
+    batches = 0  # that are around what is chosen
+    gradients = 0  # of torch.func, likewise
+    checkpoints = 0
+    needs_data = False  # a branch or loop inside of gradients is Python code
+
+    def nest(self, around: str, depth: int) -> Program:
+        setattr(self, around, getattr(self, around) + 1)
+        body = nest(self, depth)
+        setattr(self, around, getattr(self, around) - 1)
+        return body
+
+    def around(self) -> Callable:
+        """PyTorch computes no checkpoint again outside of a batch that it was in, and has none beside gradients."""
+        known = [*AROUND]
+        if not self.batches and not self.gradients:
+            known.append(checkpointed)
+        if not self.checkpoints:
+            known.append(differentiated)
+        chosen = self.choice(known)
+        self.needs_data = self.needs_data or (self.gradients > 0 and chosen in (branch, loop))
+        return chosen
+
 
 class Doubling(torch.autograd.Function):
     """Not the derivative, so that it is seen whether this backward was used."""
@@ -61,7 +88,7 @@ PLAIN = [
     lambda v, c: v.softmax(1) - c.sigmoid(),
     lambda v, c: torch.where(v > c, v, c * 0.5),
     lambda v, c: v.t().contiguous() * 0.9,
-    lambda v, c: (v.sum(0, keepdim=True) * 0.3).expand(3, 3) + c * 0.1,
+    lambda v, c: (v.sum(0, keepdim=True) * 0.3).expand_as(v) + c * 0.1,
     lambda v, c: torch.cat([v[1:], c[:1]]).clamp(-1.5, 1.5),
     lambda v, c: v.detach() * 0.3 + (v * c).sin(),
     lambda v, c: (v.clone().mul_(0.5).add_(c * 0.2)).cos(),
@@ -74,8 +101,10 @@ FUNCTIONS = [
 ]
 
 
-def plain(rng: random.Random) -> Program:
-    chosen = [rng.choice(PLAIN if rng.random() < 0.85 else FUNCTIONS) for _ in range(rng.randint(1, 3))]
+def plain(rng: Choices) -> Program:
+    # Of a batch that shares what it is given, a backward that clips sees the sum of all gradients.
+    functions = FUNCTIONS[:1] if rng.batches else FUNCTIONS
+    chosen = [rng.choice(PLAIN if rng.random() < 0.85 else functions) for _ in range(rng.randint(1, 3))]
 
     def program(o, v, c):
         for operator in chosen:
@@ -85,7 +114,7 @@ def plain(rng: random.Random) -> Program:
     return program
 
 
-def branch(rng: random.Random, depth: int) -> Program:
+def branch(rng: Choices, depth: int) -> Program:
     left, right, limit = nest(rng, depth), nest(rng, depth), rng.uniform(-1, 1)
     closes = rng.random() < 0.5
 
@@ -98,7 +127,7 @@ def branch(rng: random.Random, depth: int) -> Program:
     return program
 
 
-def loop(rng: random.Random, depth: int) -> Program:
+def loop(rng: Choices, depth: int) -> Program:
     body, most, kind = nest(rng, depth), rng.randint(0, 3), rng.choice(["count", "sum", "both"])
 
     def program(o, v, c):
@@ -112,7 +141,7 @@ def loop(rng: random.Random, depth: int) -> Program:
     return program
 
 
-def scan(rng: random.Random, depth: int) -> Program:
+def scan(rng: Choices, depth: int) -> Program:
     body, reverse, closes = nest(rng, depth), rng.random() < 0.5, rng.random() < 0.5
     gives = rng.choice(["rows", "carry", "both"])
 
@@ -121,13 +150,13 @@ def scan(rng: random.Random, depth: int) -> Program:
             new = body(o, carry, c + row if closes else c)
             return new.tanh(), (new * row)[0]
 
-        carry, rows = o.scan(combine, v * 1, torch.stack([v[0], c[1], v[2]]), reverse=reverse)
+        carry, rows = o.scan(combine, v * 1, torch.cat([v[:1], c[1:2], v[2:]]), reverse=reverse)
         return carry if gives == "carry" else rows if gives == "rows" else (carry + rows) * 0.5
 
     return program
 
 
-def rows(rng: random.Random, depth: int) -> Program:
+def rows(rng: Choices, depth: int) -> Program:
     body = nest(rng, depth)
 
     def program(o, v, c):
@@ -136,13 +165,13 @@ def rows(rng: random.Random, depth: int) -> Program:
     return program
 
 
-def checkpointed(rng: random.Random, depth: int) -> Program:
-    body = nest(rng, depth)
+def checkpointed(rng: Choices, depth: int) -> Program:
+    body = rng.nest("checkpoints", depth)
     return lambda o, v, c: o.checkpoint(lambda u: body(o, u, c), v)
 
 
-def batched(rng: random.Random, depth: int) -> Program:
-    body, closes = nest(rng, depth), rng.random() < 0.5
+def batched(rng: Choices, depth: int) -> Program:
+    body, closes = rng.nest("batches", depth), rng.random() < 0.5
 
     def program(o, v, c):
         inner = c if closes else v * 0.5
@@ -151,18 +180,18 @@ def batched(rng: random.Random, depth: int) -> Program:
     return program
 
 
-def differentiated(rng: random.Random, depth: int) -> Program:
-    body = nest(rng, depth)
+def differentiated(rng: Choices, depth: int) -> Program:
+    body = rng.nest("gradients", depth)
     return lambda o, v, c: o.grad(lambda u: body(o, u, c).sin().sum(), v).tanh()
 
 
-AROUND = [branch, branch, loop, loop, scan, scan, rows, rows, checkpointed, batched, differentiated]
+AROUND = [branch, branch, loop, loop, scan, scan, rows, rows, batched]
 
 
-def nest(rng: random.Random, depth: int) -> Program:
+def nest(rng: Choices, depth: int) -> Program:
     if depth == 0 or rng.random() < 0.2:
         return plain(rng)
-    first, second = plain(rng), rng.choice(AROUND)(rng, depth - 1)
+    first, second = plain(rng), rng.around()(rng, depth - 1)
     after = plain(rng) if rng.random() < 0.5 else None
 
     def program(o, v, c):
@@ -172,37 +201,52 @@ def nest(rng: random.Random, depth: int) -> Program:
     return program
 
 
-def outcome(function: Callable, x: torch.Tensor, w: torch.Tensor, grad: bool) -> list[torch.Tensor | None]:
-    x, w = x.clone().requires_grad_(grad), w.clone().requires_grad_(grad)
-    y = function(x, w)
-    found = list(torch.autograd.grad(y.sin().sum(), (x, w), allow_unused=True)) if y.requires_grad else [None, None]
-    return [y.detach(), *found]
+def derivatives(result: torch.Tensor, inputs: list[torch.Tensor], again: bool) -> list[torch.Tensor]:
+    """What is nothing is zero."""
+    if not result.requires_grad:
+        return [torch.zeros_like(each) for each in inputs]
+    return list(torch.autograd.grad(result, inputs, create_graph=again, allow_unused=True, materialize_grads=True))
 
 
-def same(found: list, expected: list) -> bool:
-    """A gradient that is nothing is zero."""
-    for one, other in zip(found, expected, strict=True):
-        one = torch.zeros(3, 3) if one is None else one
-        other = torch.zeros(3, 3) if other is None else other
-        if not torch.allclose(one, other, rtol=1e-3, atol=1e-4):
-            return False
-    return True
+def outcome(function: Callable, x: torch.Tensor, w: torch.Tensor, order: int) -> list[torch.Tensor]:
+    """The result, and derivatives up to this order."""
+    inputs = [x.clone().requires_grad_(order > 0), w.clone().requires_grad_(order > 0)]
+    y = function(*inputs)
+    found = [y]
+    for i in range(1, order + 1):
+        found += derivatives(sum(each.sin().sum() for each in found[-2:]), inputs, again=i < order)
+    return [each.detach() for each in found]
+
+
+def same(found: list[torch.Tensor], expected: list[torch.Tensor]) -> bool:
+    return all(
+        one.shape == other.shape and torch.allclose(one, other, rtol=1e-3, atol=1e-4)
+        for one, other in zip(found, expected, strict=True)
+    )
 
 
 def difference(seed: int) -> str | None:
     """What is wrong with the program of this seed; None: nothing."""
-    rng = random.Random(seed)
+    rng = Choices(seed)
     program = nest(rng, rng.randint(1, 3))
-    grad, way = rng.random() < 0.7, rng.choice(["compile", "compile", "aot_function"])
-    compiled = getattr(saker, way)(lambda x, w: program(operators, x, w))
+    order, way = rng.choice([0, 0, 1, 1, 1, 1, 2]), rng.choice(["compile", "compile", "aot_function"])
+    dynamic = rng.random() < 0.25
+    if rng.needs_data:  # ahead of time there is none
+        way = "compile"
+    options = {"dynamic": True} if dynamic else {}
+    compiled = getattr(saker, way)(lambda x, w: program(operators, x, w), **options)
     generator = torch.Generator().manual_seed(seed)
-    w = torch.randn(3, 3, generator=generator).tanh()
-    for turn in range(3):
-        x = torch.randn(3, 3, generator=generator) + turn - 1
-        expected = outcome(lambda x, w: program(reference, x, w), x, w, grad)
-        found = outcome(compiled, x, w, grad)
+    # Second derivatives of float32 lose too many places.
+    new = functools.partial(torch.randn, generator=generator, dtype=torch.float64 if order == 2 else torch.float32)
+    w = new(3, 3).tanh()
+    # Of 3 rows one is left behind the second one, and a single row is another program than several.
+    for turn, size in enumerate((5, 4, 6, 7, 4) if dynamic else (3, 3, 3)):
+        w = w if size == len(w) else new(size, size).tanh()
+        x = new(size, size) + turn % 3 - 1
+        expected = outcome(lambda x, w: program(reference, x, w), x, w, order)
+        found = outcome(compiled, x, w, order)
         if not same(found, expected):
-            return f"seed {seed}, {way}, turn {turn}, gradients {grad}: {found} instead of {expected}"
+            return f"seed {seed}, {way}, dynamic {dynamic}, turn {turn}, order {order}: {found} instead of {expected}"
     return None
 
 

@@ -85,10 +85,7 @@ _OPAQUE = _eagerly("computes-with", "it is called as it is, and the call runs ea
 _AGAIN = Mark("again", "it is recorded once for each size", ("compile",))
 _STEPS = "the sizes of its results are the number of steps, which depends on data"
 _EACH_CALL = "it does something in each call, which a graph does not"
-_IN_BODIES = Mark("refused", "inside of a body it is refused: both branches are recorded, and one runs")
-_WRITES_IN_BODIES = Mark("refused", "an operator of the user's that writes is refused inside of bodies, also on copies")
-_META = "sizes of an operator of the user's are asked of its kernel for meta tensors, with numbers"
-_STATE = _eagerly("unknown-tensor", "inside of a body the generator's state is read eagerly")
+_OPAQUE_BODY = _eagerly("computes-with", "the branch that is taken runs as Python code, and the call runs eagerly")
 _CAPTURED = ("capture", "aot_function")
 
 
@@ -103,8 +100,7 @@ def _only(**marks: tuple[Mark, ...]) -> dict[str, tuple[Mark, ...]]:
 _DERIVATIVES = ("backward", "double backward")
 _WRITER = _only(
     vmap=(Mark("refused", "PyTorch has no rule of `vmap` for operators of the user's that write"),),
-    nested=(_WRITES_IN_BODIES,),
-    dynamic=(_AGAIN, _refused(_META, *_CAPTURED)),
+    dynamic=(_AGAIN,),
 )
 MARKS: dict[str, dict[str, tuple[Mark, ...]]] = {
     "H2": _only(double_backward=(_refused("its steps are run operator by operator, which needs data", "capture"),)),
@@ -127,27 +123,25 @@ MARKS: dict[str, dict[str, tuple[Mark, ...]]] = {
         ),
     ),
     "H13": dict.fromkeys(_DERIVATIVES, (_NO_DERIVATIVE,)),
-    "H16": _only(nested=(_STATE,), dynamic=(_AGAIN,)),
-    "H17": _only(dynamic=(_AGAIN, _refused("which operators it calls depends on the length", *_CAPTURED))),
     "H19": {
         **dict.fromkeys(("forward", *_DERIVATIVES, "dynamic"), (_OPAQUE, _refused(_EACH_CALL, *_CAPTURED))),
         "vmap": (
             Mark("as eager", _NO_BATCH.reason, ("compile", "deferred")),
             _refused(_EACH_CALL, *_CAPTURED),
         ),
-        "nested": (_IN_BODIES,),
+        "nested": (_OPAQUE_BODY, _refused(_EACH_CALL, *_CAPTURED)),
     },
     "H23": _WRITER,
     "H24": _WRITER,
     "H28": {
-        **dict.fromkeys(("forward", *_DERIVATIVES, "dynamic"), (_OPAQUE, _refused(_EACH_CALL, "capture"))),
+        **dict.fromkeys(("forward", *_DERIVATIVES), (_refused(_EACH_CALL, "capture"),)),
+        "dynamic": (_AGAIN, _refused(_EACH_CALL, "capture")),
         "vmap": (
             Mark("as eager", _NO_BATCH.reason, ("compile", "aot_function", "deferred")),
             _refused(_EACH_CALL, "capture"),
         ),
-        "nested": (_IN_BODIES,),
+        "nested": (_OPAQUE_BODY, _refused(_EACH_CALL, "capture")),
     },
-    "H38": _only(nested=(_STATE,), dynamic=(_AGAIN,)),
 }
 
 # Rows that no program can show here, and why.
