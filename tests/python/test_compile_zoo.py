@@ -89,7 +89,7 @@ def test_model_equals_eager(name: str, training: bool, backend: str) -> None:
         with pytest.raises(saker.CaptureError, match="depends on data") as raised:
             for _ in range(2):  # one that asks is_compiling() is told something else by the second recording
                 compiled(*case.inputs)
-        assert raised.value.file.endswith(READS_DATA[name, training])
+        assert READS_DATA[name, training] in raised.value.message  # its own line is the program's
         return
     expected = steps(case, case.module, lambda *inputs: case.loss_of(case.module, *inputs), training)
     before = saker.stats()

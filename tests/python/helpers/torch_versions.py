@@ -57,7 +57,7 @@ ABSENT_OPERATORS = REMOVED_OPERATORS | NEW_OPERATORS
 # Complex numbers of bfloat16.
 BCOMPLEX32 = [torch.bcomplex32] if at_least(2, 14) else []
 # Programs of the corpus that this torch.compile captures and Saker does not, beside those of behind.txt.
-BEHIND_HERE = {"classes.user_keys_in_dicts"} if at_least(2, 14) else set()
+BEHIND_HERE = {"classes.user_keys_in_dicts", "libraries.weak_references_compared"} if at_least(2, 14) else set()
 if at_least(2, 15):
     BEHIND_HERE |= {"effects.bytearray_from_outside", "names.deleted_cell"}
 # The bound of softshrink is rounded to the tensor's dtype, as the core takes it to be where it is not told the version.
