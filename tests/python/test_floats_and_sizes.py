@@ -61,6 +61,8 @@ PROGRAMS: dict[str, Callable[[torch.Tensor, float], Any]] = {
     "a key": lambda x, s: (x * s, {s: 1}[s]),
     "a slope": lambda x, s: nn.functional.leaky_relu(x, s),
     "dropout": lambda x, s: nn.functional.dropout(x, abs(s) / 9),
+    "padding": lambda x, s: nn.functional.pad(x, (1, 1), value=s),
+    "an epsilon": lambda x, s: nn.functional.layer_norm(x, (3,), eps=abs(s) + 1e-5),
 }
 
 

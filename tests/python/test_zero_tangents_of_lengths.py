@@ -1,5 +1,5 @@
-"""Tangents that are zeros without memory, where sizes are symbols: products with them are zeros whatever the other factor
-is, and sums leave signs of zeros, as in eager mode. And inference mode inside of such recordings."""
+"""Tangents that are zeros without memory, where sizes are symbols: a product with them is zero, and sums leave the signs
+of zeros, as in eager mode. And inference mode inside of such recordings."""
 
 from __future__ import annotations
 
