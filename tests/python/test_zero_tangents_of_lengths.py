@@ -1,5 +1,7 @@
-"""Tangents that are zeros without memory, where sizes are symbols: a product with them is zero, and sums leave the signs
-of zeros, as in eager mode. And inference mode inside of such recordings."""
+"""Tangents that are zeros without memory, where sizes are symbols, and inference mode inside of such recordings.
+
+A product with such a tangent is zero, and sums leave the signs of zeros, as in eager mode.
+"""
 
 from __future__ import annotations
 
