@@ -108,7 +108,7 @@ test-types: build
 
 # A wheel as pip builds it, in an environment of its own. SAKER_OTHER_PYTHONS names Pythons whose torch must be refused.
 test-wheel: setup
-	@PYTHON=$(PYTHON) scripts/wheel_smoke.sh
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) PYTHON=$(PYTHON) scripts/wheel_smoke.sh
 
 # What takes long: the whole OpInfo sweep and the whole matrix, sanitizers, the second compiler, the wheel.
 test-all: test test-types test-sanitize test-sanitize-extension test-clang test-wheel

@@ -1,7 +1,6 @@
 #include "aot/check.h"
 
-#include <algorithm>
-
+#include "aot/number_inputs.h"
 #include "aten/enums.h"
 #include "runtime/geometry.h"
 
@@ -64,10 +63,6 @@ class PrimalCheck {
   const Plan& plan_;
   const sym::Assignment& symbols_;
 };
-
-bool namesFloat(const sym::Node* node) {
-  return node->kind == sym::Kind::FloatSymbol || std::any_of(node->args().begin(), node->args().end(), namesFloat);
-}
 
 // What was asked of Python's floats, who computed with them has checked: the graphs are given what came of them.
 void checkGuards(const Plan& plan, const sym::Assignment& symbols) {

@@ -19,6 +19,7 @@ bool isNumber(const ir::Arg& arg) { return arg.kind() == ir::Arg::Kind::SymFloat
 
 bool holdsNumber(const ir::Arg& arg) {
   if (arg.isValue()) return !arg.toValue()->tensor();
+  if (arg.kind() == ir::Arg::Kind::SymInt || arg.kind() == ir::Arg::Kind::SymBool) return namesFloat(arg.toSym());
   if (!arg.isList()) return isNumber(arg);
   std::span<const ir::Arg> items = arg.toList();
   return std::any_of(items.begin(), items.end(), holdsNumber);
@@ -66,6 +67,10 @@ at::Tensor wrapped(double number) {
 
 bool isNumberInput(const at::Tensor& tensor) {
   return tensor.defined() && tensor.unsafeGetTensorImpl()->is_wrapped_number() && tensor.scalar_type() == at::kDouble;
+}
+
+bool namesFloat(const sym::Node* node) {
+  return node->kind == sym::Kind::FloatSymbol || std::any_of(node->args().begin(), node->args().end(), namesFloat);
 }
 
 // Takes the nodes out that read, check and wrap numbers.

@@ -16,6 +16,8 @@ namespace saker::aot {
 
 // Is this a float that was recorded as an input? Nobody else has such a tensor.
 bool isNumberInput(const at::Tensor& tensor);
+// Is one of Python's floats in an expression?
+bool namesFloat(const sym::Node* node);
 
 class NumberInputs {
  public:

@@ -51,6 +51,7 @@ Graph capture(const Function& function, const Tensors& inputs, const std::vector
   for (const Dynamic& size : dynamic) sizes.push_back({size.input, size.dim, size.name});
   try {
     tracing::Capture recording({}, inputs, sizes);
+    recording.trace().noteInferenceMode();
     recording.takeGradients(inputs);
     for (const at::Tensor& tensor : cleared) {
       auto same = [&](const at::Tensor& input) { return input.is_same(tensor); };

@@ -39,6 +39,8 @@ double SymNode::guard_float(const char* file, int64_t line) {
   if (node_->kind == Kind::FloatConst) return node_->number;
   std::optional<double> number = floatExample();
   if (!number) throw sym::Undecided("no number is known for " + toString(node_));
+  // A comparison does not tell zeros apart, and holds for no nan.
+  if (!(*number < 0 || *number > 0)) throw sym::Undecided("no guard tells " + toString(node_) + " from other numbers");
   symbols().decide(symbols().floatCompare(Kind::Eq, node_, symbols().floatConst(*number)), place(file, line));
   return *number;
 }

@@ -14,6 +14,7 @@
 #include "capture/overlap.h"
 #include "capture/run_now.h"
 #include "capture/undo.h"
+#include "capture/zero_tensors.h"
 #include "ops/operator.h"
 
 namespace saker::tracing {
@@ -38,6 +39,7 @@ CallRecorder::CallRecorder(Trace& trace, const Call& call)
 bool CallRecorder::record() {
   settleStrangers();
   if (isTakenApart(call_, entry_)) return false;
+  if (trace_.mode() == Mode::Capture && recordWithZeros(trace_, call_, entry_)) return true;
   if (setsMemory()) return setMemory();
   if (trace_.mode() == Mode::Capture && castsInside(call_)) onlyEager(kCastsInside);
   if (cannotWait(trace_, call_, entry_)) {
@@ -57,6 +59,7 @@ bool CallRecorder::record() {
       recordLiteral();
     } else {
       recordConverted();
+      if (trace_.mode() == Mode::Capture && makesZeroTensor(call_)) markZeroTensor(call_.stack->back().toTensor());
     }
   } catch (const ops::RefusalException& refused) {
     onRefusal(trace_, call_, refused.refusal);
@@ -85,11 +88,10 @@ void CallRecorder::onlyEager(const std::string& why) {
   trace_.noteOnlyEager(why);
 }
 
-// Zeros without memory are for autograd alone: a graph has zeros.
+// Zeros without memory are for autograd alone: a graph has zeros, which the trace knows (zero_tensors.h).
 const c10::OperatorHandle& CallRecorder::operatorOf() const {
   static const c10::OperatorHandle zeros = c10::Dispatcher::singleton().findSchemaOrThrow("aten::zeros", "");
-  bool memoryless = call_.op.operator_name().name == "aten::_efficientzerotensor";
-  return memoryless && trace_.mode() == Mode::Capture ? zeros : call_.op;
+  return makesZeroTensor(call_) && trace_.mode() == Mode::Capture ? zeros : call_.op;
 }
 
 // Tensors of other traces, and such as reached a pending storage under another dtype, become ordinary first. Those

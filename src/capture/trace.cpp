@@ -104,6 +104,12 @@ Trace::Trace(Mode mode, Host host, std::shared_ptr<ir::Context> context)
 
 Trace::~Trace() = default;
 
+ir::Attributes Trace::modesOf(const Entry* entry) const {
+  ir::Attributes modes = Recording::modesOf(entry);
+  if (inferenceHere_) modes.inferenceToggled = c10::InferenceMode::is_enabled() != *inferenceHere_;
+  return modes;
+}
+
 std::unique_lock<std::recursive_mutex> Trace::lock() {
   if (around_) return around_->lock();
   std::unique_lock<std::recursive_mutex> held(lock_, std::try_to_lock);

@@ -4,11 +4,13 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/InferenceMode.h>
 
 #include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -72,6 +74,9 @@ class Trace final : public Recording, public std::enable_shared_from_this<Trace>
   TraceStats& stats() { return stats_; }
   bool pending() const { return graph().liveNodes() != 0; }
 
+  // From now on nodes tell whether inference mode is other than it is here.
+  void noteInferenceMode() { inferenceHere_ = c10::InferenceMode::is_enabled(); }
+  ir::Attributes modesOf(const Entry* entry) const override;
   // The value of a tensor: its own, the one of its storage seen through its geometry, or a new input.
   ir::Value* valueOf(const at::Tensor& tensor) override;
   ir::Value* addLiteral(const at::Tensor& constant) override;
@@ -163,6 +168,7 @@ class Trace final : public Recording, public std::enable_shared_from_this<Trace>
   void reset(bool dropKeys);
 
   Mode mode_;
+  std::optional<bool> inferenceHere_;
   Trace* around_ = nullptr;  // of a body: the recording around it, where that is a trace
   Trace* inner_ = nullptr;   // a body that is being recorded
   std::vector<Input> inputs_;

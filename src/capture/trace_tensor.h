@@ -49,6 +49,9 @@ class TraceStorage final : public c10::StorageImpl {
   // Has a recorded operator written to it since it was made?
   bool written() const { return written_; }
   void noteWrite(bool written = true) { written_ = written; }
+  // Does it stand for zeros without memory (zero_tensors.h)?
+  bool isZero() const { return zero_; }
+  void setZero() { zero_ = true; }
 
  private:
   void leave();
@@ -56,7 +59,7 @@ class TraceStorage final : public c10::StorageImpl {
   std::shared_ptr<Trace> trace_;
   ir::Value* root_;
   Failure failure_;
-  bool written_ = false;
+  bool written_ = false, zero_ = false;
 };
 
 // The storage of a tensor, if it was made by a trace: pending, filled or failed.

@@ -10,6 +10,7 @@
 #include "capture/capture.h"
 #include "capture/trace_tensor.h"
 #include "capture/undo.h"
+#include "capture/zero_tensors.h"
 #include "frontend/log.h"
 #include "frontend/subjects/subjects.h"
 #include "frontend/surroundings.h"
@@ -183,6 +184,7 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
     std::iota(memories.begin(), memories.end(), size_t{0});
     tracing::Capture capture(host, tensors, sizes, memories);
     capture.trace().undo().takeBackAtOnce();
+    capture.trace().noteInferenceMode();
     std::vector<const sym::Node*> floats(tensors.size());  // of those that hold one
     auto fixSeen = [&] {
       auto symbolOf = [&](size_t argument, size_t dim) -> const sym::Node* {
@@ -257,6 +259,10 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
     // The program that runs later would have to write to them with the same history: it is recorded as it is.
     if (capture.trace().undo().changesHistories(capture.arguments())) {
       why = Stop(Why::ChangesSomething, "the history of a tensor");
+      return nullptr;
+    }
+    if (std::any_of(book.outputs.begin(), book.outputs.end(), tracing::isZeroTensor)) {
+      why = Stop(Why::SymbolFailed, "a result is a tangent without memory");
       return nullptr;
     }
     std::vector<c10::IValue> outputs(book.outputs.begin(), book.outputs.end());

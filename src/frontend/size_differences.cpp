@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "frontend/user_names.h"
 #include "host/objects.h"
+#include "ops/operator.h"
 #include "symbolic/context.h"
 
 namespace saker::frontend {
@@ -27,6 +29,7 @@ class SizeDifferences {
       std::string other = bind(*parameter->tensor(), segment_.inputs[source.argument]);
       if (!other.empty()) return other;
     }
+    bindFloats();
     for (const sym::Guard& guard : graph.context().symbols().guards()) {
       if (!sym::evaluateBool(guard.condition, known_).value_or(false)) return tell(*guard.condition);
     }
@@ -56,6 +59,23 @@ class SizeDifferences {
     return {};
   }
 
+  // Floats of Python's are read from what they came as.
+  void bindFloats() {
+    static const ops::Operator* read = ops::find("aten::_local_scalar_dense");
+    for (const ir::Node* node = segment_.program->graph->top()->first(); node && !node->isReturn();
+         node = node->next()) {
+      if (node->op() != read || !node->arg(0).isValue() || !node->arg(0).toValue()->isParameter()) continue;
+      const sym::Node* symbol = ir::asScalar(node->result()->type())->expression;
+      const runtime::Source& source = segment_.program->sources[node->arg(0).toValue()->index()];
+      if (!symbol || symbol->kind != sym::Kind::FloatSymbol || source.kind != runtime::Source::Kind::Argument) continue;
+      uint32_t place = segment_.inputs[source.argument];
+      PyObject* object = place < found_.size() ? found_[place] : nullptr;
+      if (!object || !PyFloat_CheckExact(object)) continue;
+      names_[static_cast<size_t>(symbol->value)] = segment_.guards.shown(place);
+      known_.floats[static_cast<size_t>(symbol->value)] = PyFloat_AS_DOUBLE(object);
+    }
+  }
+
   std::string tell(const sym::Node& condition) {
     std::vector<const sym::Node*> symbols;
     collect(condition, symbols);
@@ -64,7 +84,7 @@ class SizeDifferences {
         return nameOf(*symbols[0]) + ": expected " + std::to_string(*only) + ", found " + valueOf(*symbols[0]);
       }
     }
-    std::string out = "sizes: expected " + sym::toString(&condition) + ", found ";
+    std::string out = "expected " + sym::toString(&condition) + ", found ";
     for (size_t i = 0; i < symbols.size(); ++i) {
       out +=
           (i ? ", " : "") + sym::toString(symbols[i]) + " = " + valueOf(*symbols[i]) + " (" + nameOf(*symbols[i]) + ")";
@@ -102,8 +122,11 @@ class SizeDifferences {
     return name.empty() ? sym::toString(&symbol) : name;
   }
   std::string valueOf(const sym::Node& symbol) const {
-    std::optional<int64_t> size = known_.ints[static_cast<size_t>(symbol.value)];
-    return size ? std::to_string(*size) : "another number";
+    auto index = static_cast<size_t>(symbol.value);
+    if (known_.ints[index]) return std::to_string(*known_.ints[index]);
+    if (!known_.floats[index]) return "another number";
+    Ref text = Ref::steal(PyFloat_FromDouble(*known_.floats[index]));
+    return inWords(text.get());
   }
 
   const Segment& segment_;

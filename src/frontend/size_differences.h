@@ -7,7 +7,7 @@
 
 namespace saker::frontend {
 
-// "x.size(0): expected 3, found 4", or "s0 % 2 == 0, found s0 = 7 (x.size(0))". Empty: they are as asked.
+// "x.size(0): expected 3, found 4", or "expected s0 % 2 == 0, found s0 = 7 (x.size(0))". Empty: they are as asked.
 // `found`: by the guards of the segment, which hold.
 std::string differingSizes(const Segment& segment, const std::vector<PyObject*>& found);
 

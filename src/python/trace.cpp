@@ -64,6 +64,7 @@ class PyCapture {
     std::vector<tracing::DynamicSize> sizes;
     for (const auto& [argument, dim, name] : dynamic) sizes.push_back({argument, dim, name});
     capture_ = std::make_unique<tracing::Capture>(pythonHost(), arguments, sizes);
+    capture_->trace().noteInferenceMode();
     capture_->takeGradients(arguments);
   }
   std::vector<at::Tensor> arguments() const { return open().arguments(); }

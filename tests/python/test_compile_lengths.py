@@ -157,7 +157,7 @@ def test_without_gradients_each_size_has_its_own() -> None:
             same(state(model), state(eager))
 
 
-TOLD: dict[str, tuple[Callable[..., Any], list[tuple[tuple[int, ...], ...]], str]] = {
+TOLD: dict[str, tuple[Callable[..., Any], list[tuple[tuple[int, ...] | float, ...]], str]] = {
     "a size that is fixed": (
         lambda x: sum(x[i] for i in range(x.shape[0])),
         [((3, 2),), ((4, 2),), ((5, 2),)],
@@ -168,10 +168,15 @@ TOLD: dict[str, tuple[Callable[..., Any], list[tuple[tuple[int, ...], ...]], str
         [((3, 2), (3, 2)), ((4, 2), (4, 2)), ((5, 2), (1, 2))],
         "y.size(0): expected at least 2, found 1 (recording 2, the nearest of 2)",
     ),
+    "a float": (
+        lambda x, s: x * s if s > 0.5 else x - s,
+        [((4, 2), 0.75), ((5, 2), 0.875), ((6, 2), 0.25)],
+        "expected 0.5 < f0, found f0 = 0.25 (s) (recording 2, the nearest of 2)",
+    ),
     "a relation": (
         lambda x: x * 2 if x.shape[0] % 2 == 0 else x,
         [((4, 2),), ((6, 2),), ((7, 2),)],
-        "sizes: expected s0 % 2 == 0, found s0 = 7 (x.size(0)) (recording 2, the nearest of 2)",
+        "expected s0 % 2 == 0, found s0 = 7 (x.size(0)) (recording 2, the nearest of 2)",
     ),
 }
 
@@ -181,5 +186,5 @@ def test_a_size_that_does_not_fit_is_told_by_name(name: str) -> None:
     function, calls, expected = TOLD[name]
     compiled = saker.compile(function)
     for shapes in calls:
-        compiled(*(torch.ones(shape) for shape in shapes))
+        compiled(*(torch.ones(shape) if isinstance(shape, tuple) else shape for shape in shapes))
     assert saker.stats()["functions"][-1]["changed"] == expected

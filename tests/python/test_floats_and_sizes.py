@@ -56,10 +56,13 @@ PROGRAMS: dict[str, Callable[[torch.Tensor, float], Any]] = {
     "a type": lambda x, s: x * s if isinstance(s, float) and type(s) is float else x,
     "absolute": lambda x, s: x * abs(s) + -s,
     "whole": lambda x, s: x * int(s * 10) + round(s),
+    "floored": lambda x, s: x * math.floor(s * 10) + x[: math.ceil(s)].sum(),
     "shown": lambda x, s: (x * s, f"{s:.3f}"),
     "a key": lambda x, s: (x * s, {s: 1}[s]),
     "a slope": lambda x, s: nn.functional.leaky_relu(x, s),
     "dropout": lambda x, s: nn.functional.dropout(x, abs(s) / 9),
+    "padding": lambda x, s: nn.functional.pad(x, (1, 1), value=s),
+    "an epsilon": lambda x, s: nn.functional.layer_norm(x, (3,), eps=abs(s) + 1e-5),
 }
 
 
@@ -108,7 +111,7 @@ def test_special_floats(name: str) -> None:
             same_bits(compiled(x, s), expected)
 
 
-@pytest.mark.parametrize("name", ["times", "reversed", "arithmetic", "with the size", "alpha", "decides"])
+@pytest.mark.parametrize("name", ["times", "reversed", "arithmetic", "with the size", "alpha", "decides", "floored"])
 def test_gradients(name: str) -> None:
     function = PROGRAMS[name]
     graphs, replays = counts()
@@ -128,7 +131,7 @@ def test_gradients(name: str) -> None:
         same_bits(x.grad, y.grad)
     assert counts()[0] - graphs <= 4
     assert counts()[1] - replays >= STEPS - 5
-    if name != "alpha":  # autograd follows a number that is no operand
+    if name not in ("alpha", "floored"):  # autograd follows numbers that are no operands
         assert sum(saker.stats()["instead"].values()) == instead  # gradients are compiled
 
 
