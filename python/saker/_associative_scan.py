@@ -1,4 +1,5 @@
-"""``associative_scan`` over a length that is a symbol: two loops that go up and down a tree, for all lengths alike.
+"""``associative_scan`` where sizes are symbols. If the length is one: two loops that go up and down a tree, for all
+lengths alike. If only others are: PyTorch's pairs, without its questions about the number of elements.
 
 PyTorch's own form calls the function on slices whose number depends on the length. Here each round works on all rows:
 values stay where the scan leaves them in place, and rows that a round does not change are computed from a pair that it
@@ -55,10 +56,33 @@ def _loops(function: Callable, values: Sequence[Tensor]) -> list[Tensor]:
     return list(_control_flow.call("while_loop", goes_down, down, (first, *values)))[1:]
 
 
+def _by_pairs(function: Callable, values: Sequence[Tensor]) -> list[Tensor]:
+    """Of a length that is a number."""
+    length = int(values[0].shape[0])
+    if length < 2:
+        return list(values)
+    pairs = [value[: length // 2 * 2] for value in values]
+    made = pytree.tree_leaves(function(*[each[0::2] for each in pairs], *[each[1::2] for each in pairs]))
+    odd = _by_pairs(function, made)
+    even = [value[:1] for value in values]
+    if length > 2:
+        inner = [each[: (length - 1) // 2] for each in odd]
+        made = pytree.tree_leaves(function(*inner, *[value[2::2] for value in values]))
+        even = [torch.cat([one, rest]) for one, rest in zip(even, made, strict=True)]
+    rows = []
+    for left, right in zip(even, odd, strict=True):
+        both = torch.stack([left[: length // 2], right], 1).flatten(0, 1)
+        rows.append(torch.cat([both, left[-1:]]) if length % 2 else both)
+    return rows
+
+
 def scan(function: Callable, leaves: Sequence[Tensor]) -> list[Tensor] | None:
     """What PyTorch's ``generic_associative_scan`` gives; None: that is to be called, since the length is a number, or
     loops cannot do it."""
-    if not isinstance(leaves[0].shape[0], torch.SymInt) or not _may_loop():
+    if not isinstance(leaves[0].shape[0], torch.SymInt):
+        sizes = [size for leaf in leaves for size in leaf.shape]
+        return _by_pairs(function, leaves) if any(isinstance(size, torch.SymInt) for size in sizes) else None
+    if not _may_loop():
         return None
     try:
         return _loops(function, leaves)

@@ -32,8 +32,8 @@ class BodyRecorder {
   // Begins the next body: stand-ins for tensors like these, or for slices of them along the first dimension. From here
   // on operators are recorded in it.
   std::vector<at::Tensor> begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced);
-  // Ends it: it returns these tensors. Throws what was refused inside. True: it called code of the user's that belongs to
-  // the gradients of these tensors (a torch.autograd.Function, a hook).
+  // Ends it: it returns these tensors. Throws what was refused inside. True: the gradients of these tensors call code
+  // of the user (a torch.autograd.Function, a hook).
   bool end(std::vector<at::Tensor> results);
   // All of them, closed. `closed` are the tensors that they found elsewhere: operands behind those they were given.
   // Throws std::runtime_error where a body does what it may not, OnlyAsPython where it may.

@@ -120,3 +120,36 @@ def test_short_ones(length: int) -> None:
     else:
         with pytest.raises((RuntimeError, ValueError)):
             run(torch.ones(0, 4))
+
+
+BESIDE: dict[str, Callable] = {
+    "rows of another dimension": lambda scan, x: scan(lambda a, b: a * b + a, x, 1),
+    "in reverse": lambda scan, x: scan(lambda a, b: a * 0.5 + b.sin(), x, 1, True),
+    "a recurrence": lambda scan, x: scan(linear, {"gate": x.sigmoid(), "value": x}, 1)["value"],
+    "one row": lambda scan, x: scan(torch.add, x[:, :1], 1),
+    "two rows": lambda scan, x: scan(torch.add, x[:, 1:3], 1),
+    "five rows": lambda scan, x: scan(lambda a, b: a / (b + 2), torch.cat([x, x[:, :1]], 1), 1),
+}
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("entry", ["compile", "capture"])
+@pytest.mark.parametrize("name", BESIDE)
+def test_one_graph_for_all_sizes_beside_the_length(name: str, entry: str, grad: bool) -> None:
+    program = BESIDE[name]
+    saker.reset(counts=True)
+    if entry == "capture":
+        example = torch.zeros(5, 4, requires_grad=grad)
+        run = saker.capture(lambda x: program(ours, x), example, dynamic={0: {0: "rows"}})
+    else:  # the second size makes a symbol of it
+        run = saker.compile(lambda x: program(ours, x))
+    for size in (5, 3, 7, 4, 9):
+        found = []
+        for call in (run, lambda x: program(eagerly, x)):
+            x = torch.linspace(0.1, 1.4, size * 4).view(size, 4).requires_grad_(grad)
+            y = call(x)
+            found.append([y.detach(), *(torch.autograd.grad(y.sum(), x) if grad else ())])
+        torch.testing.assert_close(found[0], found[1])
+    if entry == "compile":
+        assert saker.stats()["replays"] == 3
+        assert saker.stats()["recompiles"] == 1

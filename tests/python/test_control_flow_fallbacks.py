@@ -1,4 +1,4 @@
-"""Branches and loops that are run in another way than was begun, and still as branches and loops of plain Python are."""
+"""Branches and loops that run in another way than was begun, and still as those of plain Python do."""
 
 from __future__ import annotations
 

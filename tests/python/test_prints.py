@@ -68,7 +68,9 @@ def text_of(capsys: pytest.CaptureFixture[str], call: Callable, x: Tensor) -> tu
     return capsys.readouterr().out, result
 
 
-REPLAYED = [a_result, an_argument, a_number, several, not_returned, by_the_operator, before_a_write_to_another, detached]
+REPLAYED = [
+    a_result, an_argument, a_number, several, not_returned, by_the_operator, before_a_write_to_another, detached
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("grad", [False, True])

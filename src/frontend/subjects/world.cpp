@@ -35,8 +35,8 @@ bool isPlain(PyObject* object, int depth = 0) {
 
 }  // namespace
 
-// A tensor is printed by a replay when all is computed, as what it is then. The text of one that the call has made tells
-// its gradient function, which is another one there.
+// A tensor is printed by a replay when all is computed, as what it is then. The text of one that the call has made
+// tells its gradient function, which is another one there.
 bool World::mayPrint(PyObject* object) {
   if (!isTensor(object) || speculative() || higher_order::inTransform()) return false;
   const at::Tensor& tensor = tensorOf(object);
