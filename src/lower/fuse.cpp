@@ -93,11 +93,13 @@ class Segment {
           for (Node* member : unit) {
             for (const ir::Use& use : member->operands()) pushReads(use.value, group, push, position);
             forBodies(member, [&](const Value* value) { pushReads(value, group, push, position); });
-            if (const Node* earlier = before[position.at(member)]) push(earlier);
-            for (const Node* earlier : symbols_.before(member)) push(earlier);
-            for (const Node* earlier : writes_.before(member)) {
+            // Members of its own group are placed with it: one that were pushed would count as ready.
+            auto pushEarlier = [&](const Node* earlier) {
               if (!isMade(group) || groups_.of(earlier) != group) push(earlier);
-            }
+            };
+            if (const Node* earlier = before[position.at(member)]) pushEarlier(earlier);
+            for (const Node* earlier : symbols_.before(member)) pushEarlier(earlier);
+            for (const Node* earlier : writes_.before(member)) pushEarlier(earlier);
           }
           continue;
         }

@@ -28,6 +28,6 @@ def test_generated_code_equals_eager(number: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         few = (DTYPES[0], DTYPES[1 + number % (len(DTYPES) - 1)])
-        outcome = run_entry(ENTRIES[number], None if FULL else 1, DTYPES if FULL else few)
+        outcome = run_entry(ENTRIES[number], None if FULL else 1, DTYPES if FULL else few, every=FULL)
     failed = [f"{case}: {why}" for case, why in outcome.failed.items()]
     assert not failed, f"{len(failed)} cases differ:\n" + "\n".join(failed[:20])

@@ -281,3 +281,23 @@ def test_threads_give_the_same(threads: int) -> None:
         check(lambda x, source: (x * 2).scatter_add(1, (index % 50).expand(50, -1), source.t()[:50] * 2), x, source)
     finally:
         torch.set_num_threads(before)
+
+
+def test_what_a_group_reads_is_computed_before_it() -> None:
+    """The group has two members that stay in order among what may raise, and reads another group."""
+
+    def program(x: Tensor, i: Tensor, src: Tensor) -> tuple[Tensor, ...]:
+        zero = src == 0
+        counted = torch.zeros_like(x).index_add(1, i, zero.to(x.dtype)).index_select(1, i)
+        return counted * 2, src.masked_fill(zero, 1)
+
+    def product(x: Tensor, i: Tensor, src: Tensor) -> Tensor:
+        return x.index_reduce(1, i, src, "prod").neg()
+
+    x, i, src = torch.randn(5, 5), torch.randint(0, 5, (10,)), torch.randint(0, 3, (5, 10)).float()
+    for found, expected in zip(called(program, x, i, src), program(x, i, src), strict=True):
+        assert torch.equal(found, expected)
+    compiled, leaves = saker.compile(product, dynamic=False), (x.requires_grad_(), src.requires_grad_())
+    for _ in range(2):
+        found = torch.autograd.grad(compiled(x, i, src).sum(), leaves)
+    torch.testing.assert_close(found, torch.autograd.grad(product(x, i, src).sum(), leaves))
