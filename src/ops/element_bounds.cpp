@@ -11,7 +11,8 @@ namespace {
 bool isHeld(const Scalar& bound, DType dtype) {
   if (!bound.known) return dtype == DType::Int64 && bound.kind == Scalar::Kind::Int;
   bool isSigned = dtype == DType::Int8 || dtype == DType::Int16 || dtype == DType::Int32 || dtype == DType::Int64;
-  double end = std::ldexp(1.0, 8 * ir::byteSize(dtype) - isSigned);  // one more than the highest
+  // One more than the highest.
+  double end = std::ldexp(1.0, 8 * ir::byteSize(dtype) - isSigned);
   bool ends = dtype == DType::Int64 && bound.kind == Scalar::Kind::Int;  // as a double it may be one more
   return bound.number >= (isSigned ? -end : 0) && (bound.number < end || ends);
 }
