@@ -11,10 +11,10 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
 from torch.autograd.function import _SingleLevelFunction
 
 from saker._functions import NotOpened, Study, is_followed
+from saker._torch_version import APPLIES, apply_arguments
 
 
 class _Applied(threading.local):
@@ -25,7 +25,8 @@ _applied = _Applied()
 
 
 class _Door:
-    """Stands for the part of ``apply`` that is C code, which names of ``apply`` that programs keep come to as well."""
+    """Stands for the part of ``apply`` that is C code. Before torch 2.14 names of ``apply`` that programs keep come to
+    it as well."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -34,12 +35,12 @@ class _Door:
         self._under: Any = None  # what stood there before: that of saker._doors, or nothing
 
     def _put(self, now: Any, then: Any) -> bool:
-        if vars(_SingleLevelFunction).get("apply") is not now:
+        if vars(APPLIES).get("apply") is not now:
             return False
         if then is None:
-            del _SingleLevelFunction.apply
+            del APPLIES.apply
         else:
-            _SingleLevelFunction.apply = then
+            APPLIES.apply = then
         return True
 
     @contextlib.contextmanager
@@ -47,8 +48,8 @@ class _Door:
         with self._lock:
             self._open += 1
             if self._open == 1:
-                self._under = vars(_SingleLevelFunction).get("apply")
-                self._made = _SingleLevelFunction.apply = classmethod(_apply)
+                self._under = vars(APPLIES).get("apply")
+                self._made = APPLIES.apply = classmethod(_apply)
         try:
             yield
         finally:
@@ -75,13 +76,14 @@ _door = _Door()
 
 def _apply(function: Any, *args: Any, **kwargs: Any) -> Any:
     calls = _applied.calls
-    if calls is None or kwargs:
+    given = None if calls is None else apply_arguments(function, args, kwargs)
+    if given is None:
         return super(_SingleLevelFunction, function).apply(*args, **kwargs)
     # What a Function calls belongs to it.
     _applied.calls = None
     try:
         with _door.closed():
-            return calls.apply(function, args)
+            return calls.apply(function, given)
     finally:
         _applied.calls = calls
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch.autograd.function import _SingleLevelFunction
+from torch.autograd.function import BackwardCFunction
 
 from saker import _C
 
@@ -310,20 +310,11 @@ def _data() -> property:
 applied = threading.local()
 
 
-def _apply() -> tuple[type, classmethod]:
-    """Where it belongs, and ``apply``: the part of it that is C code, to which names that programs keep come too. From
-    torch 2.14 on all of it is C code."""
-    whole = vars(torch.autograd.Function)["apply"]
-    owner = _SingleLevelFunction if isinstance(whole, classmethod) else torch.autograd.Function
-    own = vars(owner).get("apply")
-
-    def call(cls, *args, **kwargs):
-        applied.any = True
-        _C.note_applied()
-        original = super(_SingleLevelFunction, cls).apply if own is None else own.__get__(None, cls)
-        return original(*args, **kwargs)
-
-    return owner, classmethod(call)
+def _begins(self: BackwardCFunction) -> None:
+    """A Function is applied: C code makes the node that stands for the call. Names of ``apply`` that programs keep lead
+    to that C code too; from torch 2.14 on they lead nowhere else."""
+    applied.any = True
+    _C.note_applied()
 
 
 class _Doors:
@@ -350,8 +341,7 @@ class _Doors:
             elif original is not None:
                 self._put(torch.Tensor, name, _method(name, original))
         self._put(torch.Tensor, "__repr__", _repr(torch.Tensor.__repr__))
-        owner, apply = _apply()
-        self._put(owner, "apply", apply)
+        self._put(BackwardCFunction, "__init__", _begins)
         self._put(torch.Tensor, "grad", _grad())
         for owner, parameters in ((torch.nn.Module, torch.nn.Module.parameters), (torch.optim.Optimizer, _optimized)):
             self._put(owner, "zero_grad", _zero_grad(owner.zero_grad, parameters))

@@ -13,6 +13,9 @@ from typing import Any
 
 import torch
 from torch._higher_order_ops.scan import scan
+from torch.autograd import Function
+from torch.autograd import function as autograd_function
+from torch.autograd.function import _SingleLevelFunction
 from torch.utils import checkpoint
 
 # Written by the build, beside the extension.
@@ -55,6 +58,23 @@ def checkpoint_context(result: Any) -> checkpoint.SelectiveCheckpointContext:
     names = checkpoint.SelectiveCheckpointContext.__init__.__code__.co_varnames
     told = {"op_output": result} if "op_output" in names else {}
     return checkpoint.SelectiveCheckpointContext(is_recompute=False, **told)
+
+
+# 2.14: all of a Function's apply is C code, which stands in the class itself: names of it that programs keep lead to no
+# other place. Before, its last part does, to which they lead.
+_ALL_IN_C = not isinstance(vars(Function)["apply"], classmethod)
+APPLIES: Any = Function if _ALL_IN_C else _SingleLevelFunction
+
+
+def apply_arguments(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
+    """What that part of apply is given; None: it has names, or the call is passed on to another Function."""
+    if not _ALL_IN_C:
+        return None if kwargs else args
+    if torch._C._are_functorch_transforms_active():
+        return None
+    if function.setup_context is not _SingleLevelFunction.setup_context:
+        args, kwargs = autograd_function._bind_default_args(function.forward, args, kwargs)
+    return None if kwargs else args
 
 
 # 2.14: scan is told its length, and may be given nothing to go along; lengths may be zero, of associative_scan too,

@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "ops/element.h"
+#include "ops/element_bounds.h"
 #include "ops/shape.h"
 
 namespace saker::ops {
@@ -116,6 +117,7 @@ Num leakyReluBackward(Element& e) {
 
 // (self, min_val, max_val)
 Num hardtanh(Element& e) {
+  for (size_t i : {1, 2}) requireBound(e.in, i, e.type().dtype);
   Num x = own(e);
   return min(e.scalar(2, x), max(e.scalar(1, x), x));
 }

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/element.h"
+#include "ops/element_bounds.h"
 #include "ops/promote.h"
 #include "ops/shape.h"
 
@@ -178,6 +179,7 @@ Num apply(Element& e) {
 // Of a bound and an equal number (zeros of two signs) it is the number.
 template <Num (*f)(Num, Num)>
 Num applyBoundFirst(Element& e) {
+  requireBound(e.in, 1, e.type().dtype);
   auto [x, bound] = own(e);
   return f(bound, x);
 }
@@ -193,6 +195,7 @@ Num smallerNumber(Num a, Num b) {
 
 // (self, min, max)
 Num clamp(Element& e) {
+  for (size_t i : {1, 2}) requireBound(e.in, i, e.type().dtype);
   Num x = e.operand(0, e.type().dtype);
   if (e.in.given(1)) x = larger(e.operand(1, e.type().dtype), x);
   if (e.in.given(2)) x = smaller(e.operand(2, e.type().dtype), x);

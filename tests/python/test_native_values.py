@@ -247,3 +247,30 @@ def test_means_of_infinities(shape: tuple[int, int], dtype: torch.dtype) -> None
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_softshrink_takes_the_bound_of_this_version(dtype: torch.dtype) -> None:
     same_bits(lambda x: functional.softshrink(x, 0.7), odd_numbers(dtype))
+
+
+BOUNDED = {
+    "clamp": lambda x, low, high: x.clamp(low, high),
+    "in place": lambda x, low, high: (x + 0).clamp_(low, high),
+    "clamp_min": lambda x, low, high: x.clamp_min(low if high is None else high),
+    "clamp_max": lambda x, low, high: x.clamp_max(low if high is None else high),
+    "hardtanh": lambda x, low, high: functional.hardtanh(x, -3 if low is None else low, 5 if high is None else high),
+}
+
+
+@pytest.mark.parametrize("low, high", [(-3, 5), (None, 300), (-1000, 5), (2, 300), (-3, None), (2, 5)])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16], ids=str)
+@pytest.mark.parametrize("name", BOUNDED)
+def test_bounds_that_integers_do_not_have(name: str, dtype: torch.dtype, low: int | None, high: int | None) -> None:
+    """Before torch 2.15 they wrap around or are refused, from then on they are none or are refused."""
+    program = lambda x: BOUNDED[name](x, low, high).flip(0)  # noqa: E731
+    compiled = saker.compile(program, dynamic=False)
+    x = torch.arange(120).to(dtype)
+    for _ in range(3):
+        found = []
+        for run in (program, compiled):
+            try:
+                found.append(run(x).tolist())
+            except RuntimeError as error:
+                found.append(str(error).split("\n")[0])
+        assert found[0] == found[1]

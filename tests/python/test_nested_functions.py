@@ -12,6 +12,7 @@ import torch
 import saker
 from differential import same
 from function_outcomes import check, function, outcome
+from torch_versions import KEPT_APPLY_IS_SEEN
 from usual_functions import USUAL, Gelu, Reversal, RMSNorm, Silu, StraightThrough
 
 Tensor = torch.Tensor
@@ -287,7 +288,32 @@ def test_aot_function_keeps_names_of_apply() -> None:
     apply = Gelu.apply
     call = lambda x, m, w: apply(x @ m) * w  # noqa: E731
     compiled = saker.aot_function(call)
-    assert [outcome(compiled, step)[1] for step in range(3)] == [False, True, True]
+    for step in range(3):
+        got, how = outcome(compiled, step)
+        same(got, outcome(call, step)[0])
+        assert how == (step > 0 and KEPT_APPLY_IS_SEEN)
+
+
+def test_aot_function_fills_in_defaults() -> None:
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(x: Tensor, factor: float = 2.0) -> Tensor:
+            return x.round() * factor
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+            ctx.factor = inputs[1]
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+            return gradient * ctx.factor, None
+
+    call = lambda x, m, w: Scaled.apply(x @ m) * Scaled.apply(w, 3.0)  # noqa: E731
+    compiled = saker.aot_function(call)
+    for step in range(3):
+        got, how = outcome(compiled, step)
+        same(got, outcome(call, step)[0])
+        assert how == (step > 0)
 
 
 def test_aot_function_where_the_backward_does_more() -> None:

@@ -74,6 +74,8 @@ SCANS_TAKE_LENGTHS = at_least(2, 14)
 scans_take_lengths = pytest.mark.skipif(not SCANS_TAKE_LENGTHS, reason="scan() knows no length before torch 2.14")
 # What torch.autograd.Function.apply does inside of torch.func.grad is C code.
 FUNCTION_UNDER_GRAD_STOPS = "calls-unknown" if at_least(2, 14) else "computes-with"
+# Names of it that programs keep are that C code itself: nothing can stand before it.
+KEPT_APPLY_IS_SEEN = not at_least(2, 14)
 # The pages that are made of tests are made with 2.13: later versions reject other calls.
 pages_are_of_this_version = pytest.mark.skipif(at_least(2, 14), reason="the page is made with torch 2.13")
 # Samples of OpInfo on which eager mode reads memory that it should not, when their dimensions are permuted: the numbers
