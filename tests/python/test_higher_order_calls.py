@@ -200,7 +200,7 @@ EAGERLY: dict[str, str] = {
     "objects": "gives-as-is",
     "function_under_vmap": "computes-with",
     "function_under_grad": FUNCTION_UNDER_GRAD_STOPS,
-    "linearize": "makes-unknown",
+    "linearize": "calls-unknown",
 }
 
 
