@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 from saker import _C
 from saker._awaited import Awaited
 from saker._backends import Compiler, Executable, Graphs, strategy_of
-from saker._capture import as_capture_error
+from saker._capture import ASKS_FOR_SIZES, as_capture_error
 from saker._checkpoint import checkpoints
 from saker._compiling import asking, compiling
 from saker._doors import doors
@@ -175,6 +175,10 @@ class _Compiled:
             raise
         except Refusal as error:
             raise as_capture_error(error) from error
+        except RuntimeError as error:
+            if sizes and ASKS_FOR_SIZES in str(error):
+                return None, "code of PyTorch's in C++ asks for sizes in numbers"
+            raise
         except AssertionError as error:
             if "FakeTensor" in str(error):
                 self._refuse_fakes(tensors, options, error)

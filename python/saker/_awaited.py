@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch.autograd.function import _SingleLevelFunction
 
 from saker._functions import NotOpened, Study, is_followed
@@ -103,7 +104,9 @@ class _Calls:
             self.studies.append(Study(function, ahead=True))
         place = self.count
         self.count += 1
-        self.fits = self.fits and place < len(self.studies) and self.studies[place].function is function
+        # A transform calls PyTorch's own class for one of its levels: it belongs to the call around it.
+        within = torch._C._are_functorch_transforms_active()
+        self.fits = self.fits and not within and place < len(self.studies) and self.studies[place].function is function
         if self.fits:
             return getattr(self.studies[place], self.way)(*args)
         if self.way == "studied":

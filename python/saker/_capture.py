@@ -68,6 +68,11 @@ def capture(fn: Callable, /, *args: Any, dynamic: Mapping[int | str, Dims] | Non
         raise
     except Refusal as error:
         raise as_capture_error(error) from error
+    except RuntimeError as error:
+        if not dynamic or ASKS_FOR_SIZES not in str(error):
+            raise
+        message = "code of PyTorch's in C++ asks for sizes in numbers; leave the argument out of dynamic"
+        raise CaptureError("Unsupported", message, "", *_users_line(error)) from error
     except AssertionError as error:
         if "FakeTensor" not in str(error):
             raise
@@ -88,6 +93,9 @@ def _names(fn: Callable, program: _C.Program) -> list[str]:
         return []
     own = {id(tensor): name for each in (module.named_buffers(), module.named_parameters()) for name, tensor in each}
     return [own.get(id(tensor), "") if kind == "closed" else "" for kind, _, tensor, _ in program.sources]
+
+
+ASKS_FOR_SIZES = "on tensor with symbolic sizes/strides"  # in PyTorch's error
 
 
 def as_capture_error(error: Refusal) -> CaptureError:

@@ -133,9 +133,12 @@ std::shared_ptr<CompiledFunction> compileAs(const tracing::Host& host, const run
   return compiled;
 }
 
+// What is smaller is differentiated in less time than it takes to look for what is repeated.
+constexpr size_t kLeastNodes = 24;
+
 // Equal regions as calls, which are differentiated once; nullptr: there are none.
 std::unique_ptr<ir::Graph> withSharedRegions(const ir::Graph& graph) {
-  if (!passes::hasRegions(graph)) return nullptr;
+  if (graph.liveNodes() < kLeastNodes && !passes::hasRegions(graph)) return nullptr;
   std::unique_ptr<ir::Graph> made = ir::clone(graph);
   return passes::outlineShared(*made) ? std::move(made) : nullptr;
 }

@@ -7,6 +7,7 @@
 #include "passes/inline.h"
 #include "passes/pass.h"
 #include "passes/region_finder.h"
+#include "passes/repeats.h"
 #include "support/intern_table.h"
 
 namespace saker::passes {
@@ -114,7 +115,7 @@ void outlineCalls(ir::Graph& graph, std::span<const RegionArguments> arguments) 
 void outlineCalls(ir::Graph& graph) { outlineCalls(graph, {}); }
 
 size_t outlineShared(ir::Graph& graph) {
-  std::vector<NodeRun> runs = markedRuns(*graph.top());
+  std::vector<NodeRun> runs = hasRegions(graph) ? markedRuns(*graph.top()) : repeatedRuns(*graph.top());
   if (runs.size() < 2) return 0;
   RunQuestions questions(graph);
   std::vector<uint64_t> hashes;

@@ -201,3 +201,62 @@ def test_a_change_is_named():
 
     with pytest.raises(saker.errors.BodyError, match=r"__setitem__ of a dict, 'x'"):
         saker.compile(lambda x: torch.cond(x.sum() > 0, noting, torch.sin, (x,)))(torch.ones(2))
+
+
+class Rounding(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(v):
+        return v.round()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 3
+
+
+def test_a_function_inside_of_gradients_inside_of_control_flow():
+    """PyTorch's own class for one level of a transform is none of the program's Functions."""
+
+    def program(o, x):
+        def derived(u):
+            return o.grad(lambda v: (Rounding.apply(v) * v).sin().sum(), u).tanh()
+
+        return o.while_loop(
+            lambda i, v: i < 2,
+            lambda i, v: (i + 1, o.cond(v.sum() > 0, derived, lambda u: u.cos(), (v,))),
+            (torch.tensor(0), x * 1),
+        )[1]
+
+    for way in (saker.compile, saker.aot_function):
+        compiled = way(lambda x: program(operators, x))
+        for seed in range(4):
+            torch.manual_seed(seed)
+            x = torch.randn(3, 3, requires_grad=True)
+            found, expected = compiled(x), program(reference, x)
+            torch.testing.assert_close(found, expected)
+            torch.testing.assert_close(*(torch.autograd.grad(y.sum(), x)[0] for y in (found, expected)))
+
+
+def test_code_of_pytorchs_that_knows_no_symbols():
+    """`cat` under two levels of vmap asks for sizes in numbers."""
+
+    def f(x, w):
+        def inner(u):
+            return torch.vmap(lambda t: torch.cat([t[1:], u[:1]]))(torch.stack([u, w])).sum(0)
+
+        return torch.vmap(inner)(torch.stack([x, x * 2])).sum(0)
+
+    for way in (saker.compile, saker.aot_function):
+        compiled = way(f, dynamic=True)
+        for size in (3, 5, 4):
+            x, w = torch.randn(size, size), torch.randn(size, size)
+            torch.testing.assert_close(compiled(x, w), f(x, w))
+    with pytest.raises(saker.CaptureError, match="asks for sizes in numbers") as caught:
+        x = torch.randn(3, 3)
+        saker.capture(f, x, x * 2, dynamic={0: {0: "n", 1: "n"}, 1: {0: "n", 1: "n"}})
+    assert caught.value.file == __file__
