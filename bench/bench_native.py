@@ -73,11 +73,11 @@ def _times(problem: Problem, ways: dict[str, Callable[..., Any]], options: argpa
 
 
 def _ways(problem: Problem, options: argparse.Namespace) -> dict[str, Callable[..., Any]]:
-    ways = {"eager": problem.function, "aten": saker.compile(problem.function, dynamic=False)}
-    ways["native"] = saker.compile(problem.function, dynamic=False, backend="native")
+    ways = {"eager": problem.function, "aten": saker.compile(problem.function, dynamic=problem.dynamic)}
+    ways["native"] = saker.compile(problem.function, dynamic=problem.dynamic, backend="native")
     if options.torch_compile:
         torch._dynamo.reset()
-        ways["torch"] = torch.compile(problem.function, dynamic=False)
+        ways["torch"] = torch.compile(problem.function, dynamic=problem.dynamic)
     return ways
 
 
