@@ -41,6 +41,7 @@ FusedCode::FusedCode(const ir::Node& group, SizePlan& sizes, const codegen::Opti
   lower::Lowered lowered = lower::lower(group);
   reason_ = lowered.reason;
   if (!lowered.ok()) return;
+  inPlace_ = lower::inPlace(group, lowered);
   for (lower::Launch& from : lowered.launches) {
     Launch launch;
     launch.buffers = std::move(from.buffers);

@@ -14,6 +14,7 @@
 #include "codegen/compile.h"
 #include "ir/graph.h"
 #include "kernel/kernel.h"
+#include "lower/in_place.h"
 #include "lower/lower.h"
 #include "runtime/guard_pages.h"
 #include "runtime/sizes.h"
@@ -56,6 +57,9 @@ class FusedCode {
   // The layouts of operands that its kernels count on.
   const std::vector<Told>& operands() const { return operands_; }
 
+  // Operands that its kernels are done with, element by element, before a result is written.
+  const std::vector<lower::InPlace>& inPlace() const { return inPlace_; }
+
   // How many kernels were launched in this process.
   static uint64_t launched();
   // Computes all results from all operands. Only where code is ready. False: an operator would raise, call them.
@@ -92,6 +96,7 @@ class FusedCode {
   std::vector<size_t> offsets_;  // of temporaries, if their sizes are known
   size_t scratchBytes_ = 0;
   std::vector<Told> operands_;
+  std::vector<lower::InPlace> inPlace_;
   std::shared_ptr<GroupCode> code_;
 };
 

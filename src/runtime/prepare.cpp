@@ -110,13 +110,16 @@ void Preparation::prepare() {
   if (made_.views_ == Executable::Views::Direct && !changesLayouts(*graph.top())) findViews(*graph.top());
   noteUses(*graph.top());
   MemoryPlan plan;
-  if (made_.views_ == Executable::Views::Direct) plan = planMemory(graph);
+  if (made_.views_ == Executable::Views::Direct) {
+    plan = planMemory(graph, [&](const ir::Node& group) { return codeOf(group)->inPlace(); });
+  }
   keepSlots(plan);
   translate(*graph.top(), made_.instructions_);
   for (Instruction& at : made_.instructions_) {
     auto group = plan.fused.find(at.node);
     if (group != plan.fused.end()) {
       at.places = group->second.places;
+      at.overwrites = group->second.overwrites;
       if (size_t bytes = at.fused->scratchBytes()) {
         at.scratch = static_cast<uint32_t>(plan.workspace.buffers.size());
         plan.workspace.buffers.push_back({bytes, group->second.step, group->second.step});
@@ -366,10 +369,18 @@ void Preparation::translateControl(Instruction& made) {
   }
 }
 
+std::shared_ptr<const FusedCode> Preparation::codeOf(const ir::Node& group) {
+  std::shared_ptr<const FusedCode>& code = codes_[&group];
+  codegen::Options options{made_.native_.eagerFunctions};
+  if (!code) code = std::make_shared<const FusedCode>(group, made_.sizes_, options);
+  return code;
+}
+
 void Preparation::translateFused(Instruction& made) {
   made.kind = Instruction::Kind::Fused;
-  made.fused = std::make_shared<FusedCode>(*made.node, made_.sizes_, codegen::Options{made_.native_.eagerFunctions});
+  made.fused = codeOf(*made.node);
   made.places.assign(made.node->resultCount(), kNone);
+  made.overwrites = made.places;
   uint32_t number = 0;
   for (const ir::Use& use : made.node->operands()) {
     made.operands.push_back({number, use.value->id(), false});
