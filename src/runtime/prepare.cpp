@@ -159,7 +159,14 @@ void Preparation::noteUse(const ir::Value* value, const ir::Node& node) {
 }
 
 void Preparation::noteViewed(const ir::Value* value) {
-  if (!value || !value->isParameter() || value->region() != made_.graph_.top()) return;
+  if (!value || !value->isParameter()) return;
+  if (value->region() != made_.graph_.top()) {
+    // A body's parameter lies as what it stands for: a group's as its operand, others' as one of them.
+    const ir::Node& owner = *value->region()->owner();
+    if (ops::isGroup(owner)) return noteViewed(owner.operand(value->index()));
+    for (const ir::Use& use : owner.operands()) noteViewed(use.value);
+    return;
+  }
   std::vector<uint32_t>& all = made_.viewed_;
   if (std::find(all.begin(), all.end(), value->index()) == all.end()) all.push_back(value->index());
 }
@@ -368,7 +375,7 @@ void Preparation::translateControl(Instruction& made) {
 
 void Preparation::translateFused(Instruction& made) {
   made.kind = Instruction::Kind::Fused;
-  made.fused = std::make_shared<FusedCode>(*made.node, made_.sizes_, codegen::Options{made_.native_.eagerFunctions});
+  made.fused = std::make_shared<FusedCode>(*made.node, made_.sizes_);
   made.places.assign(made.node->resultCount(), kNone);
   uint32_t number = 0;
   for (const ir::Use& use : made.node->operands()) {
