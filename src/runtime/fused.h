@@ -41,14 +41,13 @@ struct Known {
 // Machine code of the kernels of one group. Whoever compiles holds it too, and may outlive the group.
 struct GroupCode {
   std::vector<kernel::Kernel> kernels;
-  codegen::Options options;
   std::vector<codegen::Compiled> compiled;  // once it is ready
   std::atomic<bool> ready = false;
 };
 
 class FusedCode {
  public:
-  FusedCode(const ir::Node& group, SizePlan& sizes, const codegen::Options& options);
+  FusedCode(const ir::Node& group, SizePlan& sizes);
 
   // Why there are no kernels; empty: there are.
   const std::string& reason() const { return reason_; }

@@ -162,7 +162,14 @@ void Preparation::noteUse(const ir::Value* value, const ir::Node& node) {
 }
 
 void Preparation::noteViewed(const ir::Value* value) {
-  if (!value || !value->isParameter() || value->region() != made_.graph_.top()) return;
+  if (!value || !value->isParameter()) return;
+  if (value->region() != made_.graph_.top()) {
+    // A body's parameter lies as what it stands for: a group's as its operand, others' as one of them.
+    const ir::Node& owner = *value->region()->owner();
+    if (ops::isGroup(owner)) return noteViewed(owner.operand(value->index()));
+    for (const ir::Use& use : owner.operands()) noteViewed(use.value);
+    return;
+  }
   std::vector<uint32_t>& all = made_.viewed_;
   if (std::find(all.begin(), all.end(), value->index()) == all.end()) all.push_back(value->index());
 }
@@ -371,8 +378,7 @@ void Preparation::translateControl(Instruction& made) {
 
 std::shared_ptr<const FusedCode> Preparation::codeOf(const ir::Node& group) {
   std::shared_ptr<const FusedCode>& code = codes_[&group];
-  codegen::Options options{made_.native_.eagerFunctions};
-  if (!code) code = std::make_shared<const FusedCode>(group, made_.sizes_, options);
+  if (!code) code = std::make_shared<const FusedCode>(group, made_.sizes_);
   return code;
 }
 
