@@ -15,8 +15,8 @@
 #include <unordered_map>
 
 #include "aot/autocast.h"
+#include "aot/exits.h"
 #include "aot/twice.h"
-#include "aten/entry_node.h"
 #include "aten/enums.h"
 #include "aten/trace_key.h"
 #include "runtime/geometry.h"
@@ -54,17 +54,26 @@ bool isExpanded(const at::Tensor& tensor) {
   return false;
 }
 
-// The nodes of results that have their own.
-class Entry final : public aten::EntryNode {
- public:
-  using EntryNode::EntryNode;
-};
+// Has somebody registered hooks on the leaf that this edge leads to?
+bool isHookedLeaf(const torch::autograd::Edge& edge) {
+  if (!edge.function || edge.function->sequence_nr() != UINT64_MAX) return false;
+  torch::autograd::Node& node = *edge.function;
+  return !node.tensor_pre_hooks().empty() || node.tensor_post_acc_grad_hooks() || !node.pre_hooks().empty() ||
+         !node.post_hooks().empty();
+}
 
 }  // namespace
 
-const std::type_info& entryType() { return typeid(Entry); }
-
-void Backward::give(const std::vector<at::Tensor>& results, const sym::Assignment& symbols) {
+void Backward::give(const std::vector<at::Tensor>& results, const sym::Assignment& symbols,
+                    const torch::autograd::edge_list& edges) {
+  const std::optional<Delivery>& together = plan_->together[stage_];
+  auto hooked = std::count_if(edges.begin(), edges.end(), isHookedLeaf);
+  if (hooked > 1 || (hooked > 0 && plan_->inTurn[stage_].entries > 1)) {
+    delivery_ = &plan_->inTurn[stage_];
+  } else if (together) {
+    delivery_ = &*together;
+  }
+  if (delivery_) return giveAround(results, symbols);
   aten::NodePtr self = getptr();
   const std::vector<size_t>&own = stage().tangents, &nodeOf = plan_->joint.nodeOf;
   bool one = std::all_of(own.begin(), own.end(), [&](size_t tangent) { return nodeOf[tangent] == nodeOf[own[0]]; });
@@ -83,22 +92,67 @@ void Backward::give(const std::vector<at::Tensor>& results, const sym::Assignmen
 }
 
 // A gradient that passes from stage to stage, as it is handed on in eager mode: it must have these sizes.
-void Backward::addInner(size_t index, const std::unordered_map<size_t, aten::NodePtr>& entries,
-                        const sym::Assignment& symbols) {
-  const Joint& joint = plan_->joint;
-  size_t tangent = stage().tangents[index];
+static std::pair<at::TensorOptions, c10::DimVector> innerLayout(const Joint& joint, size_t tangent,
+                                                                const sym::Assignment& symbols) {
   const ir::TensorType& type = *joint.inner[joint.tangentOf[tangent] - Joint::kInner].type;
   auto options = at::TensorOptions().dtype(aten::fromDType(type.dtype)).device(aten::fromDevice(type.device));
-  c10::DimVector sizes = runtime::geometryOf(type, symbols).sizes;
+  return {options, runtime::geometryOf(type, symbols).sizes};
+}
+
+void Backward::addInner(size_t index, const std::unordered_map<size_t, aten::NodePtr>& entries,
+                        const sym::Assignment& symbols) {
+  size_t tangent = stage().tangents[index];
+  auto [options, sizes] = innerLayout(plan_->joint, tangent, symbols);
   aten::addInput(*this, options, sizes);
-  auto entry = entries.find(joint.nodeOf[tangent]);
+  auto entry = entries.find(plan_->joint.nodeOf[tangent]);
   if (entry == entries.end()) return;
   // The node gives a result too, whose hooks learn that it runs.
   entries_.resize(index + 1, {aten::WeakNodePtr(aten::NodePtr()), 0});
   entries_[index] = {aten::WeakNodePtr(entry->second), aten::addInput(*entry->second, options, sizes)};
 }
 
+// The nodes around it, those first that run last.
+void Backward::giveAround(const std::vector<at::Tensor>& results, const sym::Assignment& symbols) {
+  const std::vector<size_t>& own = stage().tangents;
+  made_.resize(delivery_->entries + delivery_->exits.size());
+  for (auto place = delivery_->order.rbegin(); place != delivery_->order.rend(); ++place) {
+    if (place->isExit) {
+      made_[delivery_->entries + place->number] = aten::makeNode<Exit>(getptr(), place->number);
+    } else {
+      made_[place->number] = aten::makeNode<Entry>(getptr(), place->number);
+    }
+  }
+  for (size_t i = 0; i < own.size(); ++i) {
+    const aten::NodePtr& entry = made_[delivery_->entryOf[i]];
+    if (i < results.size()) {
+      torch::autograd::impl::set_gradient_edge(results[i], {entry, entry->add_input_metadata(results[i])});
+      entries_.emplace_back(aten::WeakNodePtr(entry), results[i].output_nr());
+    } else {
+      auto [options, sizes] = innerLayout(plan_->joint, own[i], symbols);
+      entries_.emplace_back(aten::WeakNodePtr(entry), aten::addInput(*entry, options, sizes));
+    }
+  }
+  // Exits run where entries do: on the same device and stream.
+  for (size_t i = 0; i < delivery_->exits.size(); ++i) {
+    for (size_t entry : delivery_->exits[i].entries) {
+      aten::addInputLike(*made_[delivery_->entries + i], made_[entry]->input_metadata(0));
+    }
+  }
+  around_.assign(made_.begin(), made_.end());
+}
+
 void Backward::link(torch::autograd::edge_list edges) {
+  if (delivery_) {
+    for (size_t i = 0; i < delivery_->exits.size(); ++i) {
+      const Delivery::Exit& exit = delivery_->exits[i];
+      const aten::NodePtr& node = made_[delivery_->entries + i];
+      for (size_t gradient : exit.gradients) node->add_next_edge(std::move(edges[gradient]));
+      for (size_t k = 0; k < exit.entries.size(); ++k) {
+        made_[exit.entries[k]]->add_next_edge({node, static_cast<uint32_t>(k)});
+      }
+    }
+    return;
+  }
   set_next_edges(std::move(edges));
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (aten::NodePtr entry = entries_[i].first.lock()) static_cast<Entry&>(*entry).link(static_cast<uint32_t>(i));
@@ -119,14 +173,26 @@ variable_list Backward::apply(variable_list&& tangents) {
   if (leads_) return std::move(tangents);
   std::vector<bool> given, wanted;
   for (const at::Tensor& tangent : tangents) given.push_back(tangent.defined());
-  if (std::find(given.begin(), given.end(), true) == given.end()) return variable_list(num_outputs());
   for (size_t i = 0; i < num_outputs(); ++i) wanted.push_back(task_should_compute_output(i));
+  return gradientsOf(std::move(tangents), given, std::move(wanted));
+}
+
+variable_list Backward::gradientsOf(variable_list tangents, const std::vector<bool>& given, std::vector<bool> wanted) {
+  auto none = [](const std::vector<bool>& bits) { return std::find(bits.begin(), bits.end(), true) == bits.end(); };
+  if (none(given)) return variable_list(wanted.size());
+  if (none(wanted) && entries_.empty()) {
+    for (size_t i = 0; i < given.size(); ++i) {
+      if (given[i]) ranAloneLocked(i);
+    }
+    return variable_list(wanted.size());
+  }
   for (const Joint::Sparse& sparse : plan_->joint.sparse) {
     std::optional<size_t> values = placeOf(sparse.values);
     if (values) wanted[*placeOf(sparse.indices)] = wanted[*values];
   }
   check(given, wanted);
-  saved_->versions.check(plan_->joint, stage(), saved_->symbols, *this, given, wanted);
+  auto edgeOf = [this](size_t gradient) { return edge(gradient); };
+  saved_->versions.check(plan_->joint, stage(), saved_->symbols, edgeOf, given, wanted);
   bool strange = std::any_of(tangents.begin(), tangents.end(), isStrange);
   // A partitioner of the user's makes one backward, for all tangents: zeros in the place of missing ones would meet
   // infinities that eager mode never sees.
@@ -156,14 +222,40 @@ bool Backward::isUsed(const Joint::Buffers& buffers, const std::vector<bool>& gi
   return needed;
 }
 
+// Raises PyTorch's error.
+[[noreturn]] static void raiseFreed() {
+  SavedVariable gone(at::zeros({}), /*is_output=*/false);
+  gone.reset_data();
+  gone.unpack();
+  throw std::runtime_error(torch::autograd::ERR_BACKWARD_TWICE);
+}
+
+void Backward::ranAloneLocked(size_t tangent) {
+  size_t number = stage().tangents[tangent];
+  const std::optional<size_t>& buffers = plan_->joint.rootBuffers[number];
+  if (!buffers) return;
+  bool gone = !saved_->freed.empty() && saved_->freed[*buffers];
+  if (gone || (!saved_->rootFreed.empty() && saved_->rootFreed[number])) raiseFreed();
+  if (torch::autograd::get_current_graph_task_keep_graph()) return;
+  saved_->rootFreed.resize(plan_->joint.tangentOf.size());
+  saved_->rootFreed[number] = true;
+}
+
+void Backward::ranAlone(size_t tangent) {
+  std::lock_guard held(saved_->lock);
+  ranAloneLocked(tangent);
+}
+
 // Eager mode raises where a node runs again whose buffers a backward has freed.
 void Backward::check(const std::vector<bool>& given, const std::vector<bool>& wanted) const {
-  if (saved_->freed.empty()) return;
+  for (size_t i = 0; !saved_->rootFreed.empty() && i < given.size(); ++i) {
+    if (given[i] && saved_->rootFreed[stage().tangents[i]]) raiseFreed();
+  }
+  const std::vector<bool>& freed = pass_ ? pass_->freedBefore : saved_->freed;
+  if (freed.empty()) return;
   for (size_t buffers : plan_->buffersOf[stage_]) {
-    if (!saved_->freed[buffers] || !isUsed(plan_->joint.buffers[buffers], given, wanted)) continue;
-    SavedVariable gone(at::zeros({}), /*is_output=*/false);
-    gone.reset_data();
-    gone.unpack();  // raises PyTorch's error
+    if (!freed[buffers] || !isUsed(plan_->joint.buffers[buffers], given, wanted)) continue;
+    raiseFreed();
   }
 }
 
@@ -179,7 +271,7 @@ void Backward::letGo(const std::vector<bool>& given, const std::vector<bool>& wa
     if (everything || isUsed(plan_->joint.buffers[buffers], given, wanted)) saved_->freed[buffers] = true;
     left |= !saved_->freed[buffers];
   }
-  if (!left) finish();
+  if (!left && (!pass_ || pass_->last)) finish();
 }
 
 // Frees what no other stage needs.
@@ -207,11 +299,12 @@ variable_list Backward::followed(const variable_list& tangents, const std::vecto
   std::vector<at::Tensor> primals;
   for (const SavedVariable& primal : saved_->primals) primals.push_back(primal.unpack(getptr()));
   letGo(given, wanted);
-  std::vector<torch::autograd::Edge> called = resultEdges();
+  std::vector<torch::autograd::Edge> called = resultEdges(), edges;
+  for (size_t i = 0; i < stage().gradients.size(); ++i) edges.push_back(edge(i));
   bool leads = plan_->backwardHolds && c10::GradMode::is_enabled();
-  if (!leads) return gradientsByAutograd(*plan_, stage_, primals, tangents, *this, called, saved_->generator);
+  if (!leads) return gradientsByAutograd(*plan_, stage_, primals, tangents, wanted, edges, called, saved_->generator);
   torch::autograd::edge_list ran;
-  variable_list found = gradientsByAutograd(*plan_, stage_, primals, tangents, *this, called, saved_->generator, &ran);
+  variable_list found = gradientsByAutograd(*plan_, stage_, primals, tangents, wanted, edges, called, saved_->generator, &ran);
   leadTo(std::move(ran));
   return found;
 }
@@ -222,8 +315,16 @@ void Backward::leadTo(torch::autograd::edge_list ran) {
   torch::autograd::Engine::get_default_engine().queue_callback([self = getptr(), ran = std::move(ran)] {
     auto& backward = static_cast<Backward&>(*self);
     std::lock_guard held(backward.saved_->lock);
-    backward.leads_ = true;
-    backward.next_edges() = ran;
+    if (!backward.delivery_) {
+      backward.leads_ = true;
+      backward.next_edges() = ran;
+      return;
+    }
+    std::vector<torch::autograd::edge_list> edges(backward.delivery_->entries);
+    for (size_t i = 0; i < ran.size(); ++i) edges[backward.delivery_->entryOf[i]].push_back(ran[i]);
+    for (size_t i = 0; i < edges.size(); ++i) {
+      if (aten::NodePtr entry = backward.around_[i].lock()) static_cast<Entry&>(*entry).leadTo(std::move(edges[i]));
+    }
   });
 }
 

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
+#include <map>
 #include <mutex>
 #include <typeinfo>
 #include <unordered_map>
@@ -32,12 +33,14 @@ struct Saved {
   bool writesDifferentiable = false;
   std::vector<std::vector<int64_t>> sparseSizes;  // by sparse gradient
   std::vector<bool> freed;                        // by buffers of the joint graph; none: all are there
+  std::vector<bool> rootFreed;                    // by tangent: of the node of its result alone; none: no
   std::vector<uint32_t> readers;                  // by saved tensor: stages that may still read it
   std::vector<bool> done;                         // by stage: it needs nothing any more
 };
 
-// The type of nodes that results have for themselves.
+// The types of the nodes around it (exits.h).
 const std::type_info& entryType();
+const std::type_info& exitType();
 
 class Backward final : public torch::autograd::Node {
  public:
@@ -49,14 +52,39 @@ class Backward final : public torch::autograd::Node {
   void release_variables() override {}  // what a backward used is let go when it has been read
   std::string name() const override { return kBackwardName; }
   // Makes tensors its results, by tangent of the stage: those that eager mode computes by nodes of their own have one
-  // of their own here too.
-  void give(const std::vector<at::Tensor>& results, const sym::Assignment& symbols);
+  // of their own here too. `edges`, by gradient, tell which leaves have hooks.
+  void give(const std::vector<at::Tensor>& results, const sym::Assignment& symbols,
+            const torch::autograd::edge_list& edges);
   // Where gradients go; afterwards.
   void link(torch::autograd::edge_list edges);
+  // All stages are linked: from now on only autograd's graph keeps the nodes.
+  void linked() { made_.clear(); }
   // By tangent: where its gradient arrives; of a result it is what hooks on that belong to.
   std::vector<torch::autograd::Edge> resultEdges();
 
+  // Where it has exits: gradients of an entry's results have arrived; the gradients of an exit.
+  void arrive(size_t entry, torch::autograd::variable_list tangents);
+  torch::autograd::variable_list leave(size_t exit);
+  // The node of this result runs, and nothing it leads to: in eager mode it frees what it keeps.
+  void ranAlone(size_t tangent);
+
  private:
+  // One run of a backward through a stage that has exits.
+  struct Pass {
+    torch::autograd::variable_list tangents, gradients;
+    std::vector<bool> arrived;      // by entry
+    std::vector<bool> runs, given;  // by exit: will it run? has it its gradients?
+    std::vector<bool> freedBefore;  // by buffers
+    bool last = false;              // nothing is computed afterwards
+    size_t left = 0;                // exits that have yet to run
+  };
+
+  void giveAround(const std::vector<at::Tensor>& results, const sym::Assignment& symbols);
+  Pass& pass();
+  void compute(Pass& pass);
+  torch::autograd::variable_list gradientsOf(torch::autograd::variable_list tangents, const std::vector<bool>& given,
+                                             std::vector<bool> wanted);
+  torch::autograd::Edge edge(size_t gradient) const;
   void addInner(size_t tangent, const std::unordered_map<size_t, aten::NodePtr>& entries,
                 const sym::Assignment& symbols);
   const Joint::Stage& stage() const { return plan_->stages[stage_]; }
@@ -65,6 +93,7 @@ class Backward final : public torch::autograd::Node {
   torch::autograd::variable_list followed(const torch::autograd::variable_list& tangents,
                                           const std::vector<bool>& given, const std::vector<bool>& wanted);
   void check(const std::vector<bool>& given, const std::vector<bool>& wanted) const;
+  void ranAloneLocked(size_t tangent);
   bool isUsed(const Joint::Buffers& buffers, const std::vector<bool>& given, const std::vector<bool>& wanted) const;
   void letGo(const std::vector<bool>& given, const std::vector<bool>& wanted);
   void finish();
@@ -83,6 +112,11 @@ class Backward final : public torch::autograd::Node {
   std::shared_ptr<Saved> saved_;
   bool leads_ = false;                                           // see leadTo
   std::vector<std::pair<aten::WeakNodePtr, uint32_t>> entries_;  // by result; none: all arrive here
+  const Delivery* delivery_ = nullptr;                           // none: it has no exits
+  std::vector<aten::WeakNodePtr> around_;                        // entries, then exits
+  std::vector<aten::NodePtr> made_;                              // the same, until all stages are linked
+  std::map<int, Pass> passes_;                                   // by graph task
+  Pass* pass_ = nullptr;                                         // that is computed
 };
 
 }  // namespace saker::aot

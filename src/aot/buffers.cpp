@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 #include <typeindex>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -73,20 +74,25 @@ std::string_view asText(std::span<const uint64_t> bits) {
 
 }  // namespace
 
-std::vector<Joint::Buffers> findBuffers(const Paths& paths, const std::vector<torch::autograd::Edge>& ends) {
+void findBuffers(Joint& joint, const Paths& paths, const std::vector<torch::autograd::Edge>& roots,
+                 const std::vector<torch::autograd::Edge>& ends) {
   std::unordered_set<const torch::autograd::Node*> others;
   for (const torch::autograd::Edge& end : ends) others.insert(end.function.get());
-  std::unordered_set<std::string_view> known;  // bits of nodes that keep something
-  std::vector<Joint::Buffers> found;
+  std::unordered_map<std::string_view, size_t> known;  // by bits of nodes that keep something
+  std::unordered_map<const torch::autograd::Node*, std::optional<size_t>> rootAt;
+  for (const torch::autograd::Edge& root : roots) rootAt.emplace(root.function.get(), std::nullopt);
   Saves saves;
   for (size_t place = 0; place < paths.nodes().size(); ++place) {
     torch::autograd::Node* node = paths.nodes()[place];
+    auto root = rootAt.find(node);
     std::string_view bits = asText(paths.bits(place));
-    if (others.contains(node) || known.contains(bits) || !saves(*node)) continue;
-    known.insert(bits);
-    found.push_back({paths.tangents(node), paths.gradients(node)});
+    bool asked = !known.contains(bits) || root != rootAt.end();
+    if (others.contains(node) || !asked || !saves(*node)) continue;
+    auto [of, isNew] = known.emplace(bits, joint.buffers.size());
+    if (isNew) joint.buffers.push_back({paths.tangents(node), paths.gradients(node)});
+    if (root != rootAt.end()) root->second = of->second;
   }
-  return found;
+  for (const torch::autograd::Edge& root : roots) joint.rootBuffers.push_back(rootAt.at(root.function.get()));
 }
 
 }  // namespace saker::aot

@@ -9,6 +9,7 @@
 namespace saker::aot {
 
 // Lets nodes go of what they keep, to see which have something: the graph cannot be run any more.
-std::vector<Joint::Buffers> findBuffers(const Paths& paths, const std::vector<torch::autograd::Edge>& ends);
+void findBuffers(Joint& joint, const Paths& paths, const std::vector<torch::autograd::Edge>& roots,
+                 const std::vector<torch::autograd::Edge>& ends);
 
 }  // namespace saker::aot

@@ -252,13 +252,15 @@ class Call {
         size_t of = joint_.tangentOf[tangent];
         if (!Joint::isInner(of)) results.push_back(result(of));
       }
-      nodes_[i]->give(results, symbols_);
       edges_.push_back({});
       edges_.back().reserve(stages[i].gradients.size());
       for (size_t gradient : stages[i].gradients) edges_.back().push_back(callerEdge(gradient));
+      nodes_[i]->give(results, symbols_, edges_.back());
     }
     std::reverse(edges_.begin(), edges_.end());
-    if (!plan_->staged()) nodes_[0]->link(std::move(edges_[0]));
+    if (plan_->staged()) return;
+    nodes_[0]->link(std::move(edges_[0]));
+    nodes_[0]->linked();
   }
 
   torch::autograd::Edge callerEdge(size_t gradient) const {
@@ -286,6 +288,7 @@ class Call {
       nodes_[i]->link(std::move(edges_[i]));
       plan_->lateOf[i + 1].run(tensors_, symbols_);
     }
+    for (auto& node : nodes_) node->linked();
   }
 
   torch::autograd::Edge innerEdge(size_t inner) const {

@@ -21,6 +21,7 @@
 #include "aten/trace_key.h"
 #include "capture/undo.h"
 #include "capture/user_code.h"
+#include "ops/effects.h"
 #include "passes/bodies.h"
 #include "passes/pass.h"
 #include "runtime/argument_names.h"
@@ -47,6 +48,7 @@ class JointCapture {
     WithoutHooks without;
     Returned given = call(callee);
     if (!trace().onlyEager().empty()) throw NotAheadOfTime(Why::OnlyEager, trace().onlyEager());
+    if (trace().setsMade()) throw NotAheadOfTime(Why::SetsMade);
     for (const c10::IValue& number : given.numbers) noteNumber(number);
     callers_.addClosed(joint_);
     const std::vector<at::Tensor>& outputs = given.tensors;
@@ -238,6 +240,21 @@ class JointCapture {
 
   // --- the backward ---
 
+  // A second derivative runs the recording under autograd, which would follow a write that it does not see here.
+  void refuseHiddenWrites() {
+    std::vector<uint32_t> counted(callers_.given.size());
+    for (const ir::Node* node = trace().graph().top()->first(); node; node = node->next()) {
+      ops::eachWritten(*node, [&](const ir::Value* value) {
+        while (value && !value->isParameter()) value = ops::sharedArgument(value);
+        for (size_t i = 0; value && i < counted.size(); ++i) counted[i] += callers_.values[i] == value;
+      });
+    }
+    for (size_t i = 0; i < counted.size(); ++i) {
+      if (!callers_.requiredGrad[i] || callers_.standIns[i].is_inference()) continue;
+      if (counted[i] > callers_.standIns[i]._version()) throw NotAheadOfTime(Why::WritesDataOfArgument);
+    }
+  }
+
   void differentiate(const std::vector<at::Tensor>& outputs, const Aliases& aliases) {
     std::vector<Edge> roots = backward_.findRoots(), wanted;
     for (size_t i = 0; i < callers_.standIns.size(); ++i) {
@@ -258,6 +275,7 @@ class JointCapture {
     }
     // What depends on leaves that nobody gets requires grad all the same.
     joint_.training = !roots.empty();
+    if (joint_.training) refuseHiddenWrites();
     if (!joint_.training) {
       joint_.gradientOf.clear();
       for (Result& result : joint_.results) result.differentiable = false;
@@ -269,9 +287,9 @@ class JointCapture {
     std::vector<Edge> ordered;  // by tangent
     for (size_t of : joint_.tangentOf) ordered.push_back(backward_.edgeOfTangent(of));
     Paths paths(ordered, ends);
-    noteRoots(joint_, ordered, paths);
+    noteRoots(joint_, ordered, ends, paths);
     joint_.checks = backward_.reads().checks(paths);
-    joint_.buffers = findBuffers(paths, ends);
+    findBuffers(joint_, paths, ordered, ends);
     takeSparseApart(joint_, backward_.gradients);
     for (const at::Tensor& gradient : backward_.gradients) {
       // A plain tensor beside a subclass may get a gradient of that class.

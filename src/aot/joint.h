@@ -119,6 +119,14 @@ struct Joint {
   std::vector<size_t> gradientOf;  // by gradient: the tensor it is for, one of the caller's or a cut; inner values
   std::vector<std::vector<bool>> reaches;  // by tangent, by gradient: does one lead to the other?
   std::vector<size_t> nodeOf;              // by tangent: the first one whose result eager mode's same node gives
+  // When eager mode made the nodes: that of a result, by tangent; by gradient the last one to run that adds to it, and
+  // among how many gradients of that node it stands. A backward takes the node that was made last.
+  std::vector<uint64_t> rootAt;
+  struct Given {
+    uint64_t node = 0;
+    size_t place = 0;
+  };
+  std::vector<Given> givenAt;
   // Where results depend on each other, the backward is cut at them into stages, each of which has a node (stages.h).
   // Each stands before those it gives gradients to. None: there is one node for everything.
   struct Stage {
@@ -142,6 +150,7 @@ struct Joint {
     auto operator<=>(const Buffers&) const = default;
   };
   std::vector<Buffers> buffers;
+  std::vector<std::optional<size_t>> rootBuffers;  // by tangent: those that the node of its result keeps, among these
   // Gradients that are sparse are given as two, of which the second ones come last.
   struct Sparse {
     size_t values, indices;  // among gradients

@@ -115,6 +115,10 @@ void Plan::findStages() {
     stages[0].gradients.resize(joint.gradientOf.size());
     std::iota(stages[0].gradients.begin(), stages[0].gradients.end(), size_t{0});
   }
+  for (const Joint::Stage& stage : stages) {
+    together.push_back(deliverTogether(joint, stage));
+    inTurn.push_back(deliverInTurn(joint, stage));
+  }
   whole_ = std::vector<std::atomic<const Backward*>>(stages.size());
   savedOf.resize(stages.size());
   for (const Joint::Stage& stage : stages) {

@@ -6,10 +6,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <vector>
 
+#include "aot/delivery.h"
 #include "aot/joint.h"
 #include "aot/replay.h"
 #include "aot/zero_tangents.h"
@@ -47,6 +49,9 @@ class Plan {
   // The stages of the backward: those of the joint graph, or one with everything.
   std::vector<Joint::Stage> stages;
   bool staged() const { return !joint.stages.empty(); }
+  // By stage: the nodes around it, where one does not do; those where leaves have hooks.
+  std::vector<std::optional<Delivery>> together;
+  std::vector<Delivery> inTurn;
   struct Place {
     size_t stage, tangent;  // among those of the stage
   };

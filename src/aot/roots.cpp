@@ -1,6 +1,7 @@
 #include "aot/roots.h"
 
 #include <unordered_map>
+#include <unordered_set>
 
 namespace saker::aot {
 
@@ -37,11 +38,28 @@ std::vector<Joint::Root> findRoots(const Joint& joint, const Callers& callers, c
   return roots;
 }
 
-void noteRoots(Joint& joint, const std::vector<torch::autograd::Edge>& roots, const Paths& paths) {
+void noteRoots(Joint& joint, const std::vector<torch::autograd::Edge>& roots,
+               const std::vector<torch::autograd::Edge>& ends, const Paths& paths) {
   std::unordered_map<const torch::autograd::Node*, size_t> first;
   for (size_t i = 0; i < roots.size(); ++i) {
     joint.reaches.push_back(paths.gradients(roots[i].function.get()));
     joint.nodeOf.push_back(first.emplace(roots[i].function.get(), i).first->second);
+    joint.rootAt.push_back(roots[i].function->sequence_nr());
+  }
+  std::unordered_map<torch::autograd::Edge, std::vector<size_t>> endAt;
+  for (size_t i = 0; i < ends.size(); ++i) endAt[ends[i]].push_back(i);
+  std::unordered_set<const torch::autograd::Node*> last;  // ways do not go through what is wanted
+  for (const torch::autograd::Edge& end : ends) last.insert(end.function.get());
+  joint.givenAt.assign(ends.size(), {UINT64_MAX, 0});
+  for (const torch::autograd::Node* node : paths.nodes()) {
+    if (last.contains(node)) continue;
+    for (size_t place = 0; place < node->num_outputs(); ++place) {
+      auto end = endAt.find(node->next_edge(place));
+      if (end == endAt.end()) continue;
+      for (size_t i : end->second) {
+        if (node->sequence_nr() <= joint.givenAt[i].node) joint.givenAt[i] = {node->sequence_nr(), place};
+      }
+    }
   }
 }
 

@@ -10,7 +10,8 @@ namespace saker::aot {
 std::vector<Joint::Root> findRoots(const Joint& joint, const Callers& callers, const std::vector<at::Tensor>& results,
                                    const std::vector<at::Tensor>& outputs);
 
-// Writes down, by tangent, where its root leads to, and which roots are of one node.
-void noteRoots(Joint& joint, const std::vector<torch::autograd::Edge>& roots, const Paths& paths);
+// Writes down, by tangent, where its root leads to, which roots are of one node, and when nodes were made.
+void noteRoots(Joint& joint, const std::vector<torch::autograd::Edge>& roots,
+               const std::vector<torch::autograd::Edge>& ends, const Paths& paths);
 
 }  // namespace saker::aot

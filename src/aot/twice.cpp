@@ -7,6 +7,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/functions/tensor.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -44,7 +45,8 @@ class Grafts {
   Grafts(const Joint& joint, const Joint::Stage& stage, const torch::autograd::edge_list& edges) {
     for (size_t i = 0; i < stage.gradients.size(); ++i) {
       if (!joint.isCut(stage.gradients[i]) || !edges[i].function) continue;
-      grafts_.try_emplace(valueOf(joint, joint.gradientOf[stage.gradients[i]]), Graft{i, edges[i], {}});
+      const ir::Value* value = valueOf(joint, joint.gradientOf[stage.gradients[i]]);
+      grafts_.try_emplace(value, Graft{{}, edges[i], {}}).first->second.gradients.push_back(i);
     }
   }
 
@@ -62,17 +64,19 @@ class Grafts {
     }
   }
 
-  // By gradient of the stage: where it arrives.
+  // By gradient of the stage: where it arrives. Of one tensor there may be several summands.
   template <typename Visit>
   void each(const Visit& visit) const {
     for (const auto& [value, graft] : grafts_) {
-      if (graft.here.function) visit(graft.gradient, graft.here);
+      for (size_t gradient : graft.gradients) {
+        if (graft.here.function) visit(gradient, graft.here);
+      }
     }
   }
 
  private:
   struct Graft {
-    size_t gradient;
+    std::vector<size_t> gradients;
     Edge edge;
     Edge here;  // of the tensor in this run, before anything writes to it
   };
@@ -136,6 +140,89 @@ class Grafting final : public runtime::Conduct {
   std::unordered_map<const ir::Value*, at::Tensor> inner_;
 };
 
+// Gradients that are given summand by summand, so that the caller's engine adds them up in eager mode's order: while
+// one lives, each edge that leads to such a tensor ends at a node of its own.
+class Summands {
+ public:
+  // `wanted`: by gradient; those of one tensor have the same edge, and then one each if not all of them are `asked`, or
+  // others come from `elsewhere`. Otherwise the first one is their sum.
+  Summands(const std::vector<Edge>& roots, std::vector<Edge>& wanted, const std::vector<bool>& asked,
+           const std::vector<bool>& elsewhere) {
+    std::unordered_map<Edge, std::vector<size_t>> places;
+    std::unordered_set<const torch::autograd::Node*> ends;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (!wanted[i].function) continue;
+      places[wanted[i]].push_back(i);
+      ends.insert(wanted[i].function.get());
+    }
+    std::erase_if(places, [](const auto& each) { return each.second.size() < 2; });
+    std::unordered_map<Edge, std::vector<Step>> found;
+    if (!places.empty()) found = stepsTo(roots, places, ends);
+    for (auto& [edge, own] : places) {
+      std::vector<Step>& steps = found[edge];
+      // As the engine runs: what was made last comes first.
+      std::stable_sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) {
+        return a.from->sequence_nr() > b.from->sequence_nr();
+      });
+      bool whole = std::all_of(own.begin(), own.end(), [&](size_t i) { return asked[i] && !elsewhere[i]; });
+      bool divided = !whole && steps.size() == own.size() && std::none_of(steps.begin(), steps.end(), [](const Step& step) {
+                       return dynamic_cast<torch::autograd::CopySlices*>(step.from);
+                     });
+      for (size_t i = 0; i < own.size(); ++i) wanted[own[i]] = divided ? endAt(steps[i], edge) : Edge();
+      if (divided) continue;
+      // All of it is the first one.
+      auto first = std::find_if(own.begin(), own.end(), [&](size_t gradient) { return asked[gradient]; });
+      if (first != own.end()) wanted[*first] = edge;
+    }
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (!asked[i]) wanted[i] = Edge();
+    }
+  }
+  ~Summands() {
+    for (auto& [step, edge] : led_) step.from->next_edges()[step.place] = edge;
+  }
+  Summands(const Summands&) = delete;
+  Summands& operator=(const Summands&) = delete;
+
+ private:
+  struct Step {
+    torch::autograd::Node* from;
+    size_t place;
+  };
+
+  static std::unordered_map<Edge, std::vector<Step>> stepsTo(
+      const std::vector<Edge>& roots, const std::unordered_map<Edge, std::vector<size_t>>& places,
+      const std::unordered_set<const torch::autograd::Node*>& ends) {
+    std::unordered_map<Edge, std::vector<Step>> found;
+    std::vector<torch::autograd::Node*> work;
+    std::unordered_set<const torch::autograd::Node*> seen;
+    auto enter = [&](torch::autograd::Node* node) {
+      if (node && !ends.contains(node) && seen.insert(node).second) work.push_back(node);
+    };
+    for (const Edge& root : roots) enter(root.function.get());
+    while (!work.empty()) {
+      torch::autograd::Node* node = work.back();
+      work.pop_back();
+      for (size_t i = 0; i < node->num_outputs(); ++i) {
+        const Edge& edge = node->next_edge(i);
+        if (places.contains(edge)) found[edge].push_back({node, i});
+        enter(edge.function.get());
+      }
+    }
+    return found;
+  }
+
+  Edge endAt(const Step& step, const Edge& edge) {
+    auto end = aten::makeNode<Passing>();
+    aten::addInputLike(*end, edge.function->input_metadata(edge.input_nr));
+    led_.emplace_back(step, edge);
+    step.from->next_edges()[step.place] = Edge(end, 0);
+    return Edge(std::move(end), 0);
+  }
+
+  std::vector<std::pair<Step, Edge>> led_;
+};
+
 // The random stream as it was at the call, and as it is afterwards.
 class Rewound {
  public:
@@ -167,6 +254,19 @@ class Rewound {
             "differentiated (create_graph=True)"
           : "a result that is a plain tensor is given a gradient that is none, and the function was compiled on the "
             "tensors inside of subclasses");
+}
+
+// By gradient of the stage: does another stage give what is for the same tensor?
+std::vector<bool> givenElsewhere(const Joint& joint, const Joint::Stage& stage) {
+  std::unordered_map<size_t, size_t> all, here;
+  for (size_t of : joint.gradientOf) ++all[of];
+  for (size_t gradient : stage.gradients) ++here[joint.gradientOf[gradient]];
+  std::vector<bool> found;
+  for (size_t gradient : stage.gradients) {
+    size_t of = joint.gradientOf[gradient];
+    found.push_back(all[of] != here[of]);
+  }
+  return found;
 }
 
 bool isClosed(const Joint& joint, size_t caller) { return caller >= joint.arguments + joint.bases.size(); }
@@ -245,13 +345,14 @@ void lead(const variable_list& gradients, const std::unordered_map<Edge, Edge>& 
 }  // namespace
 
 variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::vector<at::Tensor>& primals,
-                                  const variable_list& tangents, torch::autograd::Node& node,
+                                  const variable_list& tangents, const std::vector<bool>& wantedOf,
+                                  const std::vector<Edge>& gradientEdges,
                                   const std::vector<Edge>& called, const at::Tensor& generator,
                                   std::vector<Edge>* ran) {
   if (ran) ran->assign(tangents.size(), Edge());
   const Joint& joint = plan.joint;
   const Joint::Stage& stage = plan.stages[number];
-  Grafts grafts(joint, stage, node.next_edges());
+  Grafts grafts(joint, stage, gradientEdges);
   uint64_t start = at::sequence_number::peek();
   std::unordered_map<Edge, Edge> same;  // primals and results of the run, and of the call
   bool callsFunction = !joint.roots.empty() && plan.function;
@@ -298,16 +399,21 @@ variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::ve
       if (!ran || tangents.size() == 1) same.insert_or_assign(roots.back(), called[i]);
       given.push_back(tangents[i]);
     }
-    // What is given as several summands is given as one sum here.
     for (size_t gradient : stage.gradients) {
       bool none = joint.isIndices(gradient) || joint.isCut(gradient);
-      Edge edge = none ? Edge() : edges[joint.gradientOf[gradient]];
-      bool again = edge.function && std::find(wanted.begin(), wanted.end(), edge) != wanted.end();
-      wanted.push_back(again ? Edge() : edge);
+      wanted.push_back(none ? Edge() : edges[joint.gradientOf[gradient]]);
     }
     grafts.each([&](size_t gradient, const Edge& edge) { wanted[gradient] = edge; });
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      bool reached = false;
+      for (size_t k = 0; k < tangents.size(); ++k) {
+        reached |= tangents[k].defined() && joint.reaches[stage.tangents[k]][stage.gradients[i]];
+      }
+      if (!reached) wanted[i] = Edge();
+    }
   }
   variable_list gradients(wanted.size());
+  Summands summands(roots, wanted, wantedOf, givenElsewhere(joint, stage));
   std::vector<Edge> asked;
   std::vector<size_t> places;
   for (size_t i = 0; i < wanted.size(); ++i) {

@@ -153,8 +153,7 @@ Versions::Versions(const Joint& joint, const std::vector<at::Tensor>& tensors) {
 }
 
 void Versions::check(const Joint& joint, const Joint::Stage& stage, const sym::Assignment& symbols,
-                     const torch::autograd::Node& node, const std::vector<bool>& given,
-                     const std::vector<bool>& wanted) const {
+                     const EdgeOf& edgeOf, const std::vector<bool>& given, const std::vector<bool>& wanted) const {
   for (size_t i = 0; i < expected_.size(); ++i) {
     const auto& [counter, version, counts] = expected_[i];
     if (!counts || counter.current_version() == version) continue;
@@ -165,7 +164,7 @@ void Versions::check(const Joint& joint, const Joint::Stage& stage, const sym::A
     auto edge = std::find_if(stage.gradients.begin(), stage.gradients.end(),
                              [&](size_t gradient) { return joint.gradientOf[gradient] == check.counter.number; });
     if (!maker.empty() && check.isArgument && edge != stage.gradients.end()) {
-      const torch::autograd::Edge& real = node.next_edge(static_cast<size_t>(edge - stage.gradients.begin()));
+      torch::autograd::Edge real = edgeOf(static_cast<size_t>(edge - stage.gradients.begin()));
       maker = real.function ? real.function->name() : "";
       output = real.input_nr;
     }

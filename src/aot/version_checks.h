@@ -4,6 +4,7 @@
 
 #include <c10/core/TensorImpl.h>
 
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -59,9 +60,10 @@ class Versions {
   Versions() = default;
   // `tensors` by number.
   Versions(const Joint& joint, const std::vector<at::Tensor>& tensors);
+  using EdgeOf = std::function<torch::autograd::Edge(size_t gradient)>;  // of the stage
   // Throws eager mode's error if a backward with these tangents and gradients of a stage reads what was written since.
   void check(const Joint& joint, const Joint::Stage& stage, const sym::Assignment& symbols,
-             const torch::autograd::Node& node, const std::vector<bool>& given, const std::vector<bool>& wanted) const;
+             const EdgeOf& edgeOf, const std::vector<bool>& given, const std::vector<bool>& wanted) const;
 
  private:
   struct Expected {

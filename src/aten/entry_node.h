@@ -15,15 +15,15 @@ class EntryNode : public torch::autograd::Node {
   explicit EntryNode(NodePtr target) : target_(std::move(target)) {}
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override;
-  std::string name() const override { return target_->name(); }
+  std::string name() const override { return num_outputs() ? next_edge(0).function->name() : Node::name(); }
 
   // Makes a tensor the next result of the target, by way of this node, which is `self`. Gives its number there, which
   // link() is told, in the same order, once the target's own edges are known: autograd counts how deep a node lies.
   static uint32_t add(const NodePtr& self, const at::Tensor& result);
-  void link(uint32_t result) { add_next_edge({target_, result}); }
+  void link(uint32_t result) { add_next_edge({std::move(target_), result}); }
 
  private:
-  NodePtr target_;
+  NodePtr target_;  // until it is linked
 };
 
 }  // namespace saker::aten

@@ -172,6 +172,9 @@ bool CallRecorder::setMemory() {
     trace_.raise({ops::Reason::Unsupported, "it sets the memory of a tensor whose sizes may change"});
   }
   ir::Value* value = trace_.valueOf(source);
+  TraceStorage *from = pendingStorage(*target.unsafeGetTensorImpl()), *to = pendingStorage(*source.unsafeGetTensorImpl());
+  bool made = from && from->root() && !from->root()->isParameter();
+  if (made && to && to->root() && to->root()->isParameter()) trace_.noteSetsMade();
   target.unsafeGetTensorImpl()->set_storage_keep_dtype(source.storage());
   trace_.setGeometry(target, value, *value->tensor());
   call_.replaceWith({target});
@@ -268,6 +271,7 @@ void CallRecorder::append(const ir::OpDef* def, std::span<const ir::Arg> args, s
   if (op) {
     CountedWrites::Counters counted = CountedWrites::of(call_);
     eachWritten(*op, call_, [&](const at::Tensor& written) {
+      noteHidden(written);
       bool counts = std::find(counted.begin(), counted.end(), aten::counterOf(written)) != counted.end();
       trace_.noteWrite(written, {0, counts ? 1U : 0U});
       if (call_.bumpsInside && written.is_cpu()) {
@@ -283,6 +287,15 @@ void CallRecorder::append(const ir::OpDef* def, std::span<const ir::Arg> args, s
     for (const at::Tensor& written : expected) trace_.undo().neverCounted(written);
     throw;
   }
+}
+
+// Where gradients are differentiated, the recording runs under autograd, which would see a write through .data.
+void CallRecorder::noteHidden(const at::Tensor& written) {
+  if (trace_.mode() != Mode::Capture || !trace_.mayBeEager() || !c10::GradMode::is_enabled()) return;
+  TraceTensor* own = traceTensor(*written.unsafeGetTensorImpl());
+  TraceStorage* storage = pendingStorage(*written.unsafeGetTensorImpl());
+  if (!own || !own->hidesWrites() || !storage || !storage->root() || storage->root()->isParameter()) return;
+  onlyEager("it writes through .data to a tensor that it made, which a second derivative must not see");
 }
 
 void CallRecorder::pushResults(const ir::Node& node, const ops::Operator* op) {

@@ -32,6 +32,7 @@ class CallRecorder {
   void recordBodies();
   void noteReads();
   void onlyEager(const std::string& why);
+  void noteHidden(const at::Tensor& written);
   std::span<const ir::Arg> resolved(std::span<const ir::Arg> args, const ops::Inferred& inferred);
 
   ir::Node* insert(const ir::OpDef* def, std::span<const ir::Arg> args, std::span<const ir::Type* const> types);

@@ -85,6 +85,8 @@ class Tape final : public Recording {
     bool handled;
     size_t effects;
     size_t draws = 0;
+    size_t outside = 0;  // of the effects, those that others can see before the call ends
+    size_t frames = 0;   // of Python's that were entered
   };
   void setAround(std::function<Around(bool any)> ask) { around_ = std::move(ask); }
 

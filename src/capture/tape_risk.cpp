@@ -67,8 +67,12 @@ std::optional<Tape::Around> Tape::noteRisk(const Call& call, const Entry* entry)
 // recorded, what the program reads afterwards would not be known.
 void Tape::refuseEffects(const Call& call, const std::optional<Around>& before) {
   if (!around_ || !before || isOf(call, "aten::") || isOf(call, "saker::")) return;
-  if (around_(/*any=*/true).effects == before->effects) return;
-  spoil(Why::KernelChangesObjects, call.op.schema().name());
+  Around after = around_(/*any=*/true);
+  if (after.effects != before->effects) {
+    spoil(Why::KernelChangesObjects, call.op.schema().name());
+  } else if (after.frames != before->frames && before->outside > 0) {
+    spoil(Why::KernelAfterEffects, call.op.schema().name());
+  }
 }
 
 c10::SmallVector<Tape::Memory*, 2> Tape::memoriesWritten(const Call& call, const Entry* entry) {

@@ -99,6 +99,9 @@ class Trace final : public Recording, public std::enable_shared_from_this<Trace>
   bool mayBeEager() const { return mayBeEager_; }
   void noteOnlyEager(const std::string& why) { onlyEager_ = onlyEager_.empty() ? why : onlyEager_; }
   const std::string& onlyEager() const { return onlyEager_; }
+  // Has a tensor that the program made come to see the memory of an argument?
+  void noteSetsMade() { setsMade_ = true; }
+  bool setsMade() const { return setsMade_; }
   // What the trace has refused. The program may have caught it, and gone another way than eager mode does.
   const std::exception_ptr& refused() const { return refused_; }
   void forgetRefusal() { refused_ = nullptr; }
@@ -186,6 +189,7 @@ class Trace final : public Recording, public std::enable_shared_from_this<Trace>
   bool mayBeEager_ = false;
   std::exception_ptr refused_;
   std::string onlyEager_;
+  bool setsMade_ = false;
   std::unique_ptr<Undo> undo_;
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> writtenAround_;  // of traces around, first written here
   std::vector<std::pair<ir::Value*, at::Tensor>> lent_;

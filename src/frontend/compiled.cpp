@@ -249,7 +249,8 @@ PyObject* Compiled::capture(const Ambient& before, PyObject* const* args, size_t
   Recorder recorder(tape, function_.get(), call, /*raising=*/options_.fullgraph && !floats, {}, scalarsAreData_);
   tape.setAround([&](bool any) {
     return tracing::Tape::Around{noticesErrors(any), recorder.effects().size(),
-                                 recorder.subjects().random.draws().size()};
+                                 recorder.subjects().random.draws().size(), recorder.effectsOutside(),
+                                 recorder.frames()};
   });
   CompilingQuestion question(tellsCompiling_);
   Aside aside;

@@ -61,7 +61,8 @@ Computation::Recorded Computation::record(PyObject* function, PyObject* argument
   Recorder recorder(tape, function, call);
   tape.setAround([&](bool any) {
     return tracing::Tape::Around{noticesErrors(any), recorder.effects().size(),
-                                 recorder.subjects().random.draws().size()};
+                                 recorder.subjects().random.draws().size(), recorder.effectsOutside(),
+                                 recorder.frames()};
   });
   Aside aside;
   Recorded out;

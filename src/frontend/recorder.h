@@ -58,6 +58,8 @@ class Recorder final : public watch::Observer {
   // The exception that the caller of the call handles, or nullptr: what is raised inside has it as its context.
   PyObject* handled() const { return handled_.get(); }
   size_t frames() const { return frames_; }
+  // Effects that others could see before the call ends.
+  size_t effectsOutside() const;
   // Were there arguments that are numbers of numpy's, as data?
   bool metScalars() const { return metScalars_; }
   bool balanced() const { return contextSets_ == 0; }

@@ -20,6 +20,11 @@ Recorder::Mark Recorder::mark() const {
           subjects_->hooks.handleCount()};
 }
 
+size_t Recorder::effectsOutside() const {
+  return static_cast<size_t>(
+      std::ranges::count_if(effects(), [](const Effect& each) { return !each.early && !each.inner && !each.hook; }));
+}
+
 bool Recorder::changedSince(const Mark& mark, bool tensors) const {
   Mark now = this->mark();
   return now.effects != mark.effects || now.draws != mark.draws || now.flags != mark.flags || now.hooks != mark.hooks ||

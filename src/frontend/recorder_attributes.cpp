@@ -352,6 +352,7 @@ bool Recorder::plainWrite(PyObject* owner, PyObject* name, PyObject* value) {
   static PyObject* const grad = interned("grad");
   static PyObject* const requiresGrad = interned("requires_grad");
   if (isTensor(owner) && name == requiresGrad && value) return subjects_->made.setsRequiresGrad(owner, value);
+  if (isTensor(owner) && name == grad && answersFunctions(owner)) return stop(Why::AsksClassOfGradients);
   if (isTensor(owner) && name == grad && value && placeOf(owner) != kInside) {
     effects_.write(owner, name);
     return effect(plainSet, {owner, name, value});

@@ -34,6 +34,12 @@ bool answersCalls(PyTypeObject* type) {
   return _PyType_Lookup(type, name) != turnedOff;
 }
 
+bool answersFunctions(PyObject* tensor) {
+  static PyObject* const name = PyUnicode_InternFromString("__torch_function__");
+  PyTypeObject* type = Py_TYPE(tensor);
+  return answersCalls(type) && _PyType_Lookup(type, name) != _PyType_Lookup(tensorClass(), name);
+}
+
 bool isTensor(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (type == tensorClass()) return true;

@@ -10,6 +10,8 @@
 namespace saker {
 
 PyTypeObject* tensorClass();    // torch.Tensor
+// Has its class a __torch_function__ of its own, which PyTorch's functions ask?
+bool answersFunctions(PyObject* tensor);
 PyTypeObject* functionClass();  // torch._C._FunctionBase
 PyTypeObject* sizeClass();      // torch.Size
 // torch.dtype, torch.device, torch.layout, torch.memory_format: their instances never change.

@@ -13,6 +13,7 @@ void nameAotNodes() {
   torch::autograd::_initFunctionPyTypeObject(type, aot::kBackwardName, nullptr, nullptr);
   torch::autograd::registerCppFunction(typeid(aot::Backward), &type);
   torch::autograd::registerCppFunction(aot::entryType(), &type);
+  torch::autograd::registerCppFunction(aot::exitType(), &type);
   torch::autograd::registerCppFunction(aot::viewNodeType(), &type);
   nameSubclassNodes();
 }

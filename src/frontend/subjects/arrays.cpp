@@ -127,6 +127,8 @@ std::optional<HostPart> Arrays::hostPart(PyObject* object, std::vector<at::Tenso
   }
   uint32_t place = placeOf(object);
   if (place != kInside) realizeOnce(object, place);
+  if (place != kInside && isKept(object)) return keptList(object);
+  if (isKept(object)) given_.emplace_back(Ref::borrow(object), Ref::steal(PyList_AsTuple(object)));
   made.kind = PyList_CheckExact(object) ? Kind::List : Kind::Tuple;
   for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i) {
     std::optional<HostPart> part = hostPart(PySequence_Fast_ITEMS(object)[i], tensors, asIs);
@@ -134,6 +136,22 @@ std::optional<HostPart> Arrays::hostPart(PyObject* object, std::vector<at::Tenso
     made.parts.push_back(std::move(*part));
   }
   return made;
+}
+
+// One from outside is given itself.
+std::optional<HostPart> Arrays::keptList(PyObject* list) {
+  std::vector<at::Tensor> tensors;
+  bool keeps = std::exchange(keeps_, false);
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+    if (!hostPart(PyList_GET_ITEM(list, i), tensors, /*asIs=*/true)) return std::nullopt;
+  }
+  keeps_ = keeps;
+  if (!tensors.empty()) {
+    stop(Why::GivesList);
+    return std::nullopt;
+  }
+  pin(list);
+  return HostPart{HostPart::Kind::Constant, Ref::borrow(list), 0, {}};
 }
 
 bool Arrays::hosts(PyObject* callable, const Values& args, PyObject* names, bool asIs) {
@@ -179,9 +197,12 @@ bool Arrays::doesEffectsFirst() {
   return true;
 }
 
-bool Arrays::hostsUserCode(PyObject* callable, const Values& args, PyObject* names) {
+bool Arrays::hostsUserCode(PyObject* callable, const Values& args, PyObject* names, bool keeps) {
   if (!doesEffectsFirst()) return stop(Why::WrapperAfterEffects);
-  if (!hosts(callable, args, names, /*asIs=*/true)) return false;
+  keeps_ = keeps;
+  bool begun = hosts(callable, args, names, /*asIs=*/true);
+  keeps_ = false;
+  if (!begun) return false;
   hosting()->wraps = true;
   hosting()->repeatable = false;
   return true;
@@ -414,6 +435,16 @@ void Arrays::goesOn() {
   if (std::exchange(item_, false)) tape().takeItem();  // nobody has it
 }
 
-std::optional<Stop> Arrays::seal() { return hosted_ ? std::optional<Stop>(Why::ArrayCallFailed) : std::nullopt; }
+std::optional<Stop> Arrays::seal() {
+  if (hosted_) return Why::ArrayCallFailed;
+  for (const auto& [list, before] : given_) {
+    bool same = PyList_GET_SIZE(list.get()) == PyTuple_GET_SIZE(before.get());
+    for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE(before.get()); ++i) {
+      same = PyList_GET_ITEM(list.get(), i) == PyTuple_GET_ITEM(before.get(), i);
+    }
+    if (!same) return Why::ChangesGivenList;
+  }
+  return std::nullopt;
+}
 
 }  // namespace saker::frontend

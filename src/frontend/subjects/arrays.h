@@ -42,7 +42,8 @@ class Arrays final : public SubjectOf<Arrays> {
   // that is no value is given as it is, and must be this very one.
   bool hosts(PyObject* callable, const Values& args, PyObject* names, bool asIs = false);
   // The same for code of the user's, which runs whenever it would, with gradients of its own.
-  bool hostsUserCode(PyObject* callable, const Values& args, PyObject* names);
+  // `keeps`: it may keep the lists that it is given.
+  bool hostsUserCode(PyObject* callable, const Values& args, PyObject* names, bool keeps = false);
   void begin(c10::intrusive_ptr<HostCall> call) { hosted_.emplace(Hosted{std::move(call), {}}); }
   // The call that has begun, or nullptr.
   HostCall* hosting() const { return hosted_ ? hosted_->call.get() : nullptr; }
@@ -74,6 +75,9 @@ class Arrays final : public SubjectOf<Arrays> {
   };
   std::optional<HostPart> hostPart(PyObject* object, std::vector<at::Tensor>& tensors, bool asIs = false);
   bool doesEffectsFirst();
+  // A list that code of the user's may keep, and the call or others change afterwards.
+  bool isKept(PyObject* list) const { return keeps_ && PyList_CheckExact(list); }
+  std::optional<HostPart> keptList(PyObject* list);
   // A tensor and a number that is data meet in an operator.
   Answer meets(watch::Binary op, bool inplace, PyObject* left, PyObject* right);
   bool expects(const Array& data);
@@ -98,6 +102,8 @@ class Arrays final : public SubjectOf<Arrays> {
   mutable std::unordered_map<PyObject*, Array>
       arrays_;  // tensors and numbers of floats are made when they are asked for
   std::optional<Hosted> hosted_;
+  bool keeps_ = false;
+  std::vector<std::pair<Ref, Ref>> given_;  // lists that the call made, and what they held when they were given
   bool expects_ = false;         // an operator that is to take a number
   bool expectsNumbers_ = false;  // the same of floats
   bool item_ = false;

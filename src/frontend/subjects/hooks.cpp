@@ -47,6 +47,7 @@ bool Hooks::registersHook(PyObject* function, const watch::Arguments& arguments)
   if (!registers || arguments.positional < 1 || arguments.positional + named != 2) return false;
   PyObject *tensor = arguments.values[0], *hook = arguments.values[1];
   if (!isTensor(tensor)) return false;
+  if (answersFunctions(tensor)) return stop(Why::AsksClassOfGradients);
   if (speculative()) return stop(Why::AttemptRegistersHook);
   bool constant = !recorder_.madeHere(hook) && !provenance().isFresh(hook) && (isNamed(hook) || isAtom(hook));
   if (constant) pin(hook);
@@ -244,6 +245,12 @@ PyObject* Hooks::insteadOf(PyObject* callable) {
 bool Hooks::takesGradients(const Values& args, PyObject* names) {
   bool into = argumentOf(args, names, args.size(), "accumulate_grad") != Py_False;
   if (into) return stop(Why::GradientsIntoGrad);
+  for (PyObject* arg : args) {
+    for (Py_ssize_t i = 0; PyTuple_Check(arg) && i < PyTuple_GET_SIZE(arg); ++i) {
+      PyObject* each = PyTuple_GET_ITEM(arg, i);
+      if (isTensor(each) && answersFunctions(each)) return stop(Why::AsksClassOfGradients);
+    }
+  }
   if (speculative() && !mayFollow(args, names)) return false;
   if (!speculative()) tape().allowGradients();
   takesGradients_ = true;

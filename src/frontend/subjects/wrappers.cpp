@@ -29,7 +29,7 @@ class Wrappers final : public SubjectOf<Wrappers> {
 Answer Wrappers::calls(PyObject* callable, const Values& args, PyObject* names) {
   if (higher_order::appliesFunction(callable)) {
     if (higher_order::inTransform()) return stop({Why::CallsUnknown, Operations::name(callable)});
-    if (!subjects().arrays.hostsUserCode(callable, args, names)) return false;
+    if (!subjects().arrays.hostsUserCode(callable, args, names, /*keeps=*/true)) return false;
     hide(calling());
     return true;
   }
