@@ -127,8 +127,8 @@ Made makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::v
     if (placed[i] && !closed) made.exactOffsets[source.argument] = true;
   }
   bool numbers = options.numbers || std::any_of(inputs.begin(), inputs.end(), aot::isNumberInput);
-  // Without gradients there is nothing to do ahead of time: the recording is what would run. Nor is there where autograd
-  // has one small operator to follow.
+  // Without gradients there is nothing to do ahead of time: the recording is what would run. Nor is there where
+  // autograd has one small operator to follow.
   bool wanted = options.ahead && program->differentiable && followsAny(*program);
   wanted = wanted && (numbers || options.undone || options.instead || !runtime::isSingle(*program));
   made.instead = wanted ? options.instead : std::nullopt;

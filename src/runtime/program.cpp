@@ -274,7 +274,9 @@ static bool mayAskPython(const Program& program, const std::vector<at::Tensor>& 
 }
 
 static bool hasTangents(const std::vector<at::Tensor>& inputs) {
-  auto mayHave = [](const at::Tensor& tensor) { return tensor.defined() && tensor.unsafeGetTensorImpl()->autograd_meta(); };
+  auto mayHave = [](const at::Tensor& tensor) {
+    return tensor.defined() && tensor.unsafeGetTensorImpl()->autograd_meta();
+  };
   if (std::none_of(inputs.begin(), inputs.end(), mayHave)) return false;
   return torch::autograd::ForwardADLevel::try_get_by_idx(0) &&
          std::any_of(inputs.begin(), inputs.end(),

@@ -4,6 +4,7 @@ then replays. Optimizers with counts and rates of their own."""
 from __future__ import annotations
 
 import collections
+import copy
 import dataclasses
 import math
 import types
@@ -175,8 +176,8 @@ EAGER: dict[str, Make] = {
 @pytest.mark.parametrize("name", [*OPTIMIZERS, *EAGER])
 def test_steps_of_optimizers(name: str) -> None:
     make = OPTIMIZERS.get(name) or EAGER[name]
-    models = [nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2)) for _ in range(2)]
-    models[1].load_state_dict(models[0].state_dict())
+    given = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
+    models = [copy.deepcopy(given) for _ in range(2)]
     mine, theirs = (make(list(model.parameters())) for model in models)
     schedules = [lr_scheduler.LambdaLR(each, lambda epoch: 1 / (1 + epoch)) for each in (mine, theirs)]
     before = saker.stats()

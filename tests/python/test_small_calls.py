@@ -180,6 +180,7 @@ def test_it_is_explained(capfd: pytest.CaptureFixture[str]) -> None:
     told = saker.explain(lambda x: x.sin())(x)
     assert told.captured and told.followed and not told.backward
     assert "follows the one small operator as in eager mode" in str(told)
+    assert "Autograd follows the one small operator" in told.html()
     assert saker.explain(lambda x: x.sin() * 2)(x).backward
     large = torch.rand(100, 100, requires_grad=True)
     assert saker.explain(lambda x: x.sin())(large).backward
