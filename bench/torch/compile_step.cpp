@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace {
@@ -30,6 +31,21 @@ void compare(const char* name, const std::function<void()>& eager, const std::fu
   }
   std::printf("%-44s eager %8.2f us   compiled %8.2f us   %.2f times as long\n", name, bestEager, bestCompiled,
               bestCompiled / bestEager);
+}
+
+// One operator: calls go on as they are, and with compileSmall through what was compiled for them.
+void compareSmall() {
+  Tensor few = torch::randn({4}), matrix = torch::randn({4, 4});
+  saker::CompileOptions always;
+  always.compileSmall = true;
+  auto both = [&](const std::string& name, auto function, const Tensor& x) {
+    auto compiled = saker::compile(function), forced = saker::compile(function, always);
+    compare(name.c_str(), [&] { function(x); }, [&] { compiled(x); });
+    compare((name + ", compiled all the same").c_str(), [&] { function(x); }, [&] { forced(x); });
+  };
+  both("sin(x) of 4 numbers", [](const Tensor& x) { return x.sin(); }, few);
+  both("a view", [](const Tensor& x) { return x.t(); }, matrix);
+  both("a write in place", [](const Tensor& x) { return x.add_(1); }, few);
 }
 
 struct Net : torch::nn::Module {
@@ -70,6 +86,7 @@ int main() {
     auto fast = saker::compile(small);
     Tensor few = torch::randn({4});
     compare("sin(x) + 1 of 4 numbers", [&] { small(few); }, [&] { fast(few); });
+    compareSmall();
   }
   std::printf("%s", compiled.report().c_str());
 }

@@ -81,6 +81,9 @@ struct CompileOptions {
   double memoryBudget = 1;                 // from 0 (save little for the backward, compute more again) to 1
   std::vector<std::string> names = {};     // of inputs, for messages and report()
   std::function<State()> state = nullptr;  // stateOf(module), for a function that uses one
+  // Where a call turned out to be one small operator, calls go on as they are, since no graph is faster: they are
+  // counted as eager ones, and report() says so. True: they are compiled all the same. fullgraph means that too.
+  bool compileSmall = false;
 };
 
 struct CompileStats {
@@ -104,6 +107,9 @@ class Compiled {
   // new.
   Tensors operator()(const Tensors& inputs) const;
 
+  // Is the next call one that goes on as it is? Then it has been counted, and the caller calls the function.
+  bool goesOn() const;
+
   CompileStats stats() const;
   // Each variant: its inputs, how large its graphs are, how often it ran; or why calls like it run eagerly.
   std::string report() const;
@@ -119,16 +125,22 @@ template <typename Callable>
 class CompiledLike : public Compiled {
  public:
   CompiledLike(Callable callable, CompileOptions options)
-      : Compiled([callable = std::move(callable)](
-                     const Tensors& inputs) mutable { return detail::callWith<0>(callable, inputs); },
-                 std::move(options)) {}
+      : CompiledLike(std::make_shared<Callable>(std::move(callable)), std::move(options)) {}
 
   template <typename... Inputs>
     requires(std::convertible_to<const Inputs&, const at::Tensor&> && ...)
   auto operator()(const Inputs&... inputs) const {
     using Result = std::decay_t<decltype(std::declval<Callable&>()(static_cast<const at::Tensor&>(inputs)...))>;
+    if (goesOn()) return static_cast<Result>((*callable_)(static_cast<const at::Tensor&>(inputs)...));
     return detail::resultOf<Result>(Compiled::operator()(Tensors{static_cast<const at::Tensor&>(inputs)...}));
   }
+
+ private:
+  CompiledLike(std::shared_ptr<Callable> callable, CompileOptions options)
+      : Compiled([callable](const Tensors& inputs) { return detail::callWith<0>(*callable, inputs); },
+                 std::move(options)),
+        callable_(std::move(callable)) {}
+  std::shared_ptr<Callable> callable_;
 };
 
 // The function of a list of tensors, or of single ones. Nothing happens before the first call. What the function closes

@@ -82,6 +82,7 @@ class Explanation:
     frames: int  # Python frames that were watched
     seconds: dict[str, float]  # by phase
     instead: list[Break] = dataclasses.field(default_factory=list)  # why gradients are not compiled
+    followed: bool = False  # autograd follows the one small operator that a call is, as in eager mode
     stages: dict[str, float] = dataclasses.field(default_factory=dict)  # of compiling: seconds
     bodies: dict[str, int] = dataclasses.field(default_factory=dict)  # how many graphs operators like saker::if run
     guard_groups: dict[str, list[str]] = dataclasses.field(default_factory=dict)  # the guards, by what they look at
@@ -173,6 +174,8 @@ class Explanation:
             why = "; ".join(f"{each.reason} [{each.name}]" for each in self.instead)
             return [("gradients", f"by autograd, which follows the recording: {why}")]
         facts = []
+        if self.followed and not self.backward:
+            facts.append(("gradients", "by autograd, which follows the one small operator as in eager mode"))
         if self.backward:
             facts.append(("gradients", f"compiled: {_counted(self.backward_operators)} in the backward"))
             facts.append(("saved for the backward", "; ".join(map(_saved_text, self.saved))))
@@ -408,6 +411,7 @@ def _told(fn: Callable, result: Any, reports: list[dict[str, Any]], versions: li
             for report in reports
             if report["instead"]
         ],
+        followed=any(version["followed"] for version in replayed),
         stages=_stages(reports),
         bodies=_bodies(graphs),
         seconds={

@@ -171,6 +171,8 @@ def _gradients(told: Explanation) -> str:
         return "<h2>Gradients</h2><p>They are computed by autograd, which follows the recording:</p>" + "".join(
             map(_stop, told.instead)
         )
+    if told.followed and not told.backward:
+        return "<h2>Gradients</h2><p>Autograd follows the one small operator, as in eager mode.</p>"
     if not told.backward:
         return ""
     from saker._explain import size

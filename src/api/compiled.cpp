@@ -7,6 +7,7 @@
 #include "aot/check.h"
 #include "api/compile_call.h"
 #include "ir/print.h"
+#include "runtime/single_call.h"
 
 namespace saker::api {
 
@@ -15,6 +16,19 @@ namespace {
 // How often sizes that are symbols already are made symbols once more, because what the function decided on them (a
 // guard) does not hold for a call. Then each set of sizes gets a variant of its own.
 constexpr size_t kMostGuardedVariants = 3;
+
+// Once that many calls in a row have been one small operator, as many more go on without being looked at, again and
+// again until one of those that are is another one.
+constexpr uint32_t kManySmall = 16, kUnlooked = 64;
+
+// Is a call nothing but one small operator?
+bool isSmall(const aot::CompiledFunction& native) {
+  const aot::Joint& joint = native.joint();
+  const ir::Node* first = joint.recording->graph->top()->first();
+  if (!first || first->isReturn() || first->id() >= joint.forwardNodes) return false;
+  const ir::Node* next = first->next();
+  return (!next || next->isReturn() || next->id() >= joint.forwardNodes) && runtime::isSmallOperator(*first);
+}
 
 bool sameTensors(const State& a, const State& b) {
   return std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end(),
@@ -73,7 +87,18 @@ CompiledCalls::Known CompiledCalls::known() const {
   return variants_;
 }
 
+// Whether such calls are what they were is looked at seldom: calling the function is always right.
+bool CompiledCalls::goesOn() {
+  uint32_t left = unlooked_.load(std::memory_order_relaxed);
+  if (left == 0) return false;
+  unlooked_.store(left - 1, std::memory_order_relaxed);
+  calls_.fetch_add(1, std::memory_order_relaxed);
+  eagerCalls_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
 Tensors CompiledCalls::call(const Tensors& inputs) {
+  if (goesOn()) return function_(inputs);
   ++calls_;
   if (aot::threadBelongsToEager()) {
     return callEagerly(inputs, "the call is inside of a capture, of anomaly detection or of a dispatch mode");
@@ -109,6 +134,12 @@ std::optional<Tensors> CompiledCalls::runLatest(const List& variants, const Tens
 
 // Nothing: it does not fit after all.
 std::optional<Tensors> CompiledCalls::run(const Variant& variant, const Tensors& inputs) {
+  if (variant.isSmall) {
+    ++variant.calls;
+    if (++small_ >= kManySmall) unlooked_ = kUnlooked;
+    return callEagerly(inputs);
+  }
+  small_ = 0;
   std::optional<Tensors> results;
   try {
     results = (*variant.native)(inputs);
@@ -193,6 +224,7 @@ std::string CompiledCalls::addVariant(const Known& before, const CallKey& key, c
   variant->milliseconds = time.count();
   if (variant->native) {
     variant->noteClosed();
+    variant->isSmall = !options_.compileSmall && !options_.fullgraph && isSmall(*variant->native);
     if (variant->borrowsMemory()) {
       variant->native = nullptr;
       variant->symbols.clear();
@@ -292,6 +324,10 @@ std::string CompiledCalls::report() const {
       continue;
     }
     const aot::CompiledFunction& native = *variant->native;
+    if (variant->isSmall) {
+      out += "of those that were looked at: one small operator, and nothing to gain, so that they go on as they are\n";
+      continue;
+    }
     out += "compiled in " + milliseconds(variant->milliseconds) + ", forward " +
            std::to_string(native.forwardGraph().liveNodes() - 1) + " operators";
     if (native.training()) out += ", backward " + std::to_string(native.backwardGraph().liveNodes() - 1);
@@ -323,6 +359,7 @@ Compiled::Compiled(Function function, CompileOptions options)
     : calls_(std::make_shared<api::CompiledCalls>(std::move(function), std::move(options))) {}
 
 Tensors Compiled::operator()(const Tensors& inputs) const { return calls_->call(inputs); }
+bool Compiled::goesOn() const { return calls_->goesOn(); }
 CompileStats Compiled::stats() const { return calls_->stats(); }
 std::string Compiled::report() const { return calls_->report(); }
 std::string Compiled::text() const { return calls_->text(); }

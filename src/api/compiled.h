@@ -18,6 +18,7 @@ class CompiledCalls {
   CompiledCalls(Function function, CompileOptions options);
 
   Tensors call(const Tensors& inputs);
+  bool goesOn();  // see Compiled
   CompileStats stats() const;
   std::string report() const;
   std::string text() const;
@@ -51,6 +52,8 @@ class CompiledCalls {
   std::mutex compiling_;
   std::atomic<uint64_t> calls_ = 0, compiledCalls_ = 0, eagerCalls_ = 0, captures_ = 0;
   std::atomic<double> milliseconds_ = 0;
+  // Calls that go on as they are: how many without being looked at, and how many of late were one small operator.
+  std::atomic<uint32_t> unlooked_ = 0, small_ = 0;
   std::atomic<size_t> latest_ = 0;  // which variant ran the last call
 };
 

@@ -157,8 +157,9 @@ std::span<const ir::Arg> Tape::withNumbers(const Call& call, std::span<const ir:
     }
     given.taken = true;
     for (size_t place : places) {
-      bool operand = takesTensor(schema, place);
-      if (!itself && !operand) {
+      // Some functions make the tensor of a number themselves, as it is.
+      bool operand = takesTensor(schema, place), made0d = name == "aten::scalar_tensor" && place == 0;
+      if (!itself && !operand && !made0d) {
         spoil(Why::UsesData, nameOf(call.op));
         return args;
       }

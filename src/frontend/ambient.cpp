@@ -31,6 +31,7 @@ bool isHandling() {
 
 Ambient Ambient::now() {
   at::Context& context = at::globalContext();
+  const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
   Ambient state{};
   state.gradMode = c10::GradMode::is_enabled();
   state.inferenceMode = c10::InferenceMode::is_enabled();
@@ -42,9 +43,10 @@ Ambient Ambient::now() {
                      context.userEnabledCuDNNSDP()};
   size_t i = 0;
   for (c10::DeviceType device : {c10::kCPU, c10::kCUDA}) {
-    state.autocast[i] = aten::autocast::isEnabled(device);
     state.autocastType[i++] = aten::autocast::dtypeOf(device);
   }
+  state.autocast = {!keys.excluded_.has(c10::DispatchKey::AutocastCPU),
+                    !keys.excluded_.has(c10::DispatchKey::AutocastCUDA)};
   state.defaultType = c10::get_default_dtype_as_scalartype();
   state.functionModes = at::impl::PythonTorchFunctionTLS::stack_len();
   state.dispatchModes = c10::impl::TorchDispatchModeTLS::stack_len();
@@ -53,7 +55,7 @@ Ambient Ambient::now() {
   state.savedTensorHooks = !hooks.stack.empty() || hooks.disabled_error_message;
   state.anomaly = torch::autograd::AnomalyMode::is_enabled();
   state.dualNumbers = torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr;
-  state.functorch = c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
+  state.functorch = keys.included_.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
   state.jitTracing = torch::jit::tracer::isTracing();
   state.handling = isHandling();
   return state;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "frontend/kinds.h"
+#include "watch/once.h"
 
 namespace saker::frontend {
 
@@ -17,6 +18,13 @@ PyObject* underSameKey(PyObject* dict, PyObject* wanted) {
     if (key == wanted) return value;
   }
   return nullptr;
+}
+
+// Its attributes are what its dict holds, and reading one runs no code.
+bool keepsDict(PyTypeObject* type) {
+  static constinit watch::Once<PyObject*> found;
+  PyObject* names = found.get([] { return watch::importedAttribute("types", "SimpleNamespace"); });
+  return isPythonClass(type) || reinterpret_cast<PyObject*>(type) == names;
 }
 
 // Finds again what the loads of a recording found, as far as that runs no code of the program.
@@ -62,7 +70,7 @@ class Walk {
     PyObject* value = nullptr;
     switch (at.op) {
       case GuardOp::Attribute:
-        if (!isPythonClass(Py_TYPE(owner))) return;
+        if (!keepsDict(Py_TYPE(owner))) return;
         inDict(at, instanceDict(owner), value);
         break;
       case GuardOp::Key:
@@ -71,8 +79,7 @@ class Walk {
           value = underSameKey(owner, at.object.get());
           break;
         }
-        if (!PyDict_CheckExact(owner) && !PyODict_CheckExact(owner)) return;
-        inDict(at, owner, value);
+        inDict(at, owner, value);  // of a class derived from dict, too: guards read what it holds
         if (!PyDict_CheckExact(owner)) holders_[at.place] = {};
         break;
       case GuardOp::Slot:
@@ -81,12 +88,16 @@ class Walk {
         holders_[at.place] = {NumberHolder::Kind::Slot, owner, nullptr, at.number};
         break;
       case GuardOp::DictOf:
-        value = isPythonClass(Py_TYPE(owner)) ? instanceDict(owner) : nullptr;
+        value = keepsDict(Py_TYPE(owner)) ? instanceDict(owner) : nullptr;
         break;
       case GuardOp::Item:
         if ((PyList_Check(owner) || PyTuple_Check(owner)) && at.number < Py_SIZE(owner)) {
           value = PySequence_Fast_ITEMS(owner)[at.number];
           if (PyList_CheckExact(owner)) holders_[at.place] = {NumberHolder::Kind::List, owner, nullptr, at.number};
+        } else if (isDeque(owner)) {
+          found_[at.place] = Ref::steal(PySequence_GetItem(owner, static_cast<Py_ssize_t>(at.number)));
+          if (!found_[at.place]) PyErr_Clear();
+          return;
         }
         break;
       case GuardOp::Cell:

@@ -104,12 +104,16 @@ PyObject* Compiled::call(PyObject* const* args, size_t nargsf, PyObject* names) 
   }
   Stopwatch time(usage_.replays, usage_.replayed);
   CallArguments call{args, static_cast<size_t>(PyVectorcall_NARGS(nargsf)), names};
-  // The memory is used again, unless a call inside of the call has it.
-  Found found = std::exchange(found_, {});
-  struct GiveBack {
-    Found &from, &to;
-    ~GiveBack() { to = std::move(from); }
-  } giveBack{found, found_};
+  // The memory is used again, unless a call inside of the call, or of another thread, has it.
+  Found fresh;
+  struct Lend {
+    bool& lent;
+    const bool took = !std::exchange(lent, true);
+    ~Lend() {
+      if (took) lent = false;
+    }
+  } lend{isFoundLent_};
+  Found& found = lend.took ? found_ : fresh;
   std::string otherwise;
   for (size_t i = 0; i < known_.size(); ++i) {
     std::shared_ptr<const Segment> segment = known_[i].segment;  // other threads may record while it runs
@@ -205,7 +209,8 @@ PyObject* Compiled::replay(Replay& replay, const CallArguments& call, Locked* lo
   const Segment& segment = replay.segment();
   std::optional<Flags> flags;
   if (segment.sets) flags.emplace();
-  HookHandles handles(segment.handles);
+  std::optional<HookHandles> handles;
+  if (segment.handles > 0) handles.emplace(segment.handles);
   at::Tensor generator = replay.generatorBefore();
   if (PyObject* result = replay.run()) return result;
   if (flags) flags->restore();

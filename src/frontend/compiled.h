@@ -120,6 +120,7 @@ class Compiled {
   std::vector<Report> reports_;
   std::string lastFailure_;
   Found found_;  // room for what a check of guards finds
+  bool isFoundLent_ = false;
   bool warned_ = false;
   std::set<Why> toldAround_;
   Usage usage_;

@@ -241,6 +241,7 @@ std::optional<Stop> Compiled::finish(Segment& segment, Recorder& recorder, traci
     report.instead = std::move(made.instead);
     report.stages = std::move(made.stages);
     report.exactOffsets = std::move(made.exactOffsets);
+    segment.shorten();
   }
   ++counts().graphs;
   counts().operators += operators;

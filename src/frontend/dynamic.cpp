@@ -138,6 +138,13 @@ bool writesShared(const runtime::Program& program, const std::vector<at::Tensor>
   return !aten::sharingPairs(inputs).empty();
 }
 
+// The same of an input that the trace met elsewhere, from `first` on: it does not know that this one shares memory.
+bool writesSharedElsewhere(const runtime::Program& program, const std::vector<at::Tensor>& inputs, size_t first) {
+  if (inputs.size() == first || !writesShared(program, inputs)) return false;
+  auto pairs = aten::sharingPairs(inputs);
+  return std::any_of(pairs.begin(), pairs.end(), [&](const auto& pair) { return pair.second >= first; });
+}
+
 // Did the trace take two tensors of the program for one input, since they lie at the same place of the same memory?
 // In another call they may lie apart.
 bool takesForOne(const Recorder& recorder, const std::vector<at::Tensor>& inputs) {
@@ -278,6 +285,10 @@ std::unique_ptr<Segment> attempt(PyObject* function, const Ambient& before, cons
     }
     if (apart && writesShared(*program, examples)) {
       apart = false;
+      return nullptr;
+    }
+    if (writesSharedElsewhere(*program, examples, tensors.size())) {
+      why = Why::TensorsElsewhere;
       return nullptr;
     }
     for (uint32_t writes : program->argumentWrites) segment->writes |= writes != 0;

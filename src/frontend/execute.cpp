@@ -17,14 +17,17 @@
 #include "host/gil.h"
 #include "host/trace_host.h"
 #include "runtime/shown.h"
+#include "runtime/single_call.h"
 
 namespace saker::frontend {
 
 namespace {
 
 std::vector<at::Tensor> runRecording(const runtime::Program& program, const std::vector<at::Tensor>& inputs) {
+  std::vector<c10::IValue> results = runtime::run(program, inputs, /*guarded=*/true);
   std::vector<at::Tensor> out;
-  for (c10::IValue& value : runtime::run(program, inputs, /*guarded=*/true)) out.push_back(std::move(value).toTensor());
+  out.reserve(results.size());
+  for (c10::IValue& value : results) out.push_back(std::move(value).toTensor());
   return out;
 }
 
@@ -123,8 +126,11 @@ Made makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::v
     bool closed = source.kind == runtime::Source::Kind::Closed;
     if (placed[i] && !closed) made.exactOffsets[source.argument] = true;
   }
-  // Without gradients there is nothing to do ahead of time: the recording is what would run.
+  bool numbers = options.numbers || std::any_of(inputs.begin(), inputs.end(), aot::isNumberInput);
+  // Without gradients there is nothing to do ahead of time: the recording is what would run. Nor is there where
+  // autograd has one small operator to follow.
   bool wanted = options.ahead && program->differentiable && followsAny(*program);
+  wanted = wanted && (numbers || options.undone || options.instead || !runtime::isSingle(*program));
   made.instead = wanted ? options.instead : std::nullopt;
   if (wanted && !made.instead && !program->gradAround) made.instead = Why::TurnsGradOn;
   if (options.ahead && !options.instead && (options.wraps || std::any_of(inputs.begin(), inputs.end(), isWrapper))) {
@@ -137,7 +143,6 @@ Made makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::v
   if (wanted && !made.instead) {
     passes::Stages stages;
     try {
-      bool numbers = options.numbers || std::any_of(inputs.begin(), inputs.end(), aot::isNumberInput);
       made.run =
           numbers ? graphsOfNumbers(program, inputs, made, stages) : compiledGraphs(program, inputs, made, stages);
     } catch (const aot::NotAheadOfTime& refused) {

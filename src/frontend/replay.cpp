@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <array>
 
 #include "frontend/kinds.h"
 #include "frontend/user_names.h"
@@ -53,7 +54,7 @@ bool sameOutcome(PyObject* got, PyObject* expected) {
 
 bool Replay::fits(const Ambient& now, const CallArguments& call, bool guardsOnly) {
   if (!(segment_.ambient == now) || !segment_.guards.check(call, found_)) return false;
-  if (!guardsOnly && (segment_.writes || segment_.dynamic)) {
+  if (!guardsOnly && !segment_.single && (segment_.writes || segment_.dynamic)) {
     std::vector<at::Tensor> tensors = inputs();
     if (segment_.writes && !segment_.memory.empty() && !liesAsRecorded(tensors)) return false;
     if (segment_.dynamic && !segment_.sizesFit(tensors)) return false;
@@ -172,14 +173,41 @@ bool Replay::redo(const DoneAgain& effect, Kitchen& kitchen) const {
   return bool(done);
 }
 
+PyObject* Replay::runSingle() {
+  constexpr size_t kMost = 8;
+  std::array<const at::Tensor*, kMost> tensors{};
+  if (segment_.inputs.size() > kMost) return nullptr;
+  for (size_t i = 0; i < segment_.inputs.size(); ++i) {
+    PyObject* object = found_[segment_.inputs[i]];
+    if (!isTensor(object)) return nullptr;
+    tensors[i] = &tensorOf(object);
+  }
+  inGraph_ = true;
+  runtime::lastFailure() = {};
+  at::Tensor result = segment_.single->run({tensors.data(), segment_.inputs.size()});
+  inGraph_ = false;
+  const Recipe& recipe = segment_.recipes[segment_.exit.result];
+  if (recipe.kind == Recipe::Kind::Output) return wrapTensor(result);
+  return Py_NewRef(recipe.kind == Recipe::Kind::Place ? found_[recipe.index] : recipe.object.get());
+}
+
 PyObject* Replay::run() {
-  PyObject* result = asPython([&] { return runGraph(); });
+  PyObject* result = nullptr;
+  if (segment_.single) {  // errors and warnings are the caller's to translate
+    try {
+      result = runSingle();
+    } catch (...) {
+      result = asPython([]() -> PyObject* { throw; });
+    }
+  }
+  if (!result && !PyErr_Occurred()) result = asPython([&] { return runGraph(); });
   if (turn_) turn_->leave();
   return result;
 }
 
 PyObject* Replay::runGraph() {
-  NoFunctionModes unasked;
+  std::optional<NoFunctionModes> unasked;
+  if (segment_.ambient.functionModes > 0) unasked.emplace();
   const std::vector<PyObject*>& found = found_.places;
   std::vector<at::Tensor> tensors = inputs(), outputs;
   // What recipes take from places lives until they are made, whatever the graph lets go of.
@@ -212,7 +240,7 @@ PyObject* Replay::runGraph() {
   for (const DoneAgain& effect : segment_.effects) {
     if (!effect.early && !redo(effect, kitchen)) return nullptr;
   }
-  unasked.putBack();
+  if (unasked) unasked->putBack();
   if (segment_.modes) {
     std::vector<Ref> left;
     for (uint32_t mode : *segment_.modes) {

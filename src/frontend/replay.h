@@ -44,6 +44,8 @@ class Replay {
 
  private:
   PyObject* runGraph();  // throws
+  // The same where the call is nothing but one operator. Nothing, and no error: it is to go the other way.
+  PyObject* runSingle();
   bool liesAsRecorded(const std::vector<at::Tensor>& tensors) const;
   // False: with an error set.
   bool redo(const DoneAgain& effect, Kitchen& kitchen) const;

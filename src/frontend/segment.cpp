@@ -138,6 +138,19 @@ void Segment::relaxOffsets(const std::vector<bool>& exact) {
   for (size_t i = 0; i < kept.size(); ++i) guards.tensors[i].anyOffset = !kept[i];
 }
 
+void Segment::shorten() {
+  bool more = !effects.empty() || !draws.empty() || !asked.empty() || !histories.empty() || !unseen.empty() || modes ||
+              handles > 0 || sets || dynamic || !locks.empty() || hazards.risky || hazards.foreign;
+  bool casts = std::find(ambient.autocast.begin(), ambient.autocast.end(), true) != ambient.autocast.end();
+  const Recipe& result = recipes[exit.result];
+  bool plain = result.kind == Recipe::Kind::Output && !result.object;
+  plain |= result.kind == Recipe::Kind::Place || result.kind == Recipe::Kind::Constant;
+  if (more || casts || ambient.functionModes > 0 || !plain) return;
+  // Where autograd was off around the call, it may have been switched on inside.
+  if (!ambient.gradMode && program->differentiable) return;
+  single = runtime::SingleCall::of(*program);
+}
+
 void Segment::settle() {
   guards.wanted = inputs;
   guards.wanted.insert(guards.wanted.end(), histories.begin(), histories.end());
@@ -159,6 +172,7 @@ void Segment::keepGuardsOnly() {
   locks.clear();  // the program takes its locks and draws its numbers itself
   draws.clear();
   writes = alone = dynamic = false;
+  single = nullptr;
 }
 
 bool Segment::drawnPlace(uint32_t place) const {

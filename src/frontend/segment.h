@@ -13,6 +13,7 @@
 #include "capture/reasons.h"
 #include "frontend/ambient.h"
 #include "frontend/recipe.h"
+#include "runtime/single_call.h"
 
 namespace saker::frontend {
 
@@ -80,6 +81,7 @@ class Segment {
 
   std::shared_ptr<runtime::Program> program;
   std::shared_ptr<Code> code = std::make_shared<Code>();
+  std::shared_ptr<const runtime::SingleCall> single;  // what runs instead, where a call is one small operator
   std::shared_ptr<aot::CompiledFunction> compiled;  // what `code` runs, where gradients are compiled: for reports
   std::vector<uint32_t> inputs;                     // places of the program's arguments
   std::vector<uint32_t> memory;                     // by input: the first one that shares its memory
@@ -111,6 +113,8 @@ class Segment {
   // Where inputs begin in their memory is of no interest, but for those that the program reads by absolute places
   // (`exact`, by input) and those whose writes others see.
   void relaxOffsets(const std::vector<bool>& exact);
+  // Its call may turn out to be nothing but one small operator.
+  void shorten();
   // The recording is complete: of all places, only these matter to a replay.
   void settle();
   // It holds nothing but guards: calls to which they apply run eagerly.

@@ -57,6 +57,9 @@ py::list versionsOf(const py::object& object) {
     each["groups"] = groupNames(*known.segment, unwrap(object).function());
     each["program"] = known.segment->program;
     each["compiled"] = known.segment->compiled;
+    const runtime::Program* program = known.segment->program.get();
+    bool single = program && !known.segment->compiled && !known.segment->hazards.foreign;
+    each["followed"] = single && program->differentiable && runtime::isSingle(*program);
     each["pure"] = changesNothing(*known.segment);
     out.append(each);
   }

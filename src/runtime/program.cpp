@@ -80,6 +80,7 @@ std::vector<at::Tensor> bind(const Program& program, std::span<const at::Tensor>
                    std::to_string(arguments.size()) + " were given");
   }
   std::vector<at::Tensor> bound;
+  bound.reserve(program.sources.size());
   for (size_t i = 0; i < program.sources.size(); ++i) {
     const Source& source = program.sources[i];
     if (source.kind == Source::Kind::Closed) {
@@ -273,6 +274,10 @@ static bool mayAskPython(const Program& program, const std::vector<at::Tensor>& 
 }
 
 static bool hasTangents(const std::vector<at::Tensor>& inputs) {
+  auto mayHave = [](const at::Tensor& tensor) {
+    return tensor.defined() && tensor.unsafeGetTensorImpl()->autograd_meta();
+  };
+  if (std::none_of(inputs.begin(), inputs.end(), mayHave)) return false;
   return torch::autograd::ForwardADLevel::try_get_by_idx(0) &&
          std::any_of(inputs.begin(), inputs.end(),
                      [](const at::Tensor& t) { return t.defined() && t._fw_grad(0).defined(); });
@@ -353,6 +358,7 @@ std::vector<c10::IValue> run(const Program& program, std::span<const at::Tensor>
     throw;
   }
   std::vector<c10::IValue> returned;
+  returned.reserve(execution.returnedCount());
   for (size_t i = 0; i < execution.returnedCount(); ++i) returned.push_back(execution.returned(i));
   below.reset();
   if (grad) {

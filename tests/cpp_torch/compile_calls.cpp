@@ -9,20 +9,20 @@ namespace {
 
 TEST(CompileCalls, ResultsAsTheFunctionGivesThem) {
   Tensor x = torch::randn({3});
-  auto pair = compile([](const Tensor& a) { return std::make_pair(a.sin(), a.cos()); });
-  auto tuple = compile([](const Tensor& a, const Tensor& b) { return std::make_tuple(a + b, a - b, a * b); });
-  auto list = compile([](const Tensor& a) { return a.split(1); });
+  auto pair = compileAll([](const Tensor& a) { return std::make_pair(a.sin(), a.cos()); });
+  auto tuple = compileAll([](const Tensor& a, const Tensor& b) { return std::make_tuple(a + b, a - b, a * b); });
+  auto list = compileAll([](const Tensor& a) { return a.split(1); });
   expectSame(pair(x).second, x.cos(), "second");
   auto [sum, difference, product] = tuple(x, x);
   expectSame(difference, x - x, "difference");
   expectSame(list(x), x.split(1), "list");
-  auto nothing = compile([] { return torch::ones({2}); });
+  auto nothing = compileAll([] { return torch::ones({2}); });
   expectSame(nothing(), torch::ones({2}), "no inputs");
 }
 
 TEST(CompileCalls, UndefinedInputs) {
   auto program = [](const Tensor& x, const Tensor& bias) { return bias.defined() ? x + bias : x * 2; };
-  auto compiled = compile(program);
+  auto compiled = compileAll(program);
   Tensor x = torch::randn({3}), bias = torch::randn({3});
   for (int i = 0; i < 2; ++i) {
     expectSame(compiled(x, Tensor()), program(x, Tensor()), "without");
@@ -31,7 +31,7 @@ TEST(CompileCalls, UndefinedInputs) {
 }
 
 TEST(CompileCalls, OtherNumbersOfInputs) {
-  Compiled sum = compile([](const Tensors& in) {
+  Compiled sum = compileAll([](const Tensors& in) {
     Tensor out = torch::zeros({2});
     for (const Tensor& each : in) out = out + each;
     return Tensors{out};
@@ -43,7 +43,7 @@ TEST(CompileCalls, OtherNumbersOfInputs) {
 }
 
 TEST(CompileCalls, CopiesAreTheSameFunction) {
-  auto compiled = compile(scaled);
+  auto compiled = compileAll(scaled);
   auto copy = compiled;
   copy(torch::ones({2, 3}));
   compiled(torch::ones({2, 3}));
@@ -53,7 +53,7 @@ TEST(CompileCalls, CopiesAreTheSameFunction) {
 
 TEST(CompileCalls, Recursion) {
   std::function<Tensors(const Tensors&)> call;
-  Compiled compiled = compile([&](const Tensors& in) {
+  Compiled compiled = compileAll([&](const Tensors& in) {
     if (in[0].size(0) == 1) return Tensors{in[0] * 2};
     return Tensors{in[0].sum() + call({in[0].slice(0, 1)})[0].sum()};
   });
@@ -65,7 +65,7 @@ TEST(CompileCalls, SeveralThreads) {
   Tensor weight = torch::randn({6, 6}, torch::requires_grad());
   auto program = [&](const Tensor& x) { return torch::tanh(torch::mm(x, weight)); };
   // One is compiled before the threads begin. Of the other, calls run eagerly while one of them compiles it.
-  auto compiled = compile(program), racing = compile(program);
+  auto compiled = compileAll(program), racing = compileAll(program);
   for (int rows : {2, 3, 4}) compiled(torch::randn({rows, 6}, torch::requires_grad()));
   std::atomic<int> wrong = 0;
   std::vector<std::thread> threads;

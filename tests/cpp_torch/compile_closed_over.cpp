@@ -6,7 +6,7 @@ namespace {
 
 TEST(CompileClosedOver, CurrentDataIsUsed) {
   Tensor weight = torch::ones({3});
-  auto compiled = compile([&](const Tensor& x) { return x * weight; });
+  auto compiled = compileAll([&](const Tensor& x) { return x * weight; });
   for (int i = 0; i < 3; ++i) {
     weight.fill_(i);
     expectSame(compiled(torch::ones({3})), torch::full({3}, static_cast<double>(i)), "result");
@@ -16,7 +16,7 @@ TEST(CompileClosedOver, CurrentDataIsUsed) {
 
 TEST(CompileClosedOver, RequiresGradIsFlipped) {
   Tensor weight = torch::ones({3});
-  auto compiled = compile([&](const Tensor& x) { return x * weight; });
+  auto compiled = compileAll([&](const Tensor& x) { return x * weight; });
   for (bool requiresGrad : {false, true, false, true}) {
     weight.set_requires_grad(requiresGrad);
     EXPECT_EQ(compiled(torch::ones({3})).requires_grad(), requiresGrad);
@@ -28,7 +28,7 @@ TEST(CompileClosedOver, RequiresGradIsFlipped) {
 TEST(CompileClosedOver, IsResizedOrChangesDtype) {
   Tensor weight = torch::ones({3});
   auto program = [&](const Tensor& x) { return (x.unsqueeze(-1) * weight).sum(-1); };
-  auto compiled = compile(program);
+  auto compiled = compileAll(program);
   Tensor x = torch::randn({2});
   expectSame(compiled(x), program(x), "before");
   weight.set_data(torch::full({5}, 2.0));
@@ -41,7 +41,7 @@ TEST(CompileClosedOver, IsResizedOrChangesDtype) {
 // Nobody else holds the old one: that is noticed without being told.
 TEST(CompileClosedOver, IsReplaced) {
   Tensor weight = torch::ones({3}, torch::requires_grad());
-  auto compiled = compile([&](const Tensor& x) { return x * weight; });
+  auto compiled = compileAll([&](const Tensor& x) { return x * weight; });
   for (int i = 1; i < 5; ++i) {
     weight = torch::full({3}, static_cast<double>(i), torch::requires_grad());
     Tensor result = compiled(torch::ones({3}));
@@ -58,7 +58,7 @@ TEST(CompileClosedOver, IsReplacedWhileOthersHoldIt) {
   CompileOptions options;
   options.limit = 2;
   options.state = [&] { return State{{weight}}; };
-  auto compiled = compile([&](const Tensor& x) { return x * weight; }, options);
+  auto compiled = compileAll([&](const Tensor& x) { return x * weight; }, options);
   Tensors held;
   for (int i = 0; i < 6; ++i) {
     held.push_back(weight = torch::full({3}, static_cast<double>(i)));
@@ -72,7 +72,7 @@ TEST(CompileClosedOver, NumbersOfTheState) {
   int64_t factor = 2;
   CompileOptions options;
   options.state = [&] { return State{{}, {factor}}; };
-  auto compiled = compile([&](const Tensor& x) { return x * factor; }, options);
+  auto compiled = compileAll([&](const Tensor& x) { return x * factor; }, options);
   for (int64_t each : {2, 3, 2, 3}) {
     factor = each;
     expectSame(compiled(torch::ones({2})), torch::full({2}, static_cast<double>(each)), "result");
@@ -87,8 +87,8 @@ TEST(CompileClosedOver, IsAnInputToo) {
     buffer.add_(1);
     return x * buffer;
   };
-  auto compiled = compile(product);
-  auto writing = compile(writes);
+  auto compiled = compileAll(product);
+  auto writing = compileAll(writes);
   for (const Tensor& x : {weight, torch::ones({3}), weight}) {
     Tensor found = compiled(x), expected = product(x);
     expectSame(found, expected, "result");
@@ -105,7 +105,7 @@ TEST(CompileClosedOver, IsAnInputToo) {
 
 TEST(CompileClosedOver, HasHooks) {
   Tensor weight = torch::ones({3}, torch::requires_grad());
-  auto compiled = compile([&](const Tensor& x) { return x * weight; });
+  auto compiled = compileAll([&](const Tensor& x) { return x * weight; });
   compiled(torch::ones({3})).sum().backward();
   EXPECT_TRUE(weight.grad().equal(torch::ones({3})));
   weight.register_hook([](const Tensor& gradient) { return gradient * 5; });

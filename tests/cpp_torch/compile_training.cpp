@@ -58,7 +58,7 @@ void trainBoth(const std::vector<int64_t>& sizes, const Options& options, const 
   torch::manual_seed(1);
   auto eager = std::make_shared<Net>();
   auto compiled = copyOfNet(eager);
-  auto forward = compile(compiled);
+  auto forward = compileAll(compiled);
   Optimizer first(eager->parameters(), options), second(compiled->parameters(), options);
   for (int step = 0; step < 50; ++step) {
     std::vector<int64_t> batch = sizes;
@@ -110,7 +110,7 @@ TEST(CompileTraining, LossWithAModuleInALambda) {
   CompileOptions options;
   options.state = stateOf(compiled);
   auto loss =
-      compile([&](const Tensor& x, const Tensor& y) { return torch::mse_loss(compiled->forward(x), y); }, options);
+      compileAll([&](const Tensor& x, const Tensor& y) { return torch::mse_loss(compiled->forward(x), y); }, options);
   torch::optim::SGD first(eager->parameters(), 0.1), second(compiled->parameters(), 0.1);
   for (int step = 0; step < 50; ++step) {
     Tensor x = torch::randn({4 + step % 3, 8}), y = x.mean(1, true);
@@ -129,7 +129,7 @@ TEST(CompileTraining, LossWithAModuleInALambda) {
 TEST(CompileTraining, GradientsAccumulate) {
   auto eager = std::make_shared<Perceptron>();
   auto compiled = copyOfNet(eager);
-  auto forward = compile(compiled);
+  auto forward = compileAll(compiled);
   for (int i = 0; i < 3; ++i) {
     Tensor x = torch::randn({4, 8});
     eager->forward(x).sum().backward();
@@ -144,7 +144,7 @@ TEST(CompileTraining, GradientsAccumulate) {
 TEST(CompileTraining, ParametersAreReplacedFrozenAndMoved) {
   auto eager = std::make_shared<Perceptron>();
   auto compiled = copyOfNet(eager);
-  auto forward = compile(compiled);
+  auto forward = compileAll(compiled);
   auto check = [&](int step) {
     Tensor x = torch::randn({4, 8}).to(eager->first->weight.scalar_type());
     eager->zero_grad();
@@ -177,7 +177,7 @@ TEST(CompileTraining, RecurrentAndSequential) {
   auto last = [&](const Tensor& x) { return std::get<0>(lstm->forward(x)).select(1, -1); };
   CompileOptions options;
   options.state = stateOf(lstm);
-  auto compiled = compile(last, options);
+  auto compiled = compileAll(last, options);
   for (int64_t length : {5, 5, 6}) {
     Tensor x = torch::randn({2, length, 3}, torch::requires_grad());
     Tensor a = compiled(x), b = last(x);
@@ -185,7 +185,7 @@ TEST(CompileTraining, RecurrentAndSequential) {
     EXPECT_TRUE(torch::autograd::grad({a.sum()}, {x})[0].equal(torch::autograd::grad({b.sum()}, {x})[0]));
   }
   torch::nn::Sequential layers(torch::nn::Linear(3, 4), torch::nn::ReLU(), torch::nn::Linear(4, 2));
-  auto stack = compile(layers);
+  auto stack = compileAll(layers);
   Tensor x = torch::randn({5, 3});
   for (int i = 0; i < 2; ++i) expectSame(stack(x), layers->forward(x), "result");
   EXPECT_EQ(stack.stats().compiledCalls, 2U);

@@ -7,7 +7,7 @@ namespace saker::testing {
 namespace {
 
 TEST(CompileVariants, SecondSizeMakesSizesSymbolic) {
-  auto compiled = compile(scaled);
+  auto compiled = compileAll(scaled);
   for (int64_t size : {4, 7, 9, 100, 7, 4}) {
     expectLike(compiled, scaled, torch::randn({size, 3}, torch::requires_grad()));
   }
@@ -20,7 +20,7 @@ TEST(CompileVariants, SecondSizeMakesSizesSymbolic) {
 // The variant that ran last is tried first, whatever the call is.
 TEST(CompileVariants, CallsByTurns) {
   auto row = [](const Tensor& x) { return x.sin() * 2 + x.reshape(-1)[1]; };
-  auto compiled = compile(row, {.sizes = CompileOptions::Sizes::Fixed});
+  auto compiled = compileAll(row, {.sizes = CompileOptions::Sizes::Fixed});
   std::vector<Tensor> all = {
       torch::randn({4}),        torch::randn({4}).to(at::kDouble),        torch::randn({2, 2}),
       torch::randn({2, 2}).t(), torch::randn({8}).slice(0, 1, 5),         torch::randn({8}).slice(0, 0, 8, 2),
@@ -38,7 +38,7 @@ TEST(CompileVariants, CallsByTurns) {
 TEST(CompileVariants, ClosedOverTensorsAreLookedUp) {
   Tensor kept = torch::ones({3});
   auto add = [&](const Tensor& x) { return x.sin() + kept; };
-  auto compiled = compile(add);
+  auto compiled = compileAll(add);
   Tensor x = torch::randn({3});
   for (int i = 0; i < 4; ++i) {
     expectSame(compiled(x), add(x), "result");
@@ -53,7 +53,7 @@ TEST(CompileVariants, ClosedOverTensorsAreLookedUp) {
 }
 
 TEST(CompileVariants, SizesOfZeroAndOneAreTheirOwn) {
-  auto compiled = compile(scaled);
+  auto compiled = compileAll(scaled);
   for (int64_t size : {4, 7, 1, 0, 5, 1, 0}) {
     expectLike(compiled, scaled, torch::randn({size, 3}, torch::requires_grad()));
   }
@@ -63,7 +63,7 @@ TEST(CompileVariants, SizesOfZeroAndOneAreTheirOwn) {
 
 TEST(CompileVariants, SeveralSizesChange) {
   auto both = [](const Tensor& a, const Tensor& b) { return torch::mm(a, b); };
-  auto compiled = compile(both);
+  auto compiled = compileAll(both);
   for (int64_t size : {3, 5, 6, 8}) {
     Tensor a = torch::randn({size, 4}), b = torch::randn({4, size + 1});
     expectSame(compiled(a, b), both(a, b), "result");
@@ -79,7 +79,7 @@ TEST(CompileVariants, SeveralSizesChange) {
 // A number that C++ code takes from a size is that number: a guard, and another variant for another size.
 TEST(CompileVariants, NumbersTakenFromSizesAreGuarded) {
   auto average = [](const Tensor& x) { return x.sum(0) / x.size(0); };
-  auto compiled = compile(average);
+  auto compiled = compileAll(average);
   for (int64_t size : {4, 5, 6, 7, 8, 9, 4, 9}) {
     expectLike(compiled, average, torch::randn({size, 3}, torch::requires_grad()));
   }
@@ -93,7 +93,7 @@ TEST(CompileVariants, QuestionsAboutSizes) {
     Tensor flat = x.view({x.numel()}) * static_cast<double>(x.strides()[0] + x.dim());
     return flat.view(sizes).expand({2, sizes[0], sizes[1]}).contiguous();
   };
-  auto compiled = compile(program);
+  auto compiled = compileAll(program);
   for (int64_t size : {4, 5, 6, 7, 8, 5}) {
     expectLike(compiled, program, torch::randn({size, 3}, torch::requires_grad()));
   }
@@ -102,7 +102,7 @@ TEST(CompileVariants, QuestionsAboutSizes) {
 
 TEST(CompileVariants, BranchesOnSizesAreGuarded) {
   auto branches = [](const Tensor& x) { return x.sym_size(0) > 8 ? x * 2 : x * 3; };
-  auto compiled = compile(branches);
+  auto compiled = compileAll(branches);
   for (int64_t size : {4, 5, 20, 30, 6, 25}) {
     expectLike(compiled, branches, torch::randn({size, 3}, torch::requires_grad()));
   }
@@ -114,7 +114,7 @@ TEST(CompileVariants, FixedAndSymbolicSizes) {
   CompileOptions fixed, symbolic;
   fixed.sizes = CompileOptions::Sizes::Fixed;
   symbolic.sizes = CompileOptions::Sizes::Symbolic;
-  auto one = compile(scaled, fixed), any = compile(scaled, symbolic);
+  auto one = compileAll(scaled, fixed), any = compileAll(scaled, symbolic);
   for (int64_t size : {4, 5, 6}) {
     expectLike(one, scaled, torch::randn({size, size + 1}, torch::requires_grad()));
     expectLike(any, scaled, torch::randn({size, size + 1}, torch::requires_grad()));
@@ -124,7 +124,7 @@ TEST(CompileVariants, FixedAndSymbolicSizes) {
 }
 
 TEST(CompileVariants, DtypeStridesAndRequiresGrad) {
-  auto compiled = compile(scaled);
+  auto compiled = compileAll(scaled);
   Tensor x = torch::randn({4, 4});
   for (int i = 0; i < 2; ++i) {
     expectLike(compiled, scaled, x);
@@ -139,7 +139,7 @@ TEST(CompileVariants, DtypeStridesAndRequiresGrad) {
 
 TEST(CompileVariants, StateOfTheThread) {
   auto program = [](const Tensor& x) { return torch::mm(x, x); };
-  auto compiled = compile(program);
+  auto compiled = compileAll(program);
   Tensor x = torch::randn({4, 4}, torch::requires_grad());
   for (int i = 0; i < 2; ++i) {
     expectLike(compiled, program, x);
@@ -167,7 +167,7 @@ TEST(CompileVariants, InputsThatShareMemory) {
     a.add_(1);
     return a * b;
   };
-  auto compiled = compile(program);
+  auto compiled = compileAll(program);
   for (int i = 0; i < 2; ++i) {
     Tensor memory = torch::arange(8.0), same = torch::arange(8.0);
     expectSame(compiled(memory.slice(0, 0, 4), memory.slice(0, 2, 6)),
@@ -182,7 +182,7 @@ TEST(CompileVariants, InputsThatShareMemory) {
 
 TEST(CompileVariants, OffsetsMatterWhereTheyAreRead) {
   auto program = [](const Tensor& x) { return x.as_strided({2}, {1}, 1) * 2; };
-  auto compiled = compile(program);
+  auto compiled = compileAll(program);
   Tensor memory = torch::arange(8.0);
   for (int64_t start : {0, 3, 0, 4}) {
     Tensor part = memory.slice(0, start, start + 3);

@@ -133,6 +133,13 @@ inline void expectSame(const Seen& found, const Seen& expected, const std::strin
   expectSame(found.random, expected.random, what + ": the next random number");
 }
 
+// Compiled also where a call is one small operator, and would otherwise go on as it is (compile_small.cpp).
+template <typename Callable>
+auto compileAll(Callable function, CompileOptions options = {}) {
+  options.compileSmall = true;
+  return compile(std::move(function), std::move(options));
+}
+
 // Calls the program `calls` times as it is and compiled, on equal inputs, and compares what can be seen of each call.
 // Gives what the compiled function tells of itself.
 struct Told {
@@ -142,7 +149,7 @@ struct Told {
 inline Told expectEager(const Program& program, const std::function<Tensors()>& makeInputs, const Tensors& closed = {},
                         CompileOptions options = {}, int calls = 3) {
   Tensors eagerClosed = copiesOf(closed), compiledClosed = copiesOf(closed);
-  Compiled compiled = compile([&](const Tensors& inputs) { return program(inputs, compiledClosed); }, options);
+  Compiled compiled = compileAll([&](const Tensors& inputs) { return program(inputs, compiledClosed); }, options);
   for (int i = 0; i < calls; ++i) {
     Tensors inputs = makeInputs();
     Tensors first = copiesOf(inputs), second = copiesOf(inputs);

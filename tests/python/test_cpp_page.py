@@ -21,7 +21,7 @@ def test_every_option_is_on_the_page() -> None:
     options = re.search(r"struct CompileOptions \{(.*?)\n\};", HEADER, re.DOTALL)
     assert options
     names = re.findall(r"^  [\w:<>() ]+ (\w+) = ", options[1], re.MULTILINE)
-    assert {"fullgraph", "sizes", "limit", "memoryBudget", "names", "state"} == set(names)
+    assert {"fullgraph", "sizes", "limit", "memoryBudget", "names", "state", "compileSmall"} == set(names)
     for name in names:
         assert f"`{name}`" in PAGE, name
 

@@ -37,6 +37,13 @@ bool isArithmetic(PyObject* callable) {
          (module == "_operator" && name != "contains" && name != "truth" && name != "not_" && name != "index");
 }
 
+// What min() and max() ask of their second argument and the first one, to give one of the two.
+std::optional<int> choiceOf(PyObject* callable) {
+  if (!PyCFunction_Check(callable) || moduleOf(callable) != "builtins") return std::nullopt;
+  std::string name = nameOf(callable);
+  return name == "min" ? std::optional(Py_LT) : name == "max" ? std::optional(Py_GT) : std::nullopt;
+}
+
 // Functions of PyTorch's that turn arrays into tensors or tensors into arrays.
 bool converts(PyObject* callable, const Values& args, bool holds) {
   if (!PyCFunction_Check(callable) && !Py_IS_TYPE(callable, &PyMethodDescr_Type)) return false;
@@ -221,8 +228,11 @@ Answer Arrays::calls(PyObject* callable, const Values& given, PyObject* names) {
   bool isNumpy = numpy::isFunction(callable) || (holds && isArithmetic(callable));
   bool converting = converts(callable, args, holds);
   if (!isNumpy && !holds && !converting) return std::nullopt;
-  if (reinterpret_cast<PyObject*>(&PyFloat_Type) == callable && args.size() == 1 && arrayOf(args[0]) &&
-      !arrayOf(args[0])->isFloat) {
+  std::optional<int> asked = holds && args.size() == 2 ? choiceOf(callable) : std::nullopt;
+  if (asked && (arrayOf(args[0]) || arrayOf(args[1])) && decides(*asked, args[1], args[0])) return true;
+  const Array* alone = args.size() == 1 ? arrayOf(args[0]) : nullptr;
+  if (reinterpret_cast<PyObject*>(&PyFloat_Type) == callable && alone) {
+    if (alone->isFloat) return true;  // the same object
     if (!hosts(callable, args, names)) return false;
     hosted_->call->repeatable = true;
     return true;
@@ -307,6 +317,9 @@ Answer Arrays::readsAttribute(PyObject* owner, PyObject* name) {
   return stop({Why::ArrayAttribute, (text ? text : "?")});
 }
 
+// By Py_LT, ...: the comparison of the other operand with the first one.
+constexpr int kSwapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+
 // The operator that C code calls for tensors.
 static std::string tensorOperator(watch::Binary op, bool inplace) {
   static const char* const names[] = {"add", "bitwise_and", "floor_divide", "__lshift__", "matmul",
@@ -348,7 +361,6 @@ Answer Arrays::binary(watch::Binary op, bool inplace, PyObject* left, PyObject* 
 }
 
 bool Arrays::decides(int op, PyObject* left, PyObject* right) {
-  static constexpr int kSwapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
   const Array* data = arrayOf(left);
   PyObject *number = data ? left : right, *other = data ? right : left;
   if (!data) data = arrayOf(right);
@@ -380,11 +392,14 @@ Answer Arrays::unary(watch::Unary op, PyObject* operand) {
 Answer Arrays::compares(int op, PyObject* left, PyObject* right) {
   if (!arrays_.contains(left) && !arrays_.contains(right)) return std::nullopt;
   if (decides(op, left, right)) return true;
+  static const char* const names[] = {"lt", "le", "eq", "ne", "gt", "ge"};
+  PyObject* number = isTensor(left) ? right : left;
+  const Array* met = isTensor(left) != isTensor(right) ? arrayOf(number) : nullptr;
+  if (met && met->isFloat) return expectsNumbers(names[isTensor(left) ? op : kSwapped[op]], {number});
   for (PyObject* each : {left, right}) {
     if (const Array* data = arrayOf(each); data && data->isFloat) return stop(Why::ComparesData);
   }
   if (isTensor(left) || isTensor(right)) return stop(Why::ArrayAgainstTensor);
-  static const char* const names[] = {"lt", "le", "eq", "ne", "gt", "ge"};
   Ref function = Ref::steal(operatorNamed(names[op]));
   return hosts(function.get(), {left, right}, nullptr);
 }
