@@ -158,7 +158,7 @@ void SingleCall::findKernel(const Program& program, const ir::Node& node) {
   bool plain = type.layout == ir::Layout::Strided && !type.flags.conj && !type.flags.neg && type.offset.isConst() &&
                type.offset.constant() == 0;
   if (!fresh || !plain || program.differentiable || node.attributes().shown) return;
-  kernel_ = aten::KeptKernel::find(withTensor(node).value_or(handle_));
+  kernel_ = aten::KeptKernel::find(withTensor(node).value_or(handle_), aten::KeptKernel::Products::Eager);
   if (!kernel_) return;
   told_ = geometryOf(type, {});
   dtype_ = aten::fromDType(type.dtype);
