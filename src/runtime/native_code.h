@@ -4,7 +4,7 @@
 namespace saker::runtime {
 
 struct NativeCode {
-  bool wanted = false;          // for this program, whatever the process has switched on (passes/stages.h)
+  bool wanted = false;    // for this program, whatever the process has switched on (passes/stages.h)
   bool toTheBit = false;  // only those whose results are eager mode's to the bit
 };
 
