@@ -120,6 +120,8 @@ struct Backward {
   Backward(Element& element, size_t argument) : e(element) {
     requireSame(e.in, 1, 2);
     if (e.in.tensor(0).dtype != e.in.tensor(1).dtype) notLowered("a gradient of another dtype");
+    if (computed(e.type().dtype) != e.type().dtype)
+      e.onlyNear("half precision that is rounded otherwise at ends of rows");
     grad = e.broadcast(0, e.type().dtype);
     grad = e.rounded(grad, e.type().dtype);
     x = e.x(1);

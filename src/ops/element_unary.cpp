@@ -31,7 +31,8 @@ Num squareRoot(Element& e) {
 }
 
 Num rsqrt(Element& e) {
-  if (computed(e.type().dtype) != e.type().dtype) e.onlyNear("half precision that is rounded between at the ends of rows");
+  if (computed(e.type().dtype) != e.type().dtype)
+    e.onlyNear("half precision that is rounded between at the ends of rows");
   return 1 / sqrt(own(e));
 }
 Num sigmoid(Element& e) { return 1 / (1 + exp(-own(e))); }

@@ -1,5 +1,5 @@
-"""Saved tensors that lie otherwise than the graph of the backward tells, where operators of groups are views: a tensor that
-the function gives another layout, or that is written, is copied for the backward."""
+"""Saved tensors that lie otherwise than the graph of the backward tells, where operators of groups are views: a tensor
+that the function gives another layout, or that is written, is copied for the backward."""
 
 from __future__ import annotations
 
