@@ -77,14 +77,21 @@ void Backward::give(const std::vector<at::Tensor>& results, const sym::Assignmen
   aten::NodePtr self = getptr();
   const std::vector<size_t>&own = stage().tangents, &nodeOf = plan_->joint.nodeOf;
   bool one = std::all_of(own.begin(), own.end(), [&](size_t tangent) { return nodeOf[tangent] == nodeOf[own[0]]; });
-  std::unordered_map<size_t, aten::NodePtr> entries;  // of eager mode's nodes
+  std::unordered_map<size_t, aten::NodePtr> entries;  // of eager mode's nodes, in the order in which these were made
+  std::vector<size_t> order;
+  for (size_t i = 0; !one && i < results.size(); ++i) order.push_back(own[i]);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return plan_->joint.rootAt[a] < plan_->joint.rootAt[b]; });
+  for (size_t tangent : order) {
+    aten::NodePtr& entry = entries[nodeOf[tangent]];
+    if (!entry) entry = aten::makeNode<Entry>(self);
+  }
   for (size_t i = 0; i < results.size(); ++i) {
     if (one) {
       torch::autograd::set_history(results[i], self);
       continue;
     }
     aten::NodePtr& entry = entries[nodeOf[own[i]]];
-    if (!entry) entry = aten::makeNode<Entry>(self);
     aten::EntryNode::add(entry, results[i]);
     entries_.emplace_back(aten::WeakNodePtr(entry), results[i].output_nr());
   }
@@ -304,7 +311,8 @@ variable_list Backward::followed(const variable_list& tangents, const std::vecto
   bool leads = plan_->backwardHolds && c10::GradMode::is_enabled();
   if (!leads) return gradientsByAutograd(*plan_, stage_, primals, tangents, wanted, edges, called, saved_->generator);
   torch::autograd::edge_list ran;
-  variable_list found = gradientsByAutograd(*plan_, stage_, primals, tangents, wanted, edges, called, saved_->generator, &ran);
+  variable_list found =
+      gradientsByAutograd(*plan_, stage_, primals, tangents, wanted, edges, called, saved_->generator, &ran);
   leadTo(std::move(ran));
   return found;
 }

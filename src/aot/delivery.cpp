@@ -30,8 +30,7 @@ class Finder {
   }
 
   bool isOne() const {
-    return std::all_of(reached_.begin(), reached_.end(),
-                       [&](size_t i) { return leading_[i].size() == made_.entries; });
+    return std::all_of(reached_.begin(), reached_.end(), [&](size_t i) { return leading_[i].size() == made_.entries; });
   }
 
   Delivery together() {
@@ -59,7 +58,8 @@ class Finder {
         add(made_.exits.size() - 1, reached_[i]);
         continue;
       }
-      for (; next < entries.size() && at_[entries[next]] >= now.node; ++next) made_.order.push_back({false, entries[next]});
+      for (; next < entries.size() && at_[entries[next]] >= now.node; ++next)
+        made_.order.push_back({false, entries[next]});
       made_.order.push_back({true, made_.exits.size()});
       add(made_.exits.size(), reached_[i]);
     }
@@ -109,9 +109,9 @@ class Finder {
   const Joint& joint_;
   const Joint::Stage& stage_;
   Delivery made_;
-  std::vector<uint64_t> at_;                   // by entry: when eager mode's node was made
-  std::vector<std::vector<size_t>> leading_;   // by gradient: the entries that lead to it
-  std::vector<size_t> reached_;                // gradients, in the order in which eager mode has them
+  std::vector<uint64_t> at_;                  // by entry: when eager mode's node was made
+  std::vector<std::vector<size_t>> leading_;  // by gradient: the entries that lead to it
+  std::vector<size_t> reached_;               // gradients, in the order in which eager mode has them
 };
 
 }  // namespace

@@ -144,8 +144,9 @@ class Grafting final : public runtime::Conduct {
 // one lives, each edge that leads to such a tensor ends at a node of its own.
 class Summands {
  public:
-  // `wanted`: by gradient; those of one tensor have the same edge, and then one each if not all of them are `asked`, or
-  // others come from `elsewhere`. Otherwise the first one is their sum.
+  // `wanted`: by gradient; those of one tensor have the same edge, and then one each. Where gradients are
+  // differentiated again, the sum is a part of the program: the first one is that, if all are `asked` and none comes
+  // from `elsewhere`.
   Summands(const std::vector<Edge>& roots, std::vector<Edge>& wanted, const std::vector<bool>& asked,
            const std::vector<bool>& elsewhere) {
     std::unordered_map<Edge, std::vector<size_t>> places;
@@ -161,13 +162,14 @@ class Summands {
     for (auto& [edge, own] : places) {
       std::vector<Step>& steps = found[edge];
       // As the engine runs: what was made last comes first.
-      std::stable_sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) {
-        return a.from->sequence_nr() > b.from->sequence_nr();
-      });
-      bool whole = std::all_of(own.begin(), own.end(), [&](size_t i) { return asked[i] && !elsewhere[i]; });
-      bool divided = !whole && steps.size() == own.size() && std::none_of(steps.begin(), steps.end(), [](const Step& step) {
-                       return dynamic_cast<torch::autograd::CopySlices*>(step.from);
-                     });
+      std::stable_sort(steps.begin(), steps.end(),
+                       [](const Step& a, const Step& b) { return a.from->sequence_nr() > b.from->sequence_nr(); });
+      bool whole = c10::GradMode::is_enabled() &&
+                   std::all_of(own.begin(), own.end(), [&](size_t i) { return asked[i] && !elsewhere[i]; });
+      bool divided =
+          !whole && steps.size() == own.size() && std::none_of(steps.begin(), steps.end(), [](const Step& step) {
+            return dynamic_cast<torch::autograd::CopySlices*>(step.from);
+          });
       for (size_t i = 0; i < own.size(); ++i) wanted[own[i]] = divided ? endAt(steps[i], edge) : Edge();
       if (divided) continue;
       // All of it is the first one.
@@ -346,9 +348,8 @@ void lead(const variable_list& gradients, const std::unordered_map<Edge, Edge>& 
 
 variable_list gradientsByAutograd(const Plan& plan, size_t number, const std::vector<at::Tensor>& primals,
                                   const variable_list& tangents, const std::vector<bool>& wantedOf,
-                                  const std::vector<Edge>& gradientEdges,
-                                  const std::vector<Edge>& called, const at::Tensor& generator,
-                                  std::vector<Edge>* ran) {
+                                  const std::vector<Edge>& gradientEdges, const std::vector<Edge>& called,
+                                  const at::Tensor& generator, std::vector<Edge>* ran) {
   if (ran) ran->assign(tangents.size(), Edge());
   const Joint& joint = plan.joint;
   const Joint::Stage& stage = plan.stages[number];

@@ -16,13 +16,10 @@ namespace saker::aot {
 // `edges`: by gradient, where it goes; `called`: by tangent, the edge of the result that the caller has.
 // `generator`: the state of the random stream before the call. `ran`: if given, the edges of the results of this run,
 // by tangent, to which the caller leads what arrives at its results from now on.
-torch::autograd::variable_list gradientsByAutograd(const Plan& plan, size_t stage,
-                                                   const std::vector<at::Tensor>& primals,
-                                                   const torch::autograd::variable_list& tangents,
-                                                   const std::vector<bool>& asked,
-                                                   const std::vector<torch::autograd::Edge>& edges,
-                                                   const std::vector<torch::autograd::Edge>& called,
-                                                   const at::Tensor& generator,
-                                                   std::vector<torch::autograd::Edge>* ran = nullptr);
+torch::autograd::variable_list gradientsByAutograd(
+    const Plan& plan, size_t stage, const std::vector<at::Tensor>& primals,
+    const torch::autograd::variable_list& tangents, const std::vector<bool>& asked,
+    const std::vector<torch::autograd::Edge>& edges, const std::vector<torch::autograd::Edge>& called,
+    const at::Tensor& generator, std::vector<torch::autograd::Edge>* ran = nullptr);
 
 }  // namespace saker::aot

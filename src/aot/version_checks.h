@@ -62,8 +62,8 @@ class Versions {
   Versions(const Joint& joint, const std::vector<at::Tensor>& tensors);
   using EdgeOf = std::function<torch::autograd::Edge(size_t gradient)>;  // of the stage
   // Throws eager mode's error if a backward with these tangents and gradients of a stage reads what was written since.
-  void check(const Joint& joint, const Joint::Stage& stage, const sym::Assignment& symbols,
-             const EdgeOf& edgeOf, const std::vector<bool>& given, const std::vector<bool>& wanted) const;
+  void check(const Joint& joint, const Joint::Stage& stage, const sym::Assignment& symbols, const EdgeOf& edgeOf,
+             const std::vector<bool>& given, const std::vector<bool>& wanted) const;
 
  private:
   struct Expected {

@@ -172,7 +172,8 @@ bool CallRecorder::setMemory() {
     trace_.raise({ops::Reason::Unsupported, "it sets the memory of a tensor whose sizes may change"});
   }
   ir::Value* value = trace_.valueOf(source);
-  TraceStorage *from = pendingStorage(*target.unsafeGetTensorImpl()), *to = pendingStorage(*source.unsafeGetTensorImpl());
+  TraceStorage *from = pendingStorage(*target.unsafeGetTensorImpl()),
+               *to = pendingStorage(*source.unsafeGetTensorImpl());
   bool made = from && from->root() && !from->root()->isParameter();
   if (made && to && to->root() && to->root()->isParameter()) trace_.noteSetsMade();
   target.unsafeGetTensorImpl()->set_storage_keep_dtype(source.storage());

@@ -9,7 +9,7 @@
 
 namespace saker {
 
-PyTypeObject* tensorClass();    // torch.Tensor
+PyTypeObject* tensorClass();  // torch.Tensor
 // Has its class a __torch_function__ of its own, which PyTorch's functions ask?
 bool answersFunctions(PyObject* tensor);
 PyTypeObject* functionClass();  // torch._C._FunctionBase

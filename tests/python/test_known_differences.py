@@ -71,3 +71,44 @@ def test_hooks_of_leaves_that_come_after_the_call() -> None:
     compiled = saker.compile(f)
     for _ in range(3):
         assert called(compiled) == called(f)
+
+
+@known("a result that is a view is made again behind the nodes of the call, and autograd takes the youngest node first")
+def test_the_order_of_hooks_on_results_that_are_views() -> None:
+    def called(call: Callable) -> list[int]:
+        x = torch.ones(2, 3, requires_grad=True)
+        log: list[int] = []
+        for i, result in enumerate(call(x)):
+            result.register_hook(lambda grad, i=i: log.append(i))
+            x = x + result.sum()
+        x.sum().backward()
+        return log
+
+    def f(x):
+        return x[1:], x.sin()
+
+    compiled = saker.compile(f)
+    for _ in range(3):
+        assert called(compiled) == called(f)
+
+
+@known(
+    "with create_graph=True the recording runs again under autograd, and a second backward frees what belongs to that"
+)
+def test_a_second_derivative_frees_what_the_first_one_used() -> None:
+    def raises(call: Callable) -> bool:
+        x = torch.ones(3, requires_grad=True)
+        y = call(x).sum()
+        torch.autograd.grad(torch.autograd.grad(y, x, create_graph=True)[0].sum(), x)
+        try:
+            y.backward()
+        except RuntimeError:
+            return True
+        return False
+
+    def f(x):
+        return x.exp().neg()
+
+    compiled = saker.compile(f)
+    for _ in range(3):
+        assert raises(compiled) == raises(f)

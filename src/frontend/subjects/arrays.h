@@ -104,8 +104,8 @@ class Arrays final : public SubjectOf<Arrays> {
   std::optional<Hosted> hosted_;
   bool keeps_ = false;
   std::vector<std::pair<Ref, Ref>> given_;  // lists that the call made, and what they held when they were given
-  bool expects_ = false;         // an operator that is to take a number
-  bool expectsNumbers_ = false;  // the same of floats
+  bool expects_ = false;                    // an operator that is to take a number
+  bool expectsNumbers_ = false;             // the same of floats
   bool item_ = false;
   // What Python computes of floats that are data.
   struct Computed {
