@@ -18,6 +18,7 @@
 #include "frontend/user_names.h"
 #include "host/errors.h"
 #include "host/objects.h"
+#include "host/subclass_form.h"
 
 namespace saker::frontend {
 
@@ -241,7 +242,7 @@ std::optional<Stop> Compiled::finish(Segment& segment, Recorder& recorder, traci
     report.instead = std::move(made.instead);
     report.stages = std::move(made.stages);
     report.exactOffsets = std::move(made.exactOffsets);
-    segment.shorten();
+    if (std::none_of(inputs.begin(), inputs.end(), isWrapper)) segment.shorten();
   }
   ++counts().graphs;
   counts().operators += operators;

@@ -130,10 +130,11 @@ Made makeExecutor(const std::shared_ptr<runtime::Program>& program, const std::v
   // Without gradients there is nothing to do ahead of time: the recording is what would run. Nor is there where
   // autograd has one small operator to follow.
   bool wanted = options.ahead && program->differentiable && followsAny(*program);
-  wanted = wanted && (numbers || options.undone || options.instead || !runtime::isSingle(*program));
+  bool wraps = options.wraps || std::any_of(inputs.begin(), inputs.end(), isWrapper);
+  wanted = wanted && (numbers || wraps || options.undone || options.instead || !runtime::isSingle(*program));
   made.instead = wanted ? options.instead : std::nullopt;
   if (wanted && !made.instead && !program->gradAround) made.instead = Why::TurnsGradOn;
-  if (options.ahead && !options.instead && (options.wraps || std::any_of(inputs.begin(), inputs.end(), isWrapper))) {
+  if (options.ahead && !options.instead && wraps) {
     if (options.undone && options.wraps) return {};
     if (wanted) made.instead = Why::WrapsTensors;
     made.run = backend(program, inputs, Ref::steal(wrapperBackend()).get());

@@ -160,7 +160,6 @@ OPTIMIZERS: dict[str, Make] = {
     "Adamax": lambda ps: torch.optim.Adamax(ps, lr=0.05),
     "RMSprop": lambda ps: torch.optim.RMSprop(ps, lr=0.05, momentum=0.9, centered=True),
     "Rprop": lambda ps: torch.optim.Rprop(ps, lr=0.05),
-    "AdamW, fused": lambda ps: torch.optim.AdamW(ps, lr=0.05, fused=True),
     "AdamW, two groups": lambda ps: torch.optim.AdamW([{"params": ps[:1], "lr": 0.1}, {"params": ps[1:]}], lr=0.05),
 }
 
