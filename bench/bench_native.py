@@ -98,10 +98,10 @@ def _row(problem: Problem, options: argparse.Namespace) -> dict[str, float]:
     saker.reset()
     ways = _ways(problem, options)
     first = _first(problem, ways["native"])
+    found = _times(problem, ways, options)
     before = _C.kernels_launched()
     problem.call(ways["native"])
     kernels = _C.kernels_launched() - before
-    found = _times(problem, ways, options)
     slower = found["native"] > _SLOWER * found["eager"]
     cells = "".join(f"{found[name] * 1e6:11.1f}" for name in found)
     ratios = "".join(f"{found[name] / found['eager']:8.2f}" for name in found if name != "eager")
