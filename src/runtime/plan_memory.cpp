@@ -71,7 +71,8 @@ class Planner {
       if (ops::isGroup(*node)) {
         planGroup(*node, index, place);
       } else if (std::optional<c10::OperatorHandle> into = planned(*node)) {
-        out_.nodes.emplace(node, MemoryPlan::Computed{*into, place(node->result(), endsHere(*node, node->result(), index))});
+        out_.nodes.emplace(node,
+                           MemoryPlan::Computed{*into, place(node->result(), endsHere(*node, node->result(), index))});
       }
     }
     return std::move(out_);

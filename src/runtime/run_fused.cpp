@@ -16,8 +16,8 @@ static bool mayBeOverwritten(const at::Tensor& operand) {
 
 // Another tensor over its memory.
 static at::Tensor inPlaceOf(const at::Tensor& operand, const Geometry& told) {
-  at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(operand.storage()), operand.key_set(),
-                                                             operand.dtype());
+  at::Tensor made =
+      at::detail::make_tensor<c10::TensorImpl>(c10::Storage(operand.storage()), operand.key_set(), operand.dtype());
   made.unsafeGetTensorImpl()->set_sizes_and_strides(told.sizes, told.strides, 0);
   return made;
 }
