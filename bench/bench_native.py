@@ -98,10 +98,10 @@ def _row(problem: Problem, options: argparse.Namespace) -> dict[str, float]:
     saker.reset()
     ways = _ways(problem, options)
     first = _first(problem, ways["native"])
+    found = _times(problem, ways, options)
     before = _C.kernels_launched()
     problem.call(ways["native"])
     kernels = _C.kernels_launched() - before
-    found = _times(problem, ways, options)
     slower = found["native"] > _SLOWER * found["eager"]
     cells = "".join(f"{found[name] * 1e6:11.1f}" for name in found)
     ratios = "".join(f"{found[name] / found['eager']:8.2f}" for name in found if name != "eager")
@@ -206,7 +206,13 @@ def _cold(options: argparse.Namespace) -> None:
         native, other = told["native"], told.get("torch", {})
         if native and other:
             times.append(other["first"] / native["first"])
-        cells = [native.get("eager"), native.get("first"), native.get("worked"), other.get("import"), other.get("first")]
+        cells = [
+            native.get("eager"),
+            native.get("first"),
+            native.get("worked"),
+            other.get("import"),
+            other.get("first"),
+        ]
         row = "".join(f"{each * 1e3:8.0f}" if each is not None else f"{'-':>8}" for each in cells)
         row += f"{times[-1]:7.0f}" if native and other else f"{'-':>7}"
         parts = ", ".join(f"{n[6:]} {took * 1e3:.1f}" for n, took in native.items() if n.startswith("of it "))

@@ -10,7 +10,8 @@
 
 #include "aten/structured_call.h"
 
-// PyTorch calls it for half precision. It is in no header of a package; where a library has no such function, it is null.
+// PyTorch calls it for half precision. It is in no header of a package; where a library has no such function, it is
+// null.
 namespace at::native {
 __attribute__((weak)) void mkldnn_matmul(const Tensor& left, const Tensor& right, const Tensor& result, float beta,
                                          float alpha);
@@ -59,8 +60,8 @@ class ProductCall final : public KeptCall {
       if (each->scalar_type() != at::kFloat) return false;
     }
     // Whatever does not fit is eager mode's to refuse.
-    bool sizes = left.size(-1) == right.size(-2) && result_->size(-2) == left.size(-2) &&
-                 result_->size(-1) == right.size(-1);
+    bool sizes =
+        left.size(-1) == right.size(-2) && result_->size(-2) == left.size(-2) && result_->size(-1) == right.size(-1);
     if (rank == 3) sizes = sizes && left.size(0) == right.size(0) && result_->size(0) == left.size(0);
     if (!sizes || result_->numel() * left.size(-1) < kWorthIt) return false;
     return result_->is_contiguous() && isPacked(left) && isPacked(right) && (!adds_ || mayBeAdded(added));
@@ -68,8 +69,8 @@ class ProductCall final : public KeptCall {
 
   // A row for all rows, or what has the sizes of the result.
   bool mayBeAdded(const at::Tensor& added) const {
-    return added.is_contiguous() && ((added.dim() == 1 && added.size(0) == result_->size(-1)) ||
-                                     added.sizes() == result_->sizes());
+    return added.is_contiguous() &&
+           ((added.dim() == 1 && added.size(0) == result_->size(-1)) || added.sizes() == result_->sizes());
   }
 
   void compute() override {

@@ -1,5 +1,5 @@
-// Products of matrices of f32 by oneDNN, in the place of the library that eager mode calls (MKL, which takes half of what
-// processors of others than its maker have). The sums are those of eager mode in another order.
+// Products of matrices of f32 by oneDNN, in the place of the library that eager mode calls (MKL, which takes half of
+// what processors of others than its maker have). The sums are those of eager mode in another order.
 #pragma once
 
 #include "aten/kept_call.h"

@@ -9,8 +9,7 @@
 
 namespace saker::lower {
 
-// `operand` is one of the group's that has the dtype and the layout of `result`, and that nobody reads afterwards. These
-// are for the caller to see to.
+// That `operand` has as much memory as `result`, and that nobody reads it afterwards, is for the caller to see to.
 struct InPlace {
   uint32_t result, operand;
   bool operator==(const InPlace&) const = default;

@@ -91,7 +91,7 @@ struct Instruction {
   // of its temporaries there; and operands that are parameters of the graph, which may lie otherwise than told.
   std::shared_ptr<const FusedCode> fused;
   std::vector<uint32_t> places;
-  // By result: the operand whose tensor it becomes, if nobody else has that (kNone: of none).
+  // By result: the operand in whose memory it lies, if nobody else has that (kNone: of none).
   std::vector<uint32_t> overwrites;
   uint32_t scratch = kNone;
   std::vector<uint32_t> checked;

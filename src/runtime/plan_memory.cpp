@@ -71,7 +71,8 @@ class Planner {
       if (ops::isGroup(*node)) {
         planGroup(*node, index, place);
       } else if (std::optional<c10::OperatorHandle> into = planned(*node)) {
-        out_.nodes.emplace(node, MemoryPlan::Computed{*into, place(node->result(), endsHere(*node, node->result(), index))});
+        out_.nodes.emplace(node,
+                           MemoryPlan::Computed{*into, place(node->result(), endsHere(*node, node->result(), index))});
       }
     }
     return std::move(out_);
@@ -110,7 +111,9 @@ class Planner {
   // It ends here, and no other operand lies in its memory.
   bool mayBeOverwritten(const ir::Node& node, const ir::Value* operand, const ir::Value* result, size_t index) {
     uint32_t memory = memory_.classOf(operand);
-    if (operand->type() != result->type() || lastUse_[memory] != index || bytesOf(*operand->tensor()) == 0) return false;
+    // Whatever sizes they are seen with: the kernel reads and writes at one place.
+    size_t bytes = bytesOf(*operand->tensor());
+    if (lastUse_[memory] != index || bytes == 0 || bytes != bytesOf(*result->tensor())) return false;
     if (memory_.escapes(operand) || memory_.isFromOutside(operand) || reshaped_[memory]) return false;
     return std::all_of(node.operands().begin(), node.operands().end(), [&](const ir::Use& other) {
       return other.value == operand || memory_.classOf(other.value) != memory;

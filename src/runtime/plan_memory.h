@@ -24,7 +24,7 @@ struct MemoryPlan {
   struct Fused {
     size_t step;                   // of blocks
     std::vector<uint32_t> places;  // by result: its place, or kNone
-    // By result: the operand whose tensor it becomes, or kNone. That tensor lies in no workspace.
+    // By result: the operand in whose memory it lies, or kNone. That lies in no workspace.
     std::vector<uint32_t> overwrites;
   };
   std::unordered_map<const ir::Node*, Fused> fused;

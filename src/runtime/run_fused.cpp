@@ -8,11 +8,18 @@
 
 namespace saker::runtime {
 
-// Its slot and a list of operands have the tensor. Where a view or somebody outside has it too, or where it is not what
-// a fresh result would be, it stays as it is.
-static bool mayBecomeResult(const at::Tensor& operand) {
+// Its slot and a list of operands have the tensor. Where a view or somebody outside has it too, it stays as it is.
+static bool mayBeOverwritten(const at::Tensor& operand) {
   return operand.use_count() == 2 && operand.storage().use_count() == 1 && !operand.requires_grad() &&
-         operand.storage().nbytes() == operand.nbytes() && (operand.is_inference() || operand._version() == 0);
+         operand.storage().nbytes() == operand.nbytes();
+}
+
+// Another tensor over its memory.
+static at::Tensor inPlaceOf(const at::Tensor& operand, const Geometry& told) {
+  at::Tensor made =
+      at::detail::make_tensor<c10::TensorImpl>(c10::Storage(operand.storage()), operand.key_set(), operand.dtype());
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(told.sizes, told.strides, 0);
+  return made;
 }
 
 // Launches the kernels of a group. False: there is no code yet, or somebody wants to see the operators, or a tensor
@@ -31,11 +38,11 @@ bool Run::launch(const Instruction& at) {
       results.push_back(workspace_->at(at.places[i]));
       continue;
     }
-    if (at.overwrites[i] != kNone && mayBecomeResult(operands[at.overwrites[i]])) {
-      results.push_back(operands[at.overwrites[i]]);
+    const Result& result = at.results[i];
+    if (at.overwrites[i] != kNone && mayBeOverwritten(operands[at.overwrites[i]])) {
+      results.push_back(inPlaceOf(operands[at.overwrites[i]], result.told.numbers));
       continue;
     }
-    const Result& result = at.results[i];
     at::TensorOptions options = at::TensorOptions(aten::fromDType(result.value->tensor()->dtype));
     if (result.told.cells.empty()) {
       results.push_back(at::empty_strided(result.told.numbers.sizes, result.told.numbers.strides, options));

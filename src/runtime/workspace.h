@@ -110,7 +110,7 @@ class IdleWorkspaces {
   static constexpr size_t kMostBytes = size_t{1} << 30;  // of one that is kept
   std::mutex lock_;
   std::vector<std::unique_ptr<Workspace>> idle_;
-  int moves_ = 0;  // to larger arenas
+  int moves_ = 0;            // to larger arenas
   uint64_t madeBefore_ = 0;  // how many arenas there were when a larger one was looked for
 };
 

@@ -71,10 +71,11 @@ TEST(PlanMemory, AGroupLeavesWhatIsReadLaterAndWhatIsFromOutside) {
 }
 
 TEST(PlanMemory, AGroupLeavesMemoryThatAnotherOperandSees) {
-  std::string text = "  %2: f32[4, 4] = aten::mm(%0, %1)\n  %7: f32[4, 4]{strides: [1, 4]} = aten::t(%2)\n"
-                     "  %3: f32[4, 4] = saker::fused(%2, %7) {\n    (%4: f32[4, 4], %8: f32[4, 4]{strides: [1, 4]}) {\n"
-                     "      %5: f32[4, 4] = aten::mul.Tensor(%4, %8)\n      return %5\n    }\n  }\n" +
-                     kProduct + "  %9: f32[] = aten::sum(%6)\n";
+  std::string text =
+      "  %2: f32[4, 4] = aten::mm(%0, %1)\n  %7: f32[4, 4]{strides: [1, 4]} = aten::t(%2)\n"
+      "  %3: f32[4, 4] = saker::fused(%2, %7) {\n    (%4: f32[4, 4], %8: f32[4, 4]{strides: [1, 4]}) {\n"
+      "      %5: f32[4, 4] = aten::mul.Tensor(%4, %8)\n      return %5\n    }\n  }\n" +
+      kProduct + "  %9: f32[] = aten::sum(%6)\n";
   EXPECT_EQ(3u, buffersOf(text, {{0, 0}}));
 }
 
