@@ -11,6 +11,8 @@ kept from call to call included), ``--cold`` the first results in processes of t
 from __future__ import annotations
 
 import argparse
+import importlib
+import json
 import math
 import os
 import shutil
@@ -71,11 +73,11 @@ def _times(problem: Problem, ways: dict[str, Callable[..., Any]], options: argpa
 
 
 def _ways(problem: Problem, options: argparse.Namespace) -> dict[str, Callable[..., Any]]:
-    ways = {"eager": problem.function, "aten": saker.compile(problem.function, dynamic=False)}
-    ways["native"] = saker.compile(problem.function, dynamic=False, backend="native")
+    ways = {"eager": problem.function, "aten": saker.compile(problem.function, dynamic=problem.dynamic)}
+    ways["native"] = saker.compile(problem.function, dynamic=problem.dynamic, backend="native")
     if options.torch_compile:
         torch._dynamo.reset()
-        ways["torch"] = torch.compile(problem.function, dynamic=False)
+        ways["torch"] = torch.compile(problem.function, dynamic=problem.dynamic)
     return ways
 
 
@@ -150,36 +152,81 @@ def _growth() -> None:
 
 
 def _first_result(name: str, way: str) -> None:
-    """Prints how long a process that has done nothing else takes to the first result with generated code."""
+    """Prints how long a process waits for its first result with generated code.
+
+    Apart from that: what its first call in eager mode takes, which loads and starts whatever the model needs, and what
+    importing the compiler takes. Seconds that its processors worked are those of its threads, not of torch's processes.
+    """
     problem = next(each for each in models() if each.name == name)
-    start = time.perf_counter()
+    seconds = {"eager": _seconds(lambda: problem.call(problem.function))}
+    if way == "torch":
+        seconds["import"] = _seconds(lambda: importlib.import_module("torch._inductor.compile_fx"))
+    worked = time.process_time()
     if way == "native":
         os.environ["SAKER_COMPILE"] = "sync"
         function = saker.compile(problem.function, dynamic=False, backend="native")
         before = _C.kernels_launched()
+        seconds["first"] = 0.0
         while _C.kernels_launched() == before:
-            problem.call(function)
+            seconds["first"] += _seconds(lambda: problem.call(function))
     else:
-        function = torch.compile(problem.function, dynamic=False) if way == "torch" else problem.function
-        problem.call(function)
-    print(time.perf_counter() - start)
+        function = torch.compile(problem.function, dynamic=False)
+        seconds["first"] = _seconds(lambda: problem.call(function))
+    seconds["worked"] = time.process_time() - worked
+    if way == "native":
+        seconds |= {f"of it {part}": took for part, took in _parts(problem).items()}
+    print(json.dumps(seconds))
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
 
 
 def _cold(options: argparse.Namespace) -> None:
-    ways = ["eager", "native", *["torch"] * options.torch_compile]
-    print(f"\n{'first result, ms':28}" + "".join(f"{way:>11}" for way in ways))
+    ways = ["native", *["torch"] * options.torch_compile]
+    print("\nfirst results in processes of their own, empty caches, ms. Before that: a call in eager mode, and imports")
+    print(f"{'':28}{'eager':>8}{'native':>8}{'worked':>8}{'import':>8}{'torch':>8}{'times':>7}   parts of native")
+    times = []
     for problem in models():
         if options.only not in problem.name:
             continue
-        cells = ""
+        told: dict[str, dict[str, float]] = {}
         for way in ways:
             caches = tempfile.mkdtemp()
-            command = [sys.executable, __file__, "--first", problem.name, way]
+            threads = str(options.threads[0])
+            command = [sys.executable, __file__, "--threads", threads, "--first", problem.name, way]
             given = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": caches}
             ran = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
             shutil.rmtree(caches, ignore_errors=True)
-            cells += f"{float(ran.stdout.split()[-1]) * 1e3:11.0f}" if ran.returncode == 0 else f"{'failed':>11}"
-        print(f"{problem.name:28}{cells}", flush=True)
+            if ran.returncode != 0:
+                print(ran.stderr[-2000:], file=sys.stderr)
+            told[way] = json.loads(ran.stdout.splitlines()[-1]) if ran.returncode == 0 else {}
+        native, other = told["native"], told.get("torch", {})
+        if native and other:
+            times.append(other["first"] / native["first"])
+        cells = [native.get("eager"), native.get("first"), native.get("worked"), other.get("import"), other.get("first")]
+        row = "".join(f"{each * 1e3:8.0f}" if each is not None else f"{'-':>8}" for each in cells)
+        row += f"{times[-1]:7.0f}" if native and other else f"{'-':>7}"
+        parts = ", ".join(f"{n[6:]} {took * 1e3:.1f}" for n, took in native.items() if n.startswith("of it "))
+        print(f"{problem.name:28}{row}   {parts}", flush=True)
+    if times:
+        print(f"torch.compile takes {_mean(times)} times as long (geometric mean), at least {min(times):.0f}")
+
+
+def _parts(problem: Problem) -> dict[str, float]:
+    """Seconds of each stage of compiling. Kernels that were compiled are told with the time that took."""
+    with torch.set_grad_enabled(problem.backward):
+        told = saker.explain(problem.function, repeat=0, dynamic=False, backend="native")(*problem.arguments)
+    parts = {"record": told.seconds["running and recording"], **told.stages, "fuse": 0.0, "lower": 0.0, "compile": 0.0}
+    distinct = {}  # equal kernels are compiled once
+    for each in (*told.kernels, *told.backward_kernels):
+        parts["fuse"] += each.seconds["fuse"]
+        parts["lower"] += each.seconds["lower"]
+        distinct |= {tuple(group.texts): group.seconds for group in each.groups}
+    parts["compile"] = sum(distinct.values())
+    return parts
 
 
 def _phases(problem: Problem) -> None:
@@ -192,15 +239,7 @@ def _phases(problem: Problem) -> None:
         problem.call(compiled)
         calls.append(time.perf_counter() - start)
     del os.environ["SAKER_COMPILE"]
-    with torch.set_grad_enabled(problem.backward):
-        told = saker.explain(problem.function, repeat=0, dynamic=False, backend="native")(*problem.arguments)
-    parts = {"record": told.seconds["running and recording"], **told.stages, "fuse": 0.0, "lower": 0.0, "compile": 0.0}
-    distinct = {}  # equal kernels are compiled once
-    for each in (*told.kernels, *told.backward_kernels):
-        parts["fuse"] += each.seconds["fuse"]
-        parts["lower"] += each.seconds["lower"]
-        distinct |= {tuple(group.texts): group.seconds for group in each.groups}
-    parts["compile"] = sum(distinct.values())
+    parts = _parts(problem)
     firsts = " ".join(f"{each * 1e3:8.1f}" for each in calls)
     print(f"{problem.name:28}{firsts}   " + ", ".join(f"{name} {took * 1e3:.1f}" for name, took in parts.items()))
 
@@ -223,6 +262,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     saker.set_logs("")
     if options.first:
+        torch.set_num_threads(options.threads[0])
         return _first_result(*options.first)
     status, load = _C.code_status(), os.getloadavg()[0]
     print(f"torch {torch.__version__}, code for {status['target']}, {os.cpu_count()} cores, load {load:.1f}")

@@ -20,6 +20,7 @@ class Problem:
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     backward: bool = False  # the time is that of forward and backward
+    dynamic: bool | None = False  # as compilers are told
 
     def call(self, function: Callable[..., Any]) -> Any:
         if not self.backward:
@@ -66,6 +67,26 @@ def adamw(
         square = square * 0.999 + gradient * gradient * 0.001
         made += [parameter * 0.9999 - 1e-3 * mean / (square.sqrt() + 1e-8), mean, square]
     return made
+
+
+class Stepping(Problem):
+    """Steps of an optimizer whose learning rate is another one in each call."""
+
+    def __init__(self, name: str, tensors: int, numbers: int) -> None:
+        parameters = [nn.Parameter(torch.rand(numbers)) for _ in range(tensors)]
+        for each in parameters:
+            each.grad = torch.rand(numbers)
+        self.optimizer = torch.optim.AdamW(parameters, lr=1e-3)
+        self.calls = 0
+        super().__init__(name, self.step, (), dynamic=None)
+
+    def step(self) -> None:
+        self.optimizer.step()
+
+    def call(self, function: Callable[..., Any]) -> Any:
+        self.calls += 1
+        self.optimizer.param_groups[0]["lr"] = 1e-3 / (1 + self.calls % 97)
+        return function()
 
 
 def batch_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -135,6 +156,7 @@ def functions(numbers: int) -> list[Problem]:
     each = max(1, numbers // 100)
     lists = [[torch.rand(each) for _ in range(100)] for _ in range(4)]
     made.append(Problem("AdamW, 100 tensors", adamw, tuple(lists)))
+    made.append(Stepping("AdamW.step, 100 tensors", 100, each))
     return made
 
 

@@ -22,7 +22,7 @@ from saker._options import (
     check_options,
     checked_limit,
     limit_of,
-    wants_eager_functions,
+    wants_all_bits,
 )
 from saker._stats import count
 from saker.errors import BackendError
@@ -289,9 +289,10 @@ def compile(
     ahead-of-time autograd, with PyTorch's operators), "native" (the same, and operators that belong together become
     kernels of machine code for the CPU), "eager" (the recorded operators, one by one), "aot_eager", a callable
     ``(graph_module, example_inputs) -> callable``, or the name of one that is registered with PyTorch. With "native",
-    ``options={"precision": "eager"}`` calls the vector functions that eager mode calls for exp and its like. With
-    ``fullgraph=True`` a function that cannot be recorded whole, or more often than ``recompile_limit`` says, raises
-    ``saker.CaptureError`` with the reason and the line; otherwise it runs as without compiling.
+    ``options={"precision": "eager"}`` makes kernels only of what has eager mode's bits: functions such as exp and
+    sums of floats are calls. With ``fullgraph=True`` a function that cannot be recorded whole, or more often than
+    ``recompile_limit`` says, raises ``saker.CaptureError`` with the reason and the line; otherwise it runs as without
+    compiling.
 
     With ``SAKER_VERIFY=1`` in the environment, the first replay of each version is compared with eager mode on copies
     of the arguments, and ``saker.VerifyError`` says where they differ.
@@ -323,8 +324,8 @@ def compile(
     if isinstance(model, (_C.Compiled, CompiledModule)):
         return model
     verify = os.environ.get("SAKER_VERIFY", "0") not in ("", "0")
-    eager_functions = wants_eager_functions(options) and runs.native
-    compiled = _C.compile(model, fullgraph, runs.ahead, foreign, limit, dynamic, verify, runs.native, eager_functions)
+    to_the_bit = wants_all_bits(options) and runs.native
+    compiled = _C.compile(model, fullgraph, runs.ahead, foreign, limit, dynamic, verify, runs.native, to_the_bit)
     settings = {
         "fullgraph": fullgraph,
         "dynamic": dynamic,

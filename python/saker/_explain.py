@@ -19,7 +19,7 @@ from saker._describe import Described
 from saker._explain_time import Timing, measure, why_not
 from saker._kernels import Kernels, kernels_of
 from saker._names import check_keywords, keywords_of
-from saker._options import backend_of, wants_eager_functions
+from saker._options import backend_of, wants_all_bits
 
 # Of each group of guards, as text.
 _MOST_GUARDS = 8
@@ -352,7 +352,7 @@ def explain(fn: Callable, *, repeat: int | None = None, **options: Any) -> Calla
         told = _told(fn, result, reports, _C.compiled_versions(inner))
         runs = backend_of(options.get("backend", "aten"))
         if runs.native or (_C.fuses() and runs.compiler is None):
-            _tell_kernels(told, _C.compiled_versions(inner), wants_eager_functions(options.get("options")))
+            _tell_kernels(told, _C.compiled_versions(inner), wants_all_bits(options.get("options")))
         told.not_timed = why_not(repeat, _C.compiled_versions(inner), sum(told.seconds.values()))
         if not told.not_timed:
             told.timing = measure(fn, compiled, inner, (args, kwargs), repeat)
@@ -367,17 +367,17 @@ def _is_recorded_again(compiled: Any) -> bool:
     return bool(reports) and reports[-1]["again"]
 
 
-def _tell_kernels(told: Explanation, versions: list[dict[str, Any]], eager_functions: bool) -> None:
+def _tell_kernels(told: Explanation, versions: list[dict[str, Any]], to_the_bit: bool) -> None:
     for version in versions:
         if version["eager"] or not version["program"]:
             continue
         halves = version["compiled"]
         graph = version["program"].graph if halves is None else halves.forward
         simplified = halves is not None
-        told.kernels.append(kernels_of(graph, simplified=simplified, compiled=True, eager_functions=eager_functions))
+        told.kernels.append(kernels_of(graph, simplified=simplified, compiled=True, to_the_bit=to_the_bit))
         if simplified and halves.training:
             told.backward_kernels.append(
-                kernels_of(halves.backward, simplified=True, compiled=True, eager_functions=eager_functions)
+                kernels_of(halves.backward, simplified=True, compiled=True, to_the_bit=to_the_bit)
             )
 
 

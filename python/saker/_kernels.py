@@ -64,9 +64,9 @@ def _sum(kernels: list[dict[str, Any]], key: str) -> int | None:
     return None if None in numbers else sum(numbers)
 
 
-def kernels_of(graph: _C.Graph, *, simplified: bool, compiled: bool, eager_functions: bool = False) -> Kernels:
+def kernels_of(graph: _C.Graph, *, simplified: bool, compiled: bool, to_the_bit: bool = False) -> Kernels:
     """``simplified``: the graph has passed that stage. ``compiled``: machine code is made, if it is not there."""
-    told = _C.kernels_of(graph, simplified, compiled, eager_functions)
+    told = _C.kernels_of(graph, simplified, compiled, to_the_bit)
     groups = [
         Kernel(
             operators=group["operators"],

@@ -156,7 +156,7 @@ def check_options(options: Any, backend: Backend) -> None:
         )
 
 
-def wants_eager_functions(options: dict[str, Any] | None) -> bool:
+def wants_all_bits(options: dict[str, Any] | None) -> bool:
     return (options or {}).get("precision") == "eager"
 
 

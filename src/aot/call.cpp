@@ -357,7 +357,7 @@ class Call {
   at::Tensor copyOf(size_t primal) const {
     bool unreached = plan_->isUnreached[joint_.sources[primal].caller];
     at::Tensor tensor = unreached ? primals_[primal].detach() : primals_[primal];
-    bool expanded = at::has_internal_overlap(tensor) != at::MemOverlap::No;
+    bool expanded = at::has_internal_overlap(tensor) == at::MemOverlap::Yes;
     if (plan_->exactOffset[primal]) {
       at::Tensor copy = flat(tensor).clone().as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
       return expanded ? copy : copy.copy_(tensor);  // so that it has the history

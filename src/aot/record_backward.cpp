@@ -92,7 +92,7 @@ BackwardStages RecordedBackward::findStages(const std::vector<at::Tensor>& outpu
   // Results of branches and loops are not handed on where gradients are differentiated again.
   plain &= !passes::hasBranchesOrLoops(trace().graph());
   auto mayPass = [this](const Edge& edge) { return edgeValues_.find(edge) != nullptr; };
-  bool summands = !runtime::generatesCode(options_.native);
+  bool summands = !runtime::generatesCode(options_.native) || runtime::keepsAllBits(options_.native);
   return cutAtResults(roots, cuts, wanted, {plain, summands, mayPass});
 }
 

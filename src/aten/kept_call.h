@@ -57,8 +57,10 @@ class KeptCall {
 // A kernel that can be prepared, of one operator.
 class KeptKernel {
  public:
+  // Whose products of matrices: eager mode's, to the bit, or the fastest there are (product_call.h).
+  enum class Products : uint8_t { Eager, Fastest };
   // nullptr: calls of it cannot be kept, or it has another kernel than PyTorch's own.
-  static const KeptKernel* find(const c10::OperatorHandle& handle);
+  static const KeptKernel* find(const c10::OperatorHandle& handle, Products products);
   // Prepares a call; nullptr: this one cannot be kept. Nothing of the arguments is held but for `values`.
   std::unique_ptr<KeptCall> prepare(const KeptArguments& arguments) const;
   // Is the kernel still the one that was found? A program may register another one.

@@ -106,11 +106,13 @@
 #include <ATen/ops/trunc_native.h>
 #include <ATen/ops/xlogy_native.h>
 
+#include <map>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 
 #include "aten/kept_call.h"
+#include "aten/product_call.h"
 #include "aten/special_kernels.h"
 #include "aten/structured_call.h"
 #include "aten/torch_version/dispatch_table.h"
@@ -129,6 +131,31 @@ const std::unordered_map<std::string, KeptKernel::Make>& makers() {
   return all;
 }
 
+template <KeptKernel::Make usual>
+std::unique_ptr<KeptCall> prepareFastest(const KeptArguments& arguments) {
+  std::unique_ptr<KeptCall> made = prepareProduct(arguments);
+  return made ? std::move(made) : usual(arguments);
+}
+
+const std::unordered_map<std::string, KeptKernel::Make>& fastestMakers() {
+  static const std::unordered_map<std::string, KeptKernel::Make> all = {
+      {"aten::mm", &prepareFastest<&prepareStructured<at::native::structured_mm_out_cpu>>},
+      {"aten::bmm", &prepareFastest<&prepareStructured<at::native::structured_bmm_out_cpu>>},
+      {"aten::addmm", &prepareFastest<&prepareAddmm>},
+      {"aten::baddbmm", &prepareProduct},
+  };
+  return all;
+}
+
+KeptKernel::Make makerOf(const std::string& operation, KeptKernel::Products products) {
+  if (products == KeptKernel::Products::Fastest && multipliesFaster()) {
+    auto fastest = fastestMakers().find(operation);
+    if (fastest != fastestMakers().end()) return fastest->second;
+  }
+  auto maker = makers().find(operation);
+  return maker == makers().end() ? nullptr : maker->second;
+}
+
 // Is the operator's kernel the one that PyTorch registers, and not one of a program's?
 bool isPyTorchs(const c10::OperatorHandle& handle) {
   std::string table = "\n" + handle.dumpComputedTable();
@@ -144,18 +171,18 @@ KeptKernel::KeptKernel(const c10::OperatorHandle& handle, Make make)
 
 bool KeptKernel::isCurrent() const { return current_._equalsBoxedAndUnboxed(found_); }
 
-const KeptKernel* KeptKernel::find(const c10::OperatorHandle& handle) {
+const KeptKernel* KeptKernel::find(const c10::OperatorHandle& handle, Products products) {
   const c10::OperatorName& name = handle.operator_name();
   std::string qualified = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-  auto maker = makers().find(qualified);
-  if (maker == makers().end()) return nullptr;
+  Make maker = makerOf(qualified, products);
+  if (!maker) return nullptr;
   static std::mutex lock;
-  static std::unordered_map<std::string, KeptKernel>& known = *new std::unordered_map<std::string, KeptKernel>;
+  static auto& known = *new std::map<std::pair<std::string, Products>, KeptKernel>;
   std::lock_guard held(lock);
-  auto found = known.find(qualified);
+  auto found = known.find({qualified, products});
   if (found == known.end()) {
     if (!isPyTorchs(handle)) return nullptr;
-    found = known.emplace(qualified, KeptKernel(handle, maker->second)).first;
+    found = known.emplace(std::pair(qualified, products), KeptKernel(handle, maker)).first;
   }
   return &found->second;
 }

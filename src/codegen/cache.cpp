@@ -2,6 +2,11 @@
 
 namespace saker::codegen {
 
+std::string keyOf(const std::string& text, Target target, const Options& options) {
+  std::string made = "emitter " + std::to_string(kEmitterVersion) + ", " + std::string(info(target).name);
+  return made + (options.eagerFunctions ? ", eager functions\n" : "\n") + text;
+}
+
 Compiled Cache::find(const std::string& key) {
   std::lock_guard lock(mutex_);
   auto found = byKey_.find(key);

@@ -11,6 +11,13 @@
 
 namespace saker::codegen {
 
+// Counts changes of the emitter that give the same text other code.
+inline constexpr int kEmitterVersion = 1;
+
+// What code is kept under: a line that says what it was made for, then the kernel's text. Nothing in it depends on the
+// process, so that it can name a file too.
+std::string keyOf(const std::string& text, Target target, const Options& options);
+
 class Cache {
  public:
   // Nothing (a null function) if it is not there.

@@ -58,10 +58,6 @@ Emitted emit(SakerEmitFunction emitter, const std::vector<const char*>& texts, T
   return emitted;
 }
 
-std::string keyOf(const std::string& text, Target target, const Options& options) {
-  return std::string(info(target).name) + (options.eagerFunctions ? " eager\n" : "\n") + text;
-}
-
 // One of the kernels that are not kept yet.
 struct Missing {
   std::string text, key;

@@ -45,13 +45,6 @@ PyObject* dictOfThread(PyObject* local) {
   return dict.get();
 }
 
-const uint64_t* versionOf(PyObject* dict) {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-  return &reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
-#pragma GCC diagnostic pop
-}
-
 bool isPartOf(PyObject* function, const char* name, std::string_view file) {
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
   if (PyUnicode_CompareWithASCIIString(code->co_name, name) != 0) return false;

@@ -40,8 +40,6 @@ PyObject* argumentOf(const std::vector<PyObject*>& args, PyObject* names, size_t
 // A threading.local, and its dict of this thread, which it holds.
 bool isThreadLocal(PyObject* object);
 PyObject* dictOfThread(PyObject* local);
-// A number that moves with every change of a dict.
-const uint64_t* versionOf(PyObject* dict);
 // Is this the function of that name in a file whose path ends like this?
 bool isPartOf(PyObject* function, const char* name, std::string_view file);
 // What a list, a tuple, a set or a deque holds, as a tuple: its class may give something else when it is iterated.

@@ -7,11 +7,11 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "frontend/dict_changes.h"
 #include "frontend/guards.h"
 #include "frontend/kinds.h"
-
 #include "host/objects.h"
+#include "watch/dict_changes.h"
+
 namespace saker::frontend {
 
 namespace {
@@ -198,8 +198,8 @@ class Memo::Builder {
   uint32_t dict(PyObject* dict, uint32_t level, uint32_t index) {
     auto [known, isNew] = dicts_.try_emplace(dict, words_.size());
     if (isNew) {
-      memo_.watched_ &= watchDict(dict);
-      word(versionOf(dict), *versionOf(dict), level);
+      memo_.watched_ &= watch::watchDict(dict);
+      word(watch::versionOf(dict), *watch::versionOf(dict), level);
     }
     Placed& placed = words_[known->second];
     placed.lookups.push_back(index);
@@ -272,7 +272,7 @@ void Memo::arm(const Guards& guards, const std::vector<PyObject*>& found) {
   disarm();
   watched_ = true;
   Builder(*this, guards, found).build();
-  changes_ = dictChanges();
+  changes_ = watch::dictChanges();
   found_ = found;
   copied_.clear();
   std::vector<bool> wanted(guards.places, guards.wantsAll);
@@ -333,7 +333,7 @@ bool Memo::wordsHold(size_t from, size_t to, const Guards& guards, const CallArg
 }
 
 bool Memo::levelsHold(const Guards& guards, const CallArguments& call, Found& found) {
-  uint64_t changes = dictChanges();
+  uint64_t changes = watch::dictChanges();
   bool readVersions = !watched_ || changes != changes_;
   Level done{0, 0, 0};
   for (const Level& level : levels_) {

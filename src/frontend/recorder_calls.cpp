@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "capture/trace.h"
 #include "frontend/allowed.h"
 #include "frontend/aside.h"
 #include "frontend/callables.h"
@@ -122,7 +123,7 @@ void Recorder::hides(bool on) {
   bool isUsers = std::exchange(hidesUsers_, false) || (hosting && hosting->wraps && !hosting->repeatable);
   Aside* aside = Aside::current();
   if (on) {
-    untaped_.emplace(nullptr);
+    if (!tracing::current()) untaped_.emplace(nullptr);  // in a body its operators belong to that, whatever they are given
     if (aside && isUsers) aside->begin();
   } else {
     if (aside) aside->end();

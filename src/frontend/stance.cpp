@@ -4,7 +4,8 @@
 
 #include <string_view>
 
-#include "frontend/kinds.h"
+#include "watch/dict_changes.h"
+#include "watch/ref.h"
 
 namespace saker::frontend {
 
@@ -36,15 +37,16 @@ Stance readStance(PyObject* globals) {
 Stance stance() {
   static Seen seen;
   PyObject* modules = PyImport_GetModuleDict();
-  if (seen.modules != modules || seen.modulesVersion != *versionOf(modules)) {
+  if (seen.modules != modules || seen.modulesVersion != *watch::versionOf(modules)) {
     static PyObject* const name = PyUnicode_InternFromString("torch._dynamo.eval_frame");
     PyObject* module = PyDict_GetItemWithError(modules, name);
-    seen = {modules, *versionOf(modules), module && PyModule_Check(module) ? PyModule_GetDict(module) : nullptr, 0, {}};
+    PyObject* globals = module && PyModule_Check(module) ? PyModule_GetDict(module) : nullptr;
+    seen = {modules, *watch::versionOf(modules), globals, 0, {}};
   }
   if (!seen.globals) return Stance::Default;
-  if (seen.globalsVersion != *versionOf(seen.globals)) {
+  if (seen.globalsVersion != *watch::versionOf(seen.globals)) {
     seen.stance = readStance(seen.globals);
-    seen.globalsVersion = *versionOf(seen.globals);
+    seen.globalsVersion = *watch::versionOf(seen.globals);
   }
   return seen.stance;
 }

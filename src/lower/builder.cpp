@@ -77,7 +77,11 @@ class Call final : public ops::Element {
     builder_.check(make(Op::Not, DType::Bool, {holds}).id);
   }
 
+  bool toTheBit() const override { return builder_.toTheBit_; }
+
   Num make(Op op, DType dtype, std::initializer_list<Num> operands) override {
+    if (op >= Op::Exp) onlyNear("a function of which eager mode has several");
+    if (op == Op::Rem && ir::isFloat(dtype)) onlyNear("remainders of subnormal numbers");
     kernel::Node node = line(op, dtype);
     size_t i = 0;
     for (const Num& operand : operands) node.operands[i++] = operand.id;
@@ -134,6 +138,8 @@ class Call final : public ops::Element {
   }
 
   Num reduce(ops::Reduction kind, Num number) override {
+    bool inOrder = kind != ops::Reduction::Sum && kind != ops::Reduction::Prod;
+    if (!inOrder && ir::isFloat(number.dtype)) onlyNear("sums in another order");
     if (!builder_.axes_.hasReduced()) return number;  // over one element
     kernel::Node node = line(Op::Reduce, number.dtype);
     node.operands[0] = number.id;

@@ -34,8 +34,9 @@ class KernelBuilder {
     virtual bool isOverwritten(const ir::Value* /*parameter*/) const { return false; }
   };
 
-  KernelBuilder(ir::Context& context, const Source& source, Axes axes)
-      : context_(context), source_(source), axes_(std::move(axes)) {}
+  // `toTheBit`: not lowered where elements are not always eager mode's bits.
+  KernelBuilder(ir::Context& context, const Source& source, Axes axes, bool toTheBit = false)
+      : context_(context), source_(source), axes_(std::move(axes)), toTheBit_(toTheBit) {}
 
   // A result of the kernel; `over`: the parameter in whose place it goes. Throws Split, NeedsMemory, ops::NotLowered.
   void store(const ir::Value* value, const ir::Dims& strides, const ir::Value* over = nullptr);
@@ -90,6 +91,7 @@ class KernelBuilder {
   std::unordered_map<Key, ops::Num, HashKey> known_;
   uint32_t mask_ = kernel::kNone;
   bool mustLoad_ = false;  // what is asked for is read several times
+  const bool toTheBit_;
   int depth_ = 0;
   const ir::Dims* watched_ = nullptr;  // sizes of what is looked for
 };

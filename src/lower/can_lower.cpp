@@ -41,8 +41,30 @@ std::string badTensor(const ir::Value* value) {
   return {};
 }
 
+// Does an operator look for elements by their places in memory? A group stores nothing beside those of the tensor.
+bool isReadByPlace(const ir::Value* value) {
+  for (const ir::Use* use = value->firstUse(); use; use = use->next) {
+    const ops::Operator* op = ops::of(use->user);
+    if (op && op->parsed.indexOf("storage_offset")) return true;
+    for (size_t i = 0; i < use->user->resultCount(); ++i) {
+      const ir::Value* view = use->user->result(i);
+      if (ops::sharedArgument(view) == value && isReadByPlace(view)) return true;
+    }
+  }
+  return false;
+}
+
+// A result of its own begins where its memory does, and has nothing around it.
+std::string badResult(const ir::Node& node, size_t i) {
+  const ir::Value* value = node.result(i);
+  if (std::string bad = badTensor(value); !bad.empty()) return bad;
+  if (ops::sharing(node, i) != ops::Sharing::None) return {};
+  if (!value->tensor()->offset.isConst(0)) return "a result that does not begin where its memory does";
+  return isReadByPlace(value) ? "a result whose memory is read by place" : std::string();
+}
+
 // The same of what puts elements at places that are data.
-bool trySteps(const ops::Infer& arguments, const Operands& operands, const ir::Value* result) {
+bool trySteps(const ops::Infer& arguments, const Operands& operands, const ir::Value* result, bool toTheBit) {
   const ir::TensorType& type = *result->tensor();
   if (!ops::surelyApart(type) && !ops::isRowMajor(type)) return false;
   ops::Steps steps = ops::putRuleOf(&arguments.op())->steps(arguments);
@@ -52,7 +74,7 @@ bool trySteps(const ops::Infer& arguments, const Operands& operands, const ir::V
   Axes axes(space);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     try {
-      KernelBuilder(arguments.context(), operands, axes).put(result, ir::Dims(type.strides()));
+      KernelBuilder(arguments.context(), operands, axes, toTheBit).put(result, ir::Dims(type.strides()));
       return true;
     } catch (const Split& split) {
       axes.split(split);
@@ -69,7 +91,7 @@ bool callsFunctions(const Expressions& expressions) {
 }
 
 // Asks the rule for the element at the first place.
-std::string tryRule(const ir::Node& node, const ops::Operator& op, bool& cheap) {
+std::string tryRule(const ir::Node& node, const ops::Operator& op, bool toTheBit, bool& cheap) {
   ir::Context& context = node.region()->graph()->context();
   Operands operands(node);
   for (size_t i = 0; i < node.resultCount(); ++i) {
@@ -85,10 +107,12 @@ std::string tryRule(const ir::Node& node, const ops::Operator& op, bool& cheap) 
     Axes axes(space);
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       try {
-        KernelBuilder builder(context, operands, axes);
+        KernelBuilder builder(context, operands, axes, toTheBit);
         builder.store(result, ir::Dims(result->tensor()->strides()));
         cheap &= !callsFunctions(builder.expressions());
-        if (ops::putRuleOf(&op) && !trySteps(arguments, operands, result)) return "elements that are not surely apart";
+        if (ops::putRuleOf(&op) && !trySteps(arguments, operands, result, toTheBit)) {
+          return "elements that are not surely apart";
+        }
         break;
       } catch (const Split& split) {
         axes.split(split);
@@ -101,7 +125,7 @@ std::string tryRule(const ir::Node& node, const ops::Operator& op, bool& cheap) 
 }
 
 // A call that writes to a tensor: what it computes is asked of the calls that it is without the write.
-Answer partOfStore(const ir::Node& node) {
+Answer partOfStore(const ir::Node& node, bool toTheBit) {
   if (std::string why = whyNotAStore(node); !why.empty()) return {Part::Library, why};
   ir::Graph scratch(node.region()->graph()->sharedContext());
   std::vector<ir::Arg> operands;
@@ -129,17 +153,17 @@ Answer partOfStore(const ir::Node& node) {
   if (!alone.group) return {Part::Library, alone.reason};
   const ir::Region& computed = *alone.group->regions()[0];
   for (const ir::Node* each = computed.first(); !each->isReturn(); each = each->next()) {
-    if (Answer answer = partOf(*each); answer.part == Part::Library) return answer;
+    if (Answer answer = partOf(*each, toTheBit); answer.part == Part::Library) return answer;
   }
   return {Part::Computed, {}};
 }
 
 }  // namespace
 
-Answer partOf(const ir::Node& node) {
+Answer partOf(const ir::Node& node, bool toTheBit) {
   const ops::Operator* op = ops::of(&node);
   if (!op) return {Part::Library, node.op()->qualified + " is not in the table"};
-  if (ops::writes(node)) return partOfStore(node);
+  if (ops::writes(node)) return partOfStore(node, toTheBit);
   if (!op->element) return {Part::Library, node.op()->qualified + " is a library call"};
   if (!node.regions().empty()) return {Part::Library, node.op()->qualified + " has bodies"};
   if (node.attributes().inferenceToggled || node.attributes().ownVersion) {
@@ -151,7 +175,7 @@ Answer partOf(const ir::Node& node) {
   bool any = false, shares = false;
   for (size_t i = 0; i < node.resultCount(); ++i) {
     if (!node.result(i)->hasUses()) continue;
-    if (std::string bad = badTensor(node.result(i)); !bad.empty()) return {Part::Library, bad};
+    if (std::string bad = badResult(node, i); !bad.empty()) return {Part::Library, bad};
     any = true;
     shares |= ops::sharing(node, i) != ops::Sharing::None;
   }
@@ -159,7 +183,7 @@ Answer partOf(const ir::Node& node) {
   std::string reason;
   bool cheap = true;
   try {
-    reason = tryRule(node, *op, cheap);
+    reason = tryRule(node, *op, toTheBit, cheap);
   } catch (const ops::NotLowered& why) {
     reason = why.reason;
   } catch (const ops::RefusalException& why) {

@@ -18,6 +18,7 @@ struct Answer {
   std::string reason;  // why it stays a call
   bool cheap = false;  // its elements are arithmetic, without functions such as exp
 };
-Answer partOf(const ir::Node& node);
+// `toTheBit`: only if what it computes is eager mode's to the bit.
+Answer partOf(const ir::Node& node, bool toTheBit = false);
 
 }  // namespace saker::lower

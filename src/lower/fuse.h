@@ -13,6 +13,7 @@ namespace saker::lower {
 struct FuseOptions {
   size_t fewestNodes = 2;  // of one group: an operator alone is called
   size_t mostNodes = 64;
+  bool toTheBit = false;  // only what is eager mode's to the bit: no functions, no sums of floats
 };
 
 struct FusedGroup {

@@ -52,7 +52,7 @@ Groups::Groups(std::span<ir::Node* const> nodes, const FuseOptions& options, con
   facts_.resize(graph.nodeLimit());
   readBy_.resize(graph.valueLimit());
   for (ir::Node* node : nodes) {
-    Answer answer = partOf(*node);
+    Answer answer = partOf(*node, options.toTheBit);
     Facts& facts = facts_[node->id()];
     facts.known = true;
     facts.part = answer.part;

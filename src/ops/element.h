@@ -90,6 +90,12 @@ class Element {
   virtual Num at(size_t i, size_t element, const Places& places) = 0;
   // The same of an argument that is read several times: it is to lie in memory, if it is no view of what does.
   virtual Num stored(size_t i, const Places& places) = 0;
+  // Must each element be eager mode's to the bit?
+  virtual bool toTheBit() const = 0;
+  // The result is near eager mode's, and not always its bits: no kernel where these are asked for.
+  void onlyNear(const char* why) const {
+    if (toTheBit()) notLowered(why);
+  }
   // Where this does not hold, eager mode raises: the kernel says so, and the operators are called instead.
   virtual void check(Num holds) = 0;
   // What `body` gives where the condition holds, else `otherwise`; nothing is read where it does not hold.

@@ -42,6 +42,9 @@ Pair ownUnrounded(Element& e) { return {e.operand(0, e.type().dtype), unroundedN
 Num plus(Element& e, Num a, Num b, double sign) {
   Scalar alpha = e.in.scalar(2);
   if (alpha.kind == Scalar::Kind::Complex) notLowered("an alpha that is complex");
+  if (computed(e.type().dtype) != e.type().dtype && !(alpha.known && alpha.number == 1)) {
+    e.onlyNear("half precision that is rounded twice at the ends of rows");
+  }
   if (!alpha.known) {
     if (!ir::isFloat(a.dtype)) notLowered("alpha is known only when the graph runs");
     return fma(b, e.rounded(sign > 0 ? e.scalar(2, a) : -e.scalar(2, a), e.type().dtype), a);
@@ -152,6 +155,7 @@ Num powerByNumber(Element& e) {
   if (y == 3) return step(x * x) * x;
   if (!ir::isFloat(x.dtype)) notLowered("powers of integers");
   if (std::abs(y) == 0.5 && e.type().dtype == DType::Float16) notLowered("roots of half precision as powers");
+  if (std::abs(y) == 0.5) e.onlyNear("square roots");
   if (y == 0.5) return sqrt(x);
   if (y == -0.5) return 1 / sqrt(x);
   if (y == -1) return 1 / x;

@@ -23,7 +23,17 @@ Num applyToFloat(Element& e) {
 
 Num identity(Element& e) { return own(e); }
 Num reciprocal(Element& e) { return 1 / own(e); }
-Num rsqrt(Element& e) { return 1 / sqrt(own(e)); }
+
+// Eager mode calls MKL's, which is not always correctly rounded.
+Num squareRoot(Element& e) {
+  if (computed(e.type().dtype) == e.type().dtype) e.onlyNear("square roots");
+  return sqrt(own(e));
+}
+
+Num rsqrt(Element& e) {
+  if (computed(e.type().dtype) != e.type().dtype) e.onlyNear("half precision that is rounded between at the ends of rows");
+  return 1 / sqrt(own(e));
+}
 Num sigmoid(Element& e) { return 1 / (1 + exp(-own(e))); }
 
 Num erfOf(Element& e) { return erfAs(e.type().dtype, own(e)); }
@@ -122,7 +132,7 @@ void addUnaryElements(ElementRows& rows) {
   add("log2", apply<log2>);
   add("log10", apply<log10>);
   add("log1p", apply<log1p>);
-  add("sqrt", apply<sqrt>);
+  add("sqrt", squareRoot);
   add("sin", apply<sin>);
   add("cos", apply<cos>);
   add("tan", apply<tan>);

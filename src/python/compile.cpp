@@ -32,12 +32,12 @@ Compiled& unwrap(const py::object& object) {
 }
 
 py::object make(const py::object& function, bool fullgraph, bool ahead, const py::object& backend, size_t limit,
-                const py::object& dynamic, bool verify, bool native, bool eagerFunctions) {
+                const py::object& dynamic, bool verify, bool native, bool toTheBit) {
   using Dynamic = Options::Dynamic;
   Dynamic sizes = dynamic.is_none() ? Dynamic::WhenChanged : py::cast<bool>(dynamic) ? Dynamic::Always : Dynamic::Never;
   Ref given = backend.is_none() ? Ref() : Ref::borrow(backend.ptr());
   return py::reinterpret_steal<py::object>(
-      makeCompiled(function.ptr(), {fullgraph, ahead, given, sizes, limit, {native, eagerFunctions}, verify}));
+      makeCompiled(function.ptr(), {fullgraph, ahead, given, sizes, limit, {native, toTheBit}, verify}));
 }
 
 // By guard, in the order of their texts.
@@ -212,7 +212,7 @@ py::list timeOperators(const py::object& object, const py::tuple& args, const py
 void bindCompile(py::module_& module) {
   module.attr("Compiled") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(compiledType()));
   module.def("compile", &make, py::arg("function"), py::arg("fullgraph"), py::arg("ahead"), py::arg("backend"),
-             py::arg("limit"), py::arg("dynamic"), py::arg("verify"), py::arg("native"), py::arg("eager_functions"));
+             py::arg("limit"), py::arg("dynamic"), py::arg("verify"), py::arg("native"), py::arg("to_the_bit"));
   module.def("set_recompile_limit", [](size_t limit) { return std::exchange(recompileLimit(), limit); });
   module.def("compiled_function",
              [](const py::object& object) { return py::reinterpret_borrow<py::object>(unwrap(object).function()); });

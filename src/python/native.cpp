@@ -13,11 +13,11 @@ namespace {
 
 py::object optional(std::optional<int64_t> number) { return number ? py::object(py::int_(*number)) : py::none(); }
 
-py::dict kernelsOf(const ir::Graph& graph, bool simplified, bool compiles, bool eagerFunctions) {
+py::dict kernelsOf(const ir::Graph& graph, bool simplified, bool compiles, bool toTheBit) {
   runtime::FusionReport report;
   {
     py::gil_scoped_release released;
-    report = runtime::reportKernels(graph, simplified, compiles, {true, eagerFunctions});
+    report = runtime::reportKernels(graph, simplified, compiles, {true, toTheBit});
   }
   py::list groups;
   for (const runtime::GroupReport& group : report.groups) {

@@ -88,20 +88,11 @@ class Queue {
   }
 
   void compile(const Batch& batch) {
-    Batch polynomials, eager;
-    for (const auto& group : batch) (group->options.eagerFunctions ? eager : polynomials).push_back(group);
-    for (const Batch& part : {polynomials, eager}) {
-      if (!part.empty()) compileAlike(part);
-    }
-  }
-
-  // Groups with the same options.
-  void compileAlike(const Batch& batch) {
     std::vector<const kernel::Kernel*> kernels;
     for (const auto& group : batch) {
       for (const kernel::Kernel& each : group->kernels) kernels.push_back(&each);
     }
-    codegen::Result made = codegen::compile(kernels, codegen::hostTarget(), batch[0]->options);
+    codegen::Result made = codegen::compile(kernels, codegen::hostTarget());
     {
       std::lock_guard held(lock_);
       error_ = made.error;
@@ -138,9 +129,9 @@ class Queue {
 void compileSoon(std::vector<std::shared_ptr<GroupCode>> groups) { Queue::ofProcess().add(std::move(groups)); }
 void waitForCode() { Queue::ofProcess().wait(); }
 
-codegen::Result compileNow(const std::vector<const kernel::Kernel*>& kernels, const codegen::Options& options) {
+codegen::Result compileNow(const std::vector<const kernel::Kernel*>& kernels) {
   Queue::ofProcess();  // which tells LLVM's part where functions are
-  return codegen::compile(kernels, codegen::hostTarget(), options);
+  return codegen::compile(kernels, codegen::hostTarget());
 }
 
 CodeStatus codeStatus() {

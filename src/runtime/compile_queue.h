@@ -17,7 +17,7 @@ void waitForCode();
 std::string compileError();
 
 // Compiles at once, by the thread that asks.
-codegen::Result compileNow(const std::vector<const kernel::Kernel*>& kernels, const codegen::Options& options);
+codegen::Result compileNow(const std::vector<const kernel::Kernel*>& kernels);
 
 // What this machine and installation compile with.
 struct CodeStatus {

@@ -35,12 +35,11 @@ int64_t Known::bits(Sizes& sizes) const {
   return std::bit_cast<int32_t>(static_cast<float>(value));
 }
 
-FusedCode::FusedCode(const ir::Node& group, SizePlan& sizes, const codegen::Options& options)
-    : code_(std::make_shared<GroupCode>()) {
-  code_->options = options;
+FusedCode::FusedCode(const ir::Node& group, SizePlan& sizes) : code_(std::make_shared<GroupCode>()) {
   lower::Lowered lowered = lower::lower(group);
   reason_ = lowered.reason;
   if (!lowered.ok()) return;
+  inPlace_ = lower::inPlace(group, lowered);
   for (lower::Launch& from : lowered.launches) {
     Launch launch;
     launch.buffers = std::move(from.buffers);

@@ -14,6 +14,7 @@
 #include "codegen/compile.h"
 #include "ir/graph.h"
 #include "kernel/kernel.h"
+#include "lower/in_place.h"
 #include "lower/lower.h"
 #include "runtime/guard_pages.h"
 #include "runtime/sizes.h"
@@ -40,14 +41,13 @@ struct Known {
 // Machine code of the kernels of one group. Whoever compiles holds it too, and may outlive the group.
 struct GroupCode {
   std::vector<kernel::Kernel> kernels;
-  codegen::Options options;
   std::vector<codegen::Compiled> compiled;  // once it is ready
   std::atomic<bool> ready = false;
 };
 
 class FusedCode {
  public:
-  FusedCode(const ir::Node& group, SizePlan& sizes, const codegen::Options& options);
+  FusedCode(const ir::Node& group, SizePlan& sizes);
 
   // Why there are no kernels; empty: there are.
   const std::string& reason() const { return reason_; }
@@ -55,6 +55,9 @@ class FusedCode {
   bool isReady() const { return code_->ready.load(std::memory_order_acquire); }
   // The layouts of operands that its kernels count on.
   const std::vector<Told>& operands() const { return operands_; }
+
+  // Operands that its kernels are done with, element by element, before a result is written.
+  const std::vector<lower::InPlace>& inPlace() const { return inPlace_; }
 
   // How many kernels were launched in this process.
   static uint64_t launched();
@@ -92,6 +95,7 @@ class FusedCode {
   std::vector<size_t> offsets_;  // of temporaries, if their sizes are known
   size_t scratchBytes_ = 0;
   std::vector<Told> operands_;
+  std::vector<lower::InPlace> inPlace_;
   std::shared_ptr<GroupCode> code_;
 };
 

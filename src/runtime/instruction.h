@@ -91,6 +91,8 @@ struct Instruction {
   // of its temporaries there; and operands that are parameters of the graph, which may lie otherwise than told.
   std::shared_ptr<const FusedCode> fused;
   std::vector<uint32_t> places;
+  // By result: the operand whose tensor it becomes, if nobody else has that (kNone: of none).
+  std::vector<uint32_t> overwrites;
   uint32_t scratch = kNone;
   std::vector<uint32_t> checked;
   // What the caller sees the version of: an operand or a result, once for each write to it.

@@ -3,9 +3,11 @@
 
 #include "aten/enums.h"
 #include "aten/kept_call.h"
+#include "codegen/target.h"
 #include "ops/operator.h"
 #include "runtime/executable.h"
 #include "runtime/prepare.h"
+#include "runtime/prepared.h"
 
 namespace saker::runtime {
 
@@ -45,13 +47,17 @@ static bool givesOne(const Instruction& at) {
 }
 
 void Preparation::keepCalls() {
+  using Products = aten::KeptKernel::Products;
+  bool fastest = made_.native_.wanted && !keepsAllBits(made_.native_) &&
+                 codegen::hostTarget() == codegen::Target::Avx512;  // SAKER_CPU may forbid it
   for (uint32_t i = 0; i < made_.end_; ++i) {
     Instruction& at = made_.instructions_[i];
-    if (at.kind != Instruction::Kind::Call || !at.lists.empty() || !at.numbers.empty() || !at.converted.empty()) continue;
+    if (at.kind != Instruction::Kind::Call || !at.lists.empty() || !at.numbers.empty() || !at.converted.empty())
+      continue;
     const ops::Operator* op = ops::of(at.node);
     ir::Attributes recorded = at.node->attributes();
     if (!op || op->writes || recorded.shown || recorded.inferenceToggled || !givesOne(at)) continue;
-    at.kernel = aten::KeptKernel::find(*at.handle);
+    at.kernel = aten::KeptKernel::find(*at.handle, fastest ? Products::Fastest : Products::Eager);
     if (at.kernel) at.kept = static_cast<uint32_t>(made_.workspace_.calls++);
   }
   for (uint32_t i = 0; i < made_.graph_.valueLimit(); ++i) {

@@ -54,14 +54,14 @@ GroupReport reportGroup(const lower::FusedGroup& group, const lower::Lowered& lo
   return made;
 }
 
-void compileAll(const std::vector<lower::Lowered>& all, NativeCode native, FusionReport& report) {
+void compileAll(const std::vector<lower::Lowered>& all, FusionReport& report) {
   std::vector<const kernel::Kernel*> kernels;
   for (const lower::Lowered& lowered : all) {
     for (const lower::Launch& launch : lowered.launches) kernels.push_back(&launch.kernel);
   }
   if (kernels.empty()) return;
   Clock::time_point start = Clock::now();
-  codegen::Result made = compileNow(kernels, {native.eagerFunctions});
+  codegen::Result made = compileNow(kernels);
   report.compileMilliseconds = millisecondsSince(start);
   report.reason = made.error;
   size_t next = 0;
@@ -95,7 +95,9 @@ FusionReport reportKernels(const ir::Graph& graph, bool simplified, bool compile
     }
   }
   Clock::time_point start = Clock::now();
-  lower::Fusion fusion = lower::fuse(*copy);
+  lower::FuseOptions options;
+  options.toTheBit = keepsAllBits(native);
+  lower::Fusion fusion = lower::fuse(*copy, options);
   report.fuseMilliseconds = millisecondsSince(start);
   report.refused = std::move(fusion.refused);
   noteOutside(*copy->top(), report.outside);
@@ -105,7 +107,7 @@ FusionReport reportKernels(const ir::Graph& graph, bool simplified, bool compile
   for (const lower::FusedGroup& group : fusion.groups) all.push_back(lower::lower(*group.node));
   report.lowerMilliseconds = millisecondsSince(start);
   for (size_t i = 0; i < all.size(); ++i) report.groups.push_back(reportGroup(fusion.groups[i], all[i], examples));
-  if (compiles) compileAll(all, native, report);
+  if (compiles) compileAll(all, report);
   return report;
 }
 

@@ -1,11 +1,11 @@
-// Whether a program's operators become kernels of machine code, and which functions these call.
+// Whether a program's operators become kernels of machine code, and which.
 #pragma once
 
 namespace saker::runtime {
 
 struct NativeCode {
-  bool wanted = false;          // for this program, whatever the process has switched on (passes/stages.h)
-  bool eagerFunctions = false;  // exp and its like as eager mode computes them, in place of polynomials
+  bool wanted = false;    // for this program, whatever the process has switched on (passes/stages.h)
+  bool toTheBit = false;  // only those whose results are eager mode's to the bit
 };
 
 }  // namespace saker::runtime

@@ -51,17 +51,16 @@ bool worksInPlace(const ops::Operator& op) {
 
 class Planner {
  public:
-  explicit Planner(const ir::Graph& graph) : graph_(graph), memory_(graph) {}
+  Planner(const ir::Graph& graph, const InPlaceOf& inPlaceOf) : graph_(graph), inPlaceOf_(inPlaceOf), memory_(graph) {}
 
   MemoryPlan plan() {
     noteLastUses();
     noteReshaped();
     size_t index = 0;
     for (const ir::Node* node = graph_.top()->first(); node && !node->isReturn(); node = node->next(), ++index) {
-      auto place = [&](const ir::Value* value) {
+      auto place = [&](const ir::Value* value, std::optional<size_t> operand) {
         const ir::TensorType& type = *value->tensor();
         std::vector<Block>& buffers = out_.workspace.buffers;
-        std::optional<size_t> operand = endsHere(*node, value, index);
         size_t buffer = operand ? *operand : buffers.size();
         if (!operand) buffers.push_back({bytesOf(type), index, index});
         bufferOf_[value] = buffer;
@@ -70,19 +69,63 @@ class Planner {
         return out_.workspace.places.size() - 1;
       };
       if (ops::isGroup(*node)) {
-        out_.fused[node].step = index;
-        std::vector<uint32_t>& places = out_.fused[node].places;
-        for (size_t i = 0; i < node->resultCount(); ++i) {
-          places.push_back(mayLieInWorkspace(node->result(i)) ? static_cast<uint32_t>(place(node->result(i))) : kNone);
-        }
+        planGroup(*node, index, place);
       } else if (std::optional<c10::OperatorHandle> into = planned(*node)) {
-        out_.nodes.emplace(node, MemoryPlan::Computed{*into, place(node->result())});
+        out_.nodes.emplace(node, MemoryPlan::Computed{*into, place(node->result(), endsHere(*node, node->result(), index))});
       }
     }
     return std::move(out_);
   }
 
  private:
+  template <typename Place>
+  void planGroup(const ir::Node& node, size_t index, Place&& place) {
+    MemoryPlan::Fused& group = out_.fused[&node];
+    group.step = index;
+    group.places.assign(node.resultCount(), kNone);
+    group.overwrites = group.places;
+    std::vector<lower::InPlace> pairs = inPlaceOf_(node);
+    for (uint32_t i = 0; i < node.resultCount(); ++i) {
+      const ir::Value* result = node.result(i);
+      bool inside = mayLieInWorkspace(result);
+      std::optional<size_t> buffer;
+      for (const lower::InPlace& pair : pairs) {
+        const ir::Value* operand = node.operand(pair.operand);
+        if (pair.result != i || !mayBeOverwritten(node, operand, result, index)) continue;
+        auto found = bufferOf_.find(operand);
+        if (found != bufferOf_.end()) {
+          if (inside) buffer = found->second;
+        } else if (isPlainlyMade(operand)) {
+          group.overwrites[i] = pair.operand;
+        }
+        if (!buffer && group.overwrites[i] == kNone) continue;
+        const uint32_t taken = pair.operand;
+        std::erase_if(pairs, [&](const lower::InPlace& other) { return other.operand == taken; });
+        break;
+      }
+      if (inside && group.overwrites[i] == kNone) group.places[i] = static_cast<uint32_t>(place(result, buffer));
+    }
+  }
+
+  // It ends here, and no other operand lies in its memory.
+  bool mayBeOverwritten(const ir::Node& node, const ir::Value* operand, const ir::Value* result, size_t index) {
+    uint32_t memory = memory_.classOf(operand);
+    if (operand->type() != result->type() || lastUse_[memory] != index || bytesOf(*operand->tensor()) == 0) return false;
+    if (memory_.escapes(operand) || memory_.isFromOutside(operand) || reshaped_[memory]) return false;
+    return std::all_of(node.operands().begin(), node.operands().end(), [&](const ir::Use& other) {
+      return other.value == operand || memory_.classOf(other.value) != memory;
+    });
+  }
+
+  // A tensor of its own that an operator has made, no view.
+  bool isPlainlyMade(const ir::Value* value) const {
+    const ir::Node* node = value->def();
+    if (!node || (!ops::isGroup(*node) && (!ops::of(node) || !ops::of(node)->ownMemory))) return false;
+    const ir::TensorType& type = *value->tensor();
+    return type.device == ir::Device{} && type.layout == ir::Layout::Strided && !type.flags.conj && !type.flags.neg &&
+           type.offset.isConst() && type.offset.constant() == 0 && !node->attributes().shown;
+  }
+
   void noteLastUses() {
     lastUse_.assign(graph_.valueLimit() + 1, 0);
     size_t index = 0;
@@ -112,7 +155,7 @@ class Planner {
   // The buffer of an operand that nothing reads afterwards and that the result can take the place of: what is written
   // is in the cache already, and there is less memory to go through.
   std::optional<size_t> endsHere(const ir::Node& node, const ir::Value* result, size_t index) {
-    if (ops::isGroup(node) || !variantOf(node).inPlace) return std::nullopt;
+    if (!variantOf(node).inPlace) return std::nullopt;
     for (const ir::Use& use : node.operands()) {
       auto found = bufferOf_.find(use.value);
       if (found == bufferOf_.end() || use.value->type() != result->type()) continue;
@@ -182,6 +225,7 @@ class Planner {
   }
 
   const ir::Graph& graph_;
+  const InPlaceOf& inPlaceOf_;
   passes::Memory memory_;
   MemoryPlan out_;
   std::vector<size_t> lastUse_;  // by class: the last node in order that touches it
@@ -192,11 +236,11 @@ class Planner {
 
 }  // namespace
 
-MemoryPlan planMemory(const ir::Graph& graph) {
+MemoryPlan planMemory(const ir::Graph& graph, const InPlaceOf& inPlaceOf) {
   for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
     if (!node->regions().empty() && !ops::isGroup(*node)) return {};  // a body may run again
   }
-  return Planner(graph).plan();
+  return Planner(graph, inPlaceOf).plan();
 }
 
 }  // namespace saker::runtime

@@ -4,10 +4,12 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include <optional>
+#include <functional>
 #include <unordered_map>
+#include <vector>
 
 #include "ir/graph.h"
+#include "lower/in_place.h"
 #include "runtime/workspace.h"
 
 namespace saker::runtime {
@@ -22,11 +24,16 @@ struct MemoryPlan {
   struct Fused {
     size_t step;                   // of blocks
     std::vector<uint32_t> places;  // by result: its place, or kNone
+    // By result: the operand whose tensor it becomes, or kNone. That tensor lies in no workspace.
+    std::vector<uint32_t> overwrites;
   };
   std::unordered_map<const ir::Node*, Fused> fused;
 };
 
+// Which results of a group may take the place of which of its operands.
+using InPlaceOf = std::function<std::vector<lower::InPlace>(const ir::Node& group)>;
+
 // Buffers have no offsets yet: more may be needed.
-MemoryPlan planMemory(const ir::Graph& graph);
+MemoryPlan planMemory(const ir::Graph& graph, const InPlaceOf& inPlaceOf);
 
 }  // namespace saker::runtime

@@ -110,13 +110,16 @@ void Preparation::prepare() {
   if (made_.views_ == Executable::Views::Direct && !changesLayouts(*graph.top())) findViews(*graph.top());
   noteUses(*graph.top());
   MemoryPlan plan;
-  if (made_.views_ == Executable::Views::Direct) plan = planMemory(graph);
+  if (made_.views_ == Executable::Views::Direct) {
+    plan = planMemory(graph, [&](const ir::Node& group) { return codeOf(group)->inPlace(); });
+  }
   keepSlots(plan);
   translate(*graph.top(), made_.instructions_);
   for (Instruction& at : made_.instructions_) {
     auto group = plan.fused.find(at.node);
     if (group != plan.fused.end()) {
       at.places = group->second.places;
+      at.overwrites = group->second.overwrites;
       if (size_t bytes = at.fused->scratchBytes()) {
         at.scratch = static_cast<uint32_t>(plan.workspace.buffers.size());
         plan.workspace.buffers.push_back({bytes, group->second.step, group->second.step});
@@ -159,7 +162,14 @@ void Preparation::noteUse(const ir::Value* value, const ir::Node& node) {
 }
 
 void Preparation::noteViewed(const ir::Value* value) {
-  if (!value || !value->isParameter() || value->region() != made_.graph_.top()) return;
+  if (!value || !value->isParameter()) return;
+  if (value->region() != made_.graph_.top()) {
+    // A body's parameter lies as what it stands for: a group's as its operand, others' as one of them.
+    const ir::Node& owner = *value->region()->owner();
+    if (ops::isGroup(owner)) return noteViewed(owner.operand(value->index()));
+    for (const ir::Use& use : owner.operands()) noteViewed(use.value);
+    return;
+  }
   std::vector<uint32_t>& all = made_.viewed_;
   if (std::find(all.begin(), all.end(), value->index()) == all.end()) all.push_back(value->index());
 }
@@ -366,10 +376,17 @@ void Preparation::translateControl(Instruction& made) {
   }
 }
 
+std::shared_ptr<const FusedCode> Preparation::codeOf(const ir::Node& group) {
+  std::shared_ptr<const FusedCode>& code = codes_[&group];
+  if (!code) code = std::make_shared<const FusedCode>(group, made_.sizes_);
+  return code;
+}
+
 void Preparation::translateFused(Instruction& made) {
   made.kind = Instruction::Kind::Fused;
-  made.fused = std::make_shared<FusedCode>(*made.node, made_.sizes_, codegen::Options{made_.native_.eagerFunctions});
+  made.fused = codeOf(*made.node);
   made.places.assign(made.node->resultCount(), kNone);
+  made.overwrites = made.places;
   uint32_t number = 0;
   for (const ir::Use& use : made.node->operands()) {
     made.operands.push_back({number, use.value->id(), false});

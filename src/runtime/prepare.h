@@ -1,6 +1,9 @@
 // From a graph to the instructions that run it.
 #pragma once
 
+#include <memory>
+#include <unordered_map>
+
 #include "runtime/executable.h"
 #include "runtime/plan_memory.h"
 
@@ -26,6 +29,7 @@ class Preparation {
   void translateViews(Instruction& made);
   void translateControl(Instruction& made);
   void translateFused(Instruction& made);
+  std::shared_ptr<const FusedCode> codeOf(const ir::Node& group);
   void translateResults(Instruction& made);
   uint32_t cellOf(const ir::Value* value);
   void keepSlots(const MemoryPlan& plan);
@@ -37,6 +41,7 @@ class Preparation {
 
   Executable& made_;
   aten::Handles handles_;
+  std::unordered_map<const ir::Node*, std::shared_ptr<const FusedCode>> codes_;  // by group
   std::vector<const ir::Value*> sourceOf_;  // by value that is a view and made directly: what it is a view of
   std::vector<bool> kept_;                  // by value: its slot is the same in each run
   std::vector<uint32_t> lastUse_;           // by value: the last node of its own region that it is read by, or in

@@ -1,5 +1,8 @@
 #include "runtime/prepared.h"
 
+#include <cstdlib>
+#include <cstring>
+
 #include "aten/trace_key.h"
 #include "ir/clone.h"
 #include "lower/fuse.h"
@@ -39,6 +42,11 @@ bool generatesCode(NativeCode native) {
   return native.wanted ? !passes::isForbidden(passes::Stage::Fuse) : !passes::isOff(passes::Stage::Fuse);
 }
 
+bool keepsAllBits(NativeCode native) {
+  const char* precision = std::getenv("SAKER_PRECISION");
+  return native.toTheBit || (precision && std::strcmp(precision, "eager") == 0);
+}
+
 void Prepared::prepare(One& one, Executable::Views views) const {
   passes::Stages stages;
   using passes::Stage;
@@ -56,7 +64,12 @@ void Prepared::prepare(One& one, Executable::Views views) const {
         !stages.run(Stage::Simplify, "recording", *one.graph, passes::kSimplify).empty()) {
       one.graph.reset();
     }
-    auto group = [&] { return lower::fuse(*one.graph), one.graph.get(); };
+    auto group = [&] {
+      lower::FuseOptions options;
+      options.toTheBit = keepsAllBits(native_);
+      lower::fuse(*one.graph, options);
+      return one.graph.get();
+    };
     if (one.graph && fuse) stages.runAnyhow(Stage::Fuse, "recording", group);
   }
   const ir::Graph& graph = one.graph ? *one.graph : graph_;

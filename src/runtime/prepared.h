@@ -17,6 +17,8 @@ bool isFunctional(const ir::Graph& graph);
 bool mayFuse(const ir::Graph& graph);
 // Do a program's operators become kernels, as it or the process asks for?
 bool generatesCode(NativeCode native);
+// Only of those whose results are eager mode's to the bit? Asked for by it, or of all by SAKER_PRECISION=eager.
+bool keepsAllBits(NativeCode native);
 
 class Prepared {
  public:

@@ -8,6 +8,13 @@
 
 namespace saker::runtime {
 
+// Its slot and a list of operands have the tensor. Where a view or somebody outside has it too, or where it is not what
+// a fresh result would be, it stays as it is.
+static bool mayBecomeResult(const at::Tensor& operand) {
+  return operand.use_count() == 2 && operand.storage().use_count() == 1 && !operand.requires_grad() &&
+         operand.storage().nbytes() == operand.nbytes() && (operand.is_inference() || operand._version() == 0);
+}
+
 // Launches the kernels of a group. False: there is no code yet, or somebody wants to see the operators, or a tensor
 // lies otherwise than told, or one of the operators would raise.
 bool Run::launch(const Instruction& at) {
@@ -22,6 +29,10 @@ bool Run::launch(const Instruction& at) {
   for (size_t i = 0; i < at.results.size(); ++i) {
     if (at.places[i] != kNone) {
       results.push_back(workspace_->at(at.places[i]));
+      continue;
+    }
+    if (at.overwrites[i] != kNone && mayBecomeResult(operands[at.overwrites[i]])) {
+      results.push_back(operands[at.overwrites[i]]);
       continue;
     }
     const Result& result = at.results[i];

@@ -6,10 +6,12 @@
 #include <malloc.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <new>
 #include <string_view>
+#include <utility>
 
 #include "aten/kept_call.h"
 #include "aten/trace_key.h"
@@ -58,7 +60,70 @@ c10::Storage partOf(const c10::Storage& arena, void* memory, size_t bytes) {
 
 std::atomic<size_t> taken = 0;
 
+// All arenas, in the order in which they were made.
+std::mutex arenasLock;
+std::atomic<uint64_t> arenasMade = 0;
+std::vector<Arena*>& arenas() {
+  static auto& all = *new std::vector<Arena*>;  // workspaces may outlive what is static
+  return all;
+}
+
 }  // namespace
+
+Arena::Arena(size_t bytes) : memory_(allocate(bytes)), bytes_(bytes) { taken += bytes_; }
+
+Arena::~Arena() {
+  std::lock_guard held(arenasLock);
+  std::erase(arenas(), this);
+  taken -= bytes_;
+}
+
+// One that is much larger would be kept for a small program.
+bool Arena::suits(size_t bytes) const {
+  constexpr size_t kTimes = 4;
+  return !taken_ && bytes_ >= bytes && bytes_ / kTimes <= bytes;
+}
+
+// The largest: so all that may share one come to do so.
+std::shared_ptr<Arena> Arena::take(size_t bytes) {
+  {
+    std::vector<std::shared_ptr<Arena>> found;  // goes when the lock is given back: one may end with it
+    std::lock_guard held(arenasLock);
+    size_t best = 0;
+    for (Arena* each : arenas()) {
+      if (!each->suits(bytes)) continue;
+      std::shared_ptr<Arena> living = each->weak_from_this().lock();
+      if (!living) continue;
+      found.push_back(std::move(living));
+      if (found.back()->bytes_ > found[best]->bytes_) best = found.size() - 1;
+    }
+    if (!found.empty()) {
+      found[best]->taken_ = true;
+      return found[best];
+    }
+  }
+  auto made = std::make_shared<Arena>(bytes);
+  std::lock_guard held(arenasLock);
+  arenas().push_back(made.get());
+  ++arenasMade;
+  return made;
+}
+
+bool Arena::tryTake() {
+  std::lock_guard held(arenasLock);
+  return !std::exchange(taken_, true);
+}
+
+void Arena::give() {
+  std::lock_guard held(arenasLock);
+  taken_ = false;
+}
+
+bool Arena::isSurpassed(size_t bytes) const {
+  std::lock_guard held(arenasLock);
+  return std::any_of(arenas().begin(), arenas().end(),
+                     [&](const Arena* each) { return each->bytes_ > bytes_ && each->suits(bytes); });
+}
 
 void keepMemory() {
   static const bool once = (keepHeap(), true);
@@ -71,8 +136,9 @@ Workspace::Workspace(const WorkspacePlan& plan) {
   std::vector<c10::Storage> storages;
   c10::Storage arena;
   if (plan.bytes > 0) {
-    add(plan.bytes);
-    arena = allocate(plan.bytes);
+    arena_ = Arena::take(plan.bytes);
+    arenaBytes_ = plan.bytes;
+    arena = arena_->memory();
     for (const Block& block : plan.buffers) {
       buffers_.push_back(static_cast<char*>(arena.mutable_data()) + block.offset);
       storages.push_back(partOf(arena, buffers_.back(), block.bytes));
@@ -90,7 +156,19 @@ Workspace::Workspace(const WorkspacePlan& plan) {
   calls.resize(plan.calls);
 }
 
-Workspace::~Workspace() { taken -= bytes_; }
+Workspace::~Workspace() {
+  give();
+  taken -= bytes_;
+}
+
+bool Workspace::tryTake() {
+  if (arena_ && !arena_->tryTake()) return false;
+  return inUse_ = true;
+}
+
+void Workspace::give() {
+  if (std::exchange(inUse_, false) && arena_) arena_->give();
+}
 
 void Workspace::add(size_t bytes) {
   bytes_ += bytes;
@@ -111,18 +189,28 @@ void* Workspace::scratch(size_t bytes) {
 }
 
 std::unique_ptr<Workspace> IdleWorkspaces::take(const WorkspacePlan& plan) {
+  std::unique_ptr<Workspace> left;  // goes when the lock is given back
   {
     std::lock_guard held(lock_);
-    if (!idle_.empty()) {
-      std::unique_ptr<Workspace> workspace = std::move(idle_.back());
-      idle_.pop_back();
-      return workspace;
+    const uint64_t made = arenasMade;
+    const bool look = std::exchange(madeBefore_, made) != made && moves_ < kMostMoves;
+    for (size_t i = idle_.size(); i-- > 0;) {
+      bool moves = look && idle_[i]->shouldMove();
+      if (!moves && !idle_[i]->tryTake()) continue;
+      std::unique_ptr<Workspace> workspace = std::move(idle_[i]);
+      idle_.erase(idle_.begin() + static_cast<std::ptrdiff_t>(i));
+      if (!moves) return workspace;
+      ++moves_;
+      left = std::move(workspace);
+      break;
     }
   }
+  left.reset();
   return std::make_unique<Workspace>(plan);
 }
 
 void IdleWorkspaces::give(std::unique_ptr<Workspace> workspace) {
+  workspace->give();
   std::lock_guard held(lock_);
   if (idle_.size() < kMost && workspace->bytes() <= kMostBytes) idle_.push_back(std::move(workspace));
 }

@@ -1,8 +1,11 @@
 // Compiling: what is kept, several threads, object files that are refused, listings.
 #include "codegen/compile.h"
 
+#include <algorithm>
+#include <set>
 #include <thread>
 
+#include "codegen/cache.h"
 #include "codegen/elf.h"
 #include "codegen/outside.h"
 #include "harness.h"
@@ -42,6 +45,17 @@ TEST(Compile, KeepsWhatItMade) {
   // Another target or other options are other code.
   EXPECT_NE(compiled(kernel, Target::Scalar).function, first.kernels[0].function);
   EXPECT_NE(compiled(kernel, hostTarget(), {.eagerFunctions = true}).function, first.kernels[0].function);
+}
+
+TEST(Compile, KeysArePrintedAndSayAllThatCodeDependsOn) {
+  std::string text = print(adding(1003));
+  std::string key = keyOf(text, Target::Avx2, {});
+  EXPECT_EQ(key, "emitter " + std::to_string(kEmitterVersion) + ", avx2\n" + text);
+  EXPECT_EQ(key, keyOf(print(kernelOf(text)), Target::Avx2, {})) << "a kernel that was read from text is the same";
+  EXPECT_TRUE(std::all_of(key.begin(), key.end(), [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); }));
+  std::set<std::string> others{key, keyOf(text, Target::Avx2, {.eagerFunctions = true}),
+                               keyOf(text, Target::Avx512, {}), keyOf(print(adding(1004)), Target::Avx2, {})};
+  EXPECT_EQ(others.size(), 4u);
 }
 
 TEST(Compile, LetsGoOfTheLongestUnused) {

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "ir/parse.h"
 #include "ops/operator.h"
 
@@ -10,11 +13,12 @@ namespace saker::runtime {
 namespace {
 
 // How many buffers a graph takes whose lines are `body`, and whose result is %9, a number.
-size_t buffersOf(const std::string& body) {
+using Pairs = std::vector<lower::InPlace>;
+size_t buffersOf(const std::string& body, const Pairs& pairs = {}) {
   std::string text = "graph @main(%0: f32[4, 4], %1: f32[4, 4]) {\n" + body + "  return %9\n}\n";
   ir::Parsed parsed = ir::parse(text, std::make_shared<ir::Context>(ops::lookup));
   EXPECT_TRUE(parsed.ok()) << (parsed.error ? parsed.error->message : "");
-  return parsed.ok() ? planMemory(*parsed.graph).workspace.buffers.size() : 0;
+  return parsed.ok() ? planMemory(*parsed.graph, [&](const ir::Node&) { return pairs; }).workspace.buffers.size() : 0;
 }
 
 TEST(PlanMemory, AResultTakesThePlaceOfAnOperandThatEnds) {
@@ -42,6 +46,36 @@ TEST(PlanMemory, AnOperatorThatReadsSeveralElementsTakesNoOperandsPlace) {
   EXPECT_EQ(2u, buffersOf("  %2: f32[4, 4] = aten::mul.Tensor(%0, %1)\n"
                           "  %3: f32[4, 4] = aten::mm(%2, %1)\n"
                           "  %9: f32[] = aten::sum(%3)\n"));
+}
+
+// What a group makes of the product %2, which ends there, and that is multiplied again.
+std::string grouped(const std::string& operands, const std::string& parameters, const std::string& after) {
+  return "  %2: f32[4, 4] = aten::mm(%0, %1)\n  %3: f32[4, 4] = saker::fused(" + operands + ") {\n    (" + parameters +
+         ") {\n      %5: f32[4, 4] = aten::tanh(%4)\n      return %5\n    }\n  }\n" + after +
+         "  %9: f32[] = aten::sum(%6)\n";
+}
+const std::string kProduct = "  %6: f32[4, 4] = aten::mm(%3, %1)\n";
+
+TEST(PlanMemory, AGroupTakesThePlaceOfAnOperandThatItsKernelsAreDoneWith) {
+  std::string body = grouped("%2", "%4: f32[4, 4]", kProduct);
+  EXPECT_EQ(3u, buffersOf(body));
+  EXPECT_EQ(2u, buffersOf(body, {{0, 0}}));
+}
+
+TEST(PlanMemory, AGroupLeavesWhatIsReadLaterAndWhatIsFromOutside) {
+  EXPECT_EQ(3u, buffersOf(grouped("%2", "%4: f32[4, 4]", "  %6: f32[4, 4] = aten::mm(%3, %2)\n"), {{0, 0}}));
+  std::string view = "  %7: f32[4, 4]{strides: [1, 4]} = aten::t(%2)\n  %6: f32[4, 4] = aten::mm(%3, %7)\n";
+  EXPECT_EQ(3u, buffersOf(grouped("%2", "%4: f32[4, 4]", view), {{0, 0}}));
+  std::string input = grouped("%0", "%4: f32[4, 4]", "  %6: f32[4, 4] = aten::mm(%3, %2)\n");
+  EXPECT_EQ(3u, buffersOf(input, {{0, 0}})) << "%0 is the caller's";
+}
+
+TEST(PlanMemory, AGroupLeavesMemoryThatAnotherOperandSees) {
+  std::string text = "  %2: f32[4, 4] = aten::mm(%0, %1)\n  %7: f32[4, 4]{strides: [1, 4]} = aten::t(%2)\n"
+                     "  %3: f32[4, 4] = saker::fused(%2, %7) {\n    (%4: f32[4, 4], %8: f32[4, 4]{strides: [1, 4]}) {\n"
+                     "      %5: f32[4, 4] = aten::mul.Tensor(%4, %8)\n      return %5\n    }\n  }\n" +
+                     kProduct + "  %9: f32[] = aten::sum(%6)\n";
+  EXPECT_EQ(3u, buffersOf(text, {{0, 0}}));
 }
 
 }  // namespace

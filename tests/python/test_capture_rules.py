@@ -17,14 +17,10 @@ from torch.utils.checkpoint import checkpoint
 
 import saker
 from differential import dispatch_state, error_of, same
+from listed import Listed
 
-Program = Callable[[torch.Tensor, torch.Tensor], Any]
-PROGRAMS: dict[str, Program] = {}
-
-
-def program(fn: Program) -> Program:
-    PROGRAMS[fn.__name__] = fn
-    return fn
+PROGRAMS = Listed()
+program = PROGRAMS.add
 
 
 def inputs() -> tuple[torch.Tensor, torch.Tensor]:
@@ -255,17 +251,8 @@ def everything(fn: Callable, given: tuple) -> Any:
     return result, given, given[1].grad, torch.get_rng_state()
 
 
-KNOWN: dict[str, str] = {}
-
-
 @pytest.mark.parametrize("functional", [False, True], ids=["raw", "functional"])
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason=KNOWN[name])] if name in KNOWN else [])
-        for name in PROGRAMS
-    ],
-)
+@pytest.mark.parametrize("name", PROGRAMS.names({}))
 def test_graph_does_what_the_function_does(name: str, functional: bool) -> None:
     fn, given = PROGRAMS[name], inputs()
     before, random_state = dispatch_state(), torch.get_rng_state()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from differential import check
+from listed import Listed
 from torch_versions import CAPTURES_SEE_PYTHON
 
 
@@ -18,13 +16,8 @@ def inputs() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(3, 4), torch.randn(4, 4, requires_grad=True)
 
 
-Program = Callable[[torch.Tensor, torch.Tensor], Any]
-PROGRAMS: dict[str, Program] = {}
-
-
-def program(fn: Program) -> Program:
-    PROGRAMS[fn.__name__] = fn
-    return fn
+PROGRAMS = Listed()
+program = PROGRAMS.add
 
 
 # Autograd.
@@ -342,12 +335,6 @@ if not CAPTURES_SEE_PYTHON:
     KNOWN["modes_see_detach"] = "what a mode calls is kept from the trace: it sees detaches of ordinary tensors"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason=KNOWN[name])] if name in KNOWN else [])
-        for name in PROGRAMS
-    ],
-)
+@pytest.mark.parametrize("name", PROGRAMS.names(KNOWN))
 def test_program(name: str) -> None:
     check(PROGRAMS[name], inputs)

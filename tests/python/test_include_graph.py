@@ -132,6 +132,18 @@ def test_core_and_watched_loop_know_no_torch() -> None:
     assert [folder for folder, kinds in outside.items() if "pybind11" in kinds] == ["host", "python"]
 
 
+def test_versions_are_asked_for_in_one_place_each() -> None:
+    """What differs between CPython versions stands in src/watch, what differs between torch versions in its layer."""
+    layers = {
+        r"\b(PY_VERSION_HEX|PY_M(AJOR|INOR)_VERSION|Py_BUILD_CORE)\b": "watch/",
+        r"\bTORCH_VERSION_M(AJOR|INOR)\b|\bSAKER_TORCH_(AT_LEAST|VERSION)": "aten/torch_version/",
+    }
+    for asks, layer in layers.items():
+        found = {path for path, text in source_files().items() if re.search(rf"^\s*#.*({asks})", text, re.MULTILINE)}
+        assert found
+        assert all(path.startswith(layer) for path in found), sorted(found)
+
+
 def test_the_build_knows_the_same_exceptions() -> None:
     """Files that include pybind11 are compiled with the precompiled header of src/python."""
     listed = re.search(r"set\(WITH_PYBIND ([^)]*)\)", (ROOT / "CMakeLists.txt").read_text())

@@ -137,6 +137,41 @@ def test_the_two_precisions_are_two() -> None:
     assert not torch.equal(*both)
 
 
+ALL_BITS = {
+    "functions": lambda x: [x.exp() * 2 + 1, (x.sigmoid() - 1).tanh() * 3, functional.gelu(x) + x],
+    "sums": lambda x: [(x - x.mean(-1, keepdim=True)) * 2, x.softmax(-1) * x + 1, (x * x).sum() + 1],
+    "roots": lambda x: [x.abs().sqrt() * 2 + 1, (x * x + 1).rsqrt() * x, (x.abs() + 1) ** 0.5 - 1],
+    "norms": lambda x: [functional.layer_norm(x * 2, (x.shape[-1],)) + 1, x.var(0) * 2 - 1],
+    "arithmetic": lambda x: [x * 3 + x.relu() / 7 - 1, torch.lerp(x, x * 2, 0.3).clamp(-1, 1), x.amax(-1) * 2],
+}
+
+
+@pytest.mark.parametrize("how", ["option", "environment"])
+@pytest.mark.parametrize("size", [1, 7, 256, 4099])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("name", ALL_BITS)
+def test_all_bits(name: str, dtype: torch.dtype, size: int, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the precision of eager mode nothing differs, and what is arithmetic runs as kernels."""
+    options = {"precision": "eager"} if how == "option" else {}
+    if how == "environment":
+        monkeypatch.setenv("SAKER_PRECISION", "eager")
+    function = ALL_BITS[name]
+    native = saker.compile(function, backend="native", options=options)
+    x = torch.randn(3, size).to(dtype).t()  # strided, whole vectors and ends of rows
+    for given in (x, x.contiguous()):
+        one, other = (given.clone().requires_grad_() for _ in range(2))
+        for _ in range(3):
+            expected, found = function(one), native(other)
+            torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+        for each in (expected, found):
+            sum(result.float().sum() for result in each).backward()
+        torch.testing.assert_close(one.grad, other.grad, rtol=0, atol=0, equal_nan=True)
+    with torch.no_grad():
+        for _ in range(2):
+            native(x)
+        assert launched(lambda: native(x)) > 0
+
+
 def test_wrong_options() -> None:
     with pytest.raises(saker.OptionError, match="unknown precision 'double'"):
         saker.compile(program, backend="native", options={"precision": "double"})

@@ -60,6 +60,24 @@ def test_programs(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _C.kernels_launched() > before, _C.code_error()
 
 
+@pytest.mark.parametrize("part", range(4))
+def test_programs_to_the_bit(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ``precision="eager"``: results and gradients, whatever eager mode computes."""
+    if CPUS[part]:
+        monkeypatch.setenv("SAKER_CPU", CPUS[part])
+    before = _C.kernels_launched()
+    for seed in range(20_000 + part, 20_000 + PROGRAMS // 4, 4):
+        program = make(seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = failure(program, bits=True)
+            if found:
+                small, found = smallest(program, found, True)
+                pytest.fail(f"{found}\nSAKER_CPU={CPUS[part]}\n{small.told()}", pytrace=False)
+        saker.reset()
+    assert _C.kernels_launched() > before, _C.code_error()
+
+
 @pytest.mark.parametrize("cpu", CPUS)
 @pytest.mark.parametrize("guard", ["behind", "before"])
 def test_nothing_outside_of_tensors_is_touched(guard: str, cpu: str, tmp_path: pathlib.Path) -> None:

@@ -1,5 +1,6 @@
 """The OpInfo sweep through generated code as tests, one for each entry: a sample of float32 and of one other dtype
-normally, all samples of five dtypes in three layouts with SAKER_SWEEP=full."""
+normally, all samples of five dtypes in three layouts with SAKER_SWEEP=full; once more with ``precision="eager"``, which
+has eager mode's bits."""
 
 from __future__ import annotations
 
@@ -29,5 +30,7 @@ def test_generated_code_equals_eager(number: int) -> None:
         warnings.simplefilter("ignore")
         few = (DTYPES[0], DTYPES[1 + number % (len(DTYPES) - 1)])
         outcome = run_entry(ENTRIES[number], None if FULL else 1, DTYPES if FULL else few, every=FULL)
+        exact = run_entry(ENTRIES[number], None if FULL else 1, DTYPES if FULL else few[:1], every=FULL, bits=True)
+    outcome.failed.update(exact.failed)
     failed = [f"{case}: {why}" for case, why in outcome.failed.items()]
     assert not failed, f"{len(failed)} cases differ:\n" + "\n".join(failed[:20])

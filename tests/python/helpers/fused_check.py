@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -67,10 +68,13 @@ def _where(found: Tensor, expected: Tensor, wrong: Tensor) -> str:
     )
 
 
-def failure(program: Program, calls: int = 3, backend: str | None = None) -> str:
-    """What is wrong with generated code of the program; empty: nothing."""
+def failure(program: Program, calls: int = 3, backend: str | None = None, bits: bool = False) -> str:
+    """What is wrong with generated code of the program; empty: nothing. ``bits``: with ``precision="eager"``, of which
+    all bits are eager mode's."""
     eager = program.function()
-    options = {} if backend is None else {"backend": backend}
+    options: dict[str, Any] = {} if backend is None else {"backend": backend}
+    if bits:
+        options = {"backend": "native", "options": {"precision": "eager"}}
     compiled = saker.compile(program.function(), dynamic=program.dynamic, **options)
     for call in range(calls):
         try:
@@ -85,15 +89,15 @@ def failure(program: Program, calls: int = 3, backend: str | None = None) -> str
             return f"call {call} raises {type(error).__name__}: {error}"
         scale = program.scales(program.arguments(call))
         for name, one, other in zip(program.returned, found.results, expected.results, strict=True):
-            allowed = 0 if program.exact[name] else _RESULT * program.eps[name] * max(scale[name], 1)
+            allowed = 0 if bits or program.exact[name] else _RESULT * program.eps[name] * max(scale[name], 1)
             if different := _different(one, other, allowed, program.keeps_signs):
                 return f"call {call}, {name}: {different}"
-        if different := _gradients(program, found, expected, scale):
+        if different := _gradients(program, found, expected, scale, bits):
             return f"call {call}, {different}"
     return ""
 
 
-def _gradients(program: Program, found: Outcome, expected: Outcome, scales: dict[str, float]) -> str:
+def _gradients(program: Program, found: Outcome, expected: Outcome, scales: dict[str, float], bits: bool) -> str:
     floats = [f"x{i}" for i, each in enumerate(program.inputs) if each.dtype.is_floating_point]
     names = {line.name for line in program.lines} | set(floats)
     precisions = [torch.finfo(each.dtype).eps for each in program.inputs if each.dtype.is_floating_point]
@@ -107,19 +111,19 @@ def _gradients(program: Program, found: Outcome, expected: Outcome, scales: dict
         if one is None or other is None:
             continue
         largest = float(other.double().nan_to_num(0, 0, 0).abs().max()) if other.numel() else 1
-        allowed = _GRADIENT * eps * max(scale, 1) * max(largest, 1)
+        allowed = 0 if bits else _GRADIENT * eps * max(scale, 1) * max(largest, 1)
         # The order in which gradients are added decides their strides, with generated code or without.
         if different := _different(one, other, allowed, strides=False):
             return f"the gradient of {name}: {different}"
     return ""
 
 
-def smallest(program: Program, wrong: str) -> tuple[Program, str]:
+def smallest(program: Program, wrong: str, bits: bool = False) -> tuple[Program, str]:
     """The shortest part of the program that is wrong too, and how."""
     tried = [program.keeping([line.name]) for line in program.lines]
     tried += [dataclasses.replace(each, backward=False) for each in tried if program.backward]
     tried += [dataclasses.replace(each, dynamic=False) for each in tried if program.dynamic]
     for each in sorted(tried, key=lambda one: (len(one.lines), one.backward, one.dynamic)):
-        if len(each.lines) < len(program.lines) and (found := failure(each)):
+        if len(each.lines) < len(program.lines) and (found := failure(each, bits=bits)):
             return each, found
     return program, wrong

@@ -24,6 +24,7 @@ def main() -> int:
         "--cpu", default="", help="avx512, avx2, sse4 or scalar; what the machine has, if it is not given"
     )
     parser.add_argument("--guard", default="", choices=["", "behind", "before"], help="pages that cannot be touched")
+    parser.add_argument("--bits", action="store_true", help='with precision="eager", which has eager mode\'s bits')
     parser.add_argument("--trail", default=os.devnull)
     given = parser.parse_args()
     os.environ["SAKER_COMPILE"] = "sync"
@@ -49,9 +50,9 @@ def main() -> int:
             trail.write(f"{seed}\n")
             trail.flush()
             program = make(seed)
-            if found := failure(program):
+            if found := failure(program, bits=given.bits):
                 wrong += 1
-                small, found = smallest(program, found)
+                small, found = smallest(program, found, given.bits)
                 print(f"{small.told()}\n# {found}\n")
             saker.reset()
     print(f"{given.seeds[1] - given.seeds[0]} programs, {wrong} wrong, {_C.kernels_launched()} kernels launched")

@@ -5,11 +5,14 @@ together; its first call and two replays, one of them on other data, are compare
 gradients, what becomes of the arguments, and the random stream. Numbers that are no floats must be equal. Floats may
 differ by what ``torch.testing`` allows for their dtype, or by the rounding of the largest of them (sums in another
 order); where terms cancel, they must not be farther from what float64 gives than twice eager mode's, but for the rounding
-of the largest result. What is not equal to the last bit is counted by entry.
+of the largest result. What is not equal to the last bit is counted by entry. With ``--bits``, which asks for
+``precision="eager"``, nothing may differ but the signs of zeros and of nan.
 
     python tests/python/helpers/native_opinfo.py --ops '^softmax$'     # these entries, all samples
     python tests/python/helpers/native_opinfo.py --limit 2 --dtype float32
     python tests/python/helpers/native_opinfo.py --part 0 8 --report out.txt
+    python tests/python/helpers/native_opinfo.py --bits --limit 3
+    python tests/python/helpers/native_opinfo.py --limit 1 --guard behind
 """
 
 from __future__ import annotations
@@ -105,6 +108,13 @@ def difference(got: dict[str, Any], expected: dict[str, Any], undefined: bool) -
     return None, exact
 
 
+def first_bits(got: dict[str, Any], expected: dict[str, Any]) -> str:
+    for part, value in expected.items():
+        if why := values_differ(got[part], value, rtol=0, atol=0):
+            return f"{part}: {why}"
+    return ""
+
+
 def in_float64(call: tuple) -> tuple:
     def convert(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
@@ -131,7 +141,9 @@ def no_farther(got: dict[str, Any], expected: dict[str, Any], exact: dict[str, A
     return True
 
 
-def run_case(op: Any, case: Case, call: tuple, reseeded: tuple | None, outcome: Outcome) -> None:
+def run_case(
+    op: Any, case: Case, call: tuple, reseeded: tuple | None, outcome: Outcome, bits: bool = False
+) -> None:
     function = op.op
 
     def program(first, args, kwargs):
@@ -153,7 +165,8 @@ def run_case(op: Any, case: Case, call: tuple, reseeded: tuple | None, outcome: 
             break
         if second is None:
             second, expected_second = call, expected
-        compiled = saker.compile(program, backend="native")
+        precision = {"precision": "eager"} if bits else {}
+        compiled = saker.compile(program, backend="native", options=precision)
         try:
             got = run(compiled, fresh(call, case.gradients), case.gradients)
             disturb([expected_second["values"]])
@@ -169,6 +182,9 @@ def run_case(op: Any, case: Case, call: tuple, reseeded: tuple | None, outcome: 
     for name, mine, theirs in calls:
         why, exact = difference(mine, theirs, op.name in UNDEFINED)
         equal = equal and exact
+        if bits and not exact:
+            outcome.failed[case] = f"{name}: {why or 'not to the bit: ' + first_bits(mine, theirs)}"[:200]
+            return
         if why and case.dtype != "float64":
             with contextlib.suppress(Exception), torch.set_grad_enabled(case.gradients):
                 best = run(program, in_float64(second if name == "replay" else call), case.gradients)
@@ -207,16 +223,20 @@ def cases_of(op: Any, dtype: torch.dtype, limit: int | None, every: bool) -> Ite
 
 
 def run_entry(
-    op: Any, limit: int | None = None, dtypes: tuple[torch.dtype, ...] = DTYPES, every: bool = True
+    op: Any,
+    limit: int | None = None,
+    dtypes: tuple[torch.dtype, ...] = DTYPES,
+    every: bool = True,
+    bits: bool = False,
 ) -> Outcome:
-    """``every``: in all layouts, and without gradients too."""
+    """``every``: in all layouts, and without gradients too; ``bits``: ``precision="eager"``, and no other bits."""
     outcome = Outcome()
     start = time.perf_counter()
     for dtype in dtypes:
         if dtype not in op.supported_dtypes("cpu"):
             continue
         for case, call, other in cases_of(op, dtype, limit, every):
-            run_case(op, case, call, other, outcome)
+            run_case(op, case, call, other, outcome, bits)
     saker.reset()
     outcome.seconds[name_of(op)] = time.perf_counter() - start
     return outcome
@@ -236,6 +256,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ops", help="run OpInfo entries whose name matches this regular expression")
     parser.add_argument("--limit", type=int, help="samples of each entry and dtype; all if not given")
+    parser.add_argument("--bits", action="store_true", help='with precision="eager", to the bit')
+    parser.add_argument("--guard", choices=["behind", "before"], help="kernels run beside pages that cannot be touched")
     parser.add_argument("--given", action="store_true", help="only in the layout that is given, with gradients")
     parser.add_argument("--dtype", action="append", help="only these dtypes (float32, int64, ...)")
     parser.add_argument("--part", type=int, nargs=2, metavar=("I", "N"), help="every N-th entry, from the I-th on")
@@ -248,12 +270,14 @@ def main() -> int:
     torch.set_num_threads(1)
     os.environ["SAKER_COMPILE"] = "sync"
     saker.set_logs("")
+    if options.guard:
+        _C.set_guard_pages(options.guard)
     chosen_entries = [op for op in ENTRIES if not options.ops or re.search(options.ops, name_of(op))]
     if options.part:
         chosen_entries = chosen_entries[options.part[0] :: options.part[1]]
     total = Outcome()
     for op in chosen_entries:
-        found = run_entry(op, options.limit, dtypes, not options.given)
+        found = run_entry(op, options.limit, dtypes, not options.given, options.bits)
         total.add(found)
         if options.report:
             with options.report.open("a") as file:

@@ -1,6 +1,13 @@
-#include "frontend/dict_changes.h"
+#include "watch/dict_changes.h"
 
-namespace saker::frontend {
+namespace saker::watch {
+
+const uint64_t* versionOf(PyObject* dict) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  return &reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+#pragma GCC diagnostic pop
+}
 
 #if PY_VERSION_HEX >= 0x030C0000
 
@@ -38,4 +45,4 @@ uint64_t dictChanges() { return 0; }
 
 #endif
 
-}  // namespace saker::frontend
+}  // namespace saker::watch
