@@ -310,3 +310,22 @@ def test_branches_of_other_sizes_are_rejected_in_batches_too(batched):
     with pytest.raises(RuntimeError, match="same dtype, device and sizes") as caught:
         saker.compile(torch.vmap(f))(XS)
     assert isinstance(caught.value, saker.errors.BodyError) and "true_fn" in str(caught.value)
+
+
+@pytest.mark.parametrize("way", ["compile", "aot_function"])
+def test_second_derivatives_of_gradients_beside_a_function(way):
+    def f(x, w):
+        return torch.func.grad(lambda u: (u.detach() * 0.3 + (u * w).sin()).sin().sum())(Rounding.apply(x) * w).tanh()
+
+    def derivatives(function, x, w):
+        x, w = x.clone().requires_grad_(), w.clone().requires_grad_()
+        y = function(x, w)
+        first = torch.autograd.grad(y.sin().sum(), [x, w], create_graph=True)
+        return [y, *first, *torch.autograd.grad(sum(each.square().sum() for each in first), [x, w])]
+
+    compiled = getattr(saker, way)(f)
+    for seed in range(4):
+        torch.manual_seed(seed)
+        x, w = torch.randn(3, 3, dtype=torch.float64), torch.randn(3, 3, dtype=torch.float64)
+        for one, other in zip(derivatives(compiled, x, w), derivatives(f, x, w), strict=True):
+            torch.testing.assert_close(one, other)
