@@ -206,11 +206,14 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 SETTLING = 10  # calls before those that are measured
+LEAST_TURNS, MOST_TURNS, SECONDS = 7, 301, 1.0
 
 
-def in_turns(calls: dict[str, Callable], turns: int) -> dict[str, float]:
+def in_turns(calls: dict[str, Callable]) -> dict[str, float]:
+    """Medians, of more turns where calls are short: other programs disturb single ones."""
     times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(turns):
+    end = time.perf_counter() + SECONDS
+    while len(times["eager"]) < LEAST_TURNS or (time.perf_counter() < end and len(times["eager"]) < MOST_TURNS):
         for name, call in calls.items():
             times[name].append(seconds(call))
     return {name: statistics.median(each) for name, each in times.items()}
@@ -238,7 +241,7 @@ def measure(name: str, make: Callable, grad: bool, with_torch: bool) -> None:
     for call in calls.values():
         for _ in range(SETTLING):
             call()
-    later = in_turns(calls, 7)
+    later = in_turns(calls)
     ratio = later["saker"] / later["eager"]
     text = f"  {name:40} {'with backward' if grad else 'forward':14}"
     text += f" first {first['saker'] * 1e3:8.1f} ms"
@@ -285,7 +288,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--no-torch", action="store_true")
     options = parser.parse_args()
-    print(f"control flow, {torch.get_num_threads()} threads, medians of 7 in turns")
+    print(f"control flow, {torch.get_num_threads()} threads, medians of {LEAST_TURNS} to {MOST_TURNS} calls in turns")
     for name, make in ROWS.items():
         for grad in (False, True):
             torch.manual_seed(0)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch._functorch import eager_transforms
 from torch.autograd.function import _SingleLevelFunction
 
 from saker._functions import NotOpened, Study, is_followed
@@ -117,10 +118,29 @@ class _Calls:
     def here(self) -> Iterator[None]:
         before, _applied.calls = _applied.calls, self
         try:
-            with _door.opened():
+            with _door.opened(), self._without_gradients_inside():
                 yield
         finally:
             _applied.calls = before
+
+    @contextlib.contextmanager
+    def _without_gradients_inside(self) -> Iterator[None]:
+        """A program that calls torch.func.grad and its like stays as it is: their gradients pass no opened Function."""
+        if self.way != "studied":
+            yield
+            return
+        plain = eager_transforms._grad_increment_nesting
+
+        def increment() -> int:
+            if _applied.calls is self:
+                self.fits = False
+            return plain()
+
+        eager_transforms._grad_increment_nesting = increment
+        try:
+            yield
+        finally:
+            eager_transforms._grad_increment_nesting = plain
 
 
 class Awaited:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from saker import _C
+from saker import _C, _body_names
 from saker._torch_version import SCANS_TAKE_LENGTHS
 from saker.errors import BodyAssertion, BodyError, BodyIndexError, BodyTypeError, BodyValueError
 
@@ -46,6 +46,8 @@ def check_while_loop(cond_fn: Any, body_fn: Any, carried_inputs: Any, operator: 
             raise BodyAssertion(
                 operator, f"carried_inputs must be tensors and ints, and number {i} is of type {_kind(leaf)}"
             )
+    if operator == "while_loop":
+        _body_names.note(operator, cond_fn=(cond_fn, carried_inputs), body_fn=(body_fn, carried_inputs))
 
 
 def _dimension(operator: str, dim: Any, first: Any) -> int:
@@ -90,6 +92,7 @@ def check_scan(combine_fn: Any, init: Any, xs: Any, dim: Any, reverse: Any, *, l
         if leaves and length is not None and leaves[0].shape[dim] != length:
             found = f"{length}, and dimension {dim} of xs has the length {leaves[0].shape[dim]}"
             raise BodyError("scan", f"length must be that of xs: it is {found}")
+    _body_names.note("scan", combine_fn=(combine_fn, (init, xs)))
 
 
 def _one_length(operator: str, leaves: Sequence[torch.Tensor], dim: int) -> None:
@@ -99,7 +102,7 @@ def _one_length(operator: str, leaves: Sequence[torch.Tensor], dim: int) -> None
             raise BodyError(operator, f"xs must be of one length, and numbers 0 and {i} have the lengths {found}")
 
 
-def check_map(f: Any, xs: Any) -> None:
+def check_map(f: Any, xs: Any, args: Sequence[Any] = ()) -> None:
     _callable("map", "f", f)
     leaves = pytree.tree_leaves(xs)
     _tensors("map", "xs", leaves)
@@ -108,6 +111,7 @@ def check_map(f: Any, xs: Any) -> None:
             raise BodyIndexError("map", f"xs must have a dimension to go along, and number {i} of them has none")
     _one_length("map", leaves, 0)
     _lengths("map", leaves, 0, BodyError)
+    _body_names.note("map", f=(f, (xs, *args)))
 
 
 def check_associative_scan(combine_fn: Any, xs: Any, dim: Any, reverse: Any, combine_mode: Any) -> None:
@@ -206,7 +210,7 @@ def _scan(plain: Callable) -> Callable:
 def _map(plain: Callable) -> Callable:
     def map(f: Any, xs: Any, *args: Any) -> Any:
         if records():
-            _call("check map", f, xs)
+            _call("check map", f, xs, args)
         return plain(f, xs, *args)
 
     return map

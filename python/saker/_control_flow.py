@@ -18,8 +18,9 @@ import torch
 from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
-from saker import _C, _control_transforms, _wrappers
+from saker import _C, _body_names, _control_transforms, _wrappers
 from saker import _flex_attention as _flex
+from saker._body_kinds import DIFFER, meta_of, text_of
 from saker._doors import doors
 from saker._stats import count
 from saker._torch_version import SCANS_TAKE_LENGTHS
@@ -63,9 +64,17 @@ _depth = _Depth()
 class _Body:
     """A function of the program, recorded on stand-ins: the structure of what it gives."""
 
-    def __init__(self, recorder: _C.BodyRecorder, where: tuple[str, str], function: Callable, given: _Given) -> None:
+    def __init__(
+        self,
+        recorder: _C.BodyRecorder,
+        where: tuple[str, str],
+        function: Callable,
+        given: _Given,
+        names: dict[str, list[str]] | None = None,
+    ) -> None:
         self.where = where
-        stand_ins = recorder.begin(given.tensors, given.sliced)
+        known = (names or {}).get(where[1]) or _body_names.of(function, given.arguments)
+        stand_ins = recorder.begin(given.tensors, given.sliced, known)
         _depth.bodies += 1
         before = _C.take_applied()
         try:
@@ -83,7 +92,7 @@ class _Body:
         if any(leaf is not None for leaf in self.constants):
             raise _Constant(results)
         found = [results[i] for i in self.tensors]
-        self.metas = [(tensor.dtype, tensor.device, tuple(tensor.shape)) for tensor in found]
+        self.metas = [meta_of(tensor) for tensor in found]
         if recorder.end(found):
             self.applies = True
             _C.note_applied()
@@ -103,6 +112,7 @@ class _Given:
     """What bodies are called with: structures whose tensors are operands."""
 
     def __init__(self, arguments: Sequence[Any], sliced: Sequence[Any] = (), others: Sequence[Any] = ()) -> None:
+        self.arguments = (*arguments, *sliced, *others)
         leaves, self.spec = pytree.tree_flatten((tuple(arguments), tuple(sliced), tuple(others)))
         counts = [len(pytree.tree_leaves(part)) for part in (tuple(arguments), tuple(sliced), tuple(others))]
         kinds = [kind for kind, count in zip((False, True, False), counts, strict=True) for _ in range(count)]
@@ -154,15 +164,8 @@ def _same(left: _Body, right: _Body) -> None:
             or len(one[2]) != len(other[2])
             or any(a != b for a, b in zip(one[2], other[2], strict=False))
         ):
-            raise BodyError(
-                left.where[0],
-                f"result {i} of {left.where[1]} is {_text(one)}, and of {right.where[1]} {_text(other)}; "
-                "both branches must return tensors of the same dtype, device and sizes",
-            )
-
-
-def _text(meta: tuple[torch.dtype, torch.device, tuple[int, ...]]) -> str:
-    return f"{str(meta[0]).removeprefix('torch.')}{list(meta[2])} on {meta[1]}"
+            found = DIFFER.format(i, left.where[1], text_of(one), right.where[1], text_of(other))
+            raise BodyError(left.where[0], found)
 
 
 def _check_cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> None:
@@ -202,6 +205,10 @@ def _cond_as_python(pred: Any, true_fn: Callable, false_fn: Callable, operands: 
     right, other = pytree.tree_flatten(false_fn(*operands))
     if spec != other:
         raise BodyError("cond", "both branches must return the same structure of tensors")
+    for i, (one, two) in enumerate(zip(left, right, strict=True)):
+        if isinstance(one, torch.Tensor) and meta_of(one) != meta_of(two):
+            found = DIFFER.format(i, "true_fn", text_of(meta_of(one)), "false_fn", text_of(meta_of(two)))
+            raise BodyError("cond", found)
     condition = pred if pred.dtype is torch.bool else pred != 0
     chosen = [
         torch.where(condition.reshape(()), one, two) if isinstance(one, torch.Tensor) else one
@@ -246,10 +253,10 @@ def _is_transformed() -> bool:
 def _carried(body: _Body, given: Sequence[torch.Tensor]) -> None:
     """What a loop carries must stay of one kind."""
     for i, tensor in enumerate(given):
-        before = (tensor.dtype, tensor.device, tuple(tensor.shape))
+        before = meta_of(tensor)
         if i >= len(body.metas) or body.metas[i] != before:
-            after = _text(body.metas[i]) if i < len(body.metas) else "missing"
-            raise body.error(f"is given {_text(before)} as value {i} that is carried, and what it returns is {after}")
+            after = text_of(body.metas[i]) if i < len(body.metas) else "missing"
+            raise body.error(f"is given {text_of(before)} as value {i} that is carried, and what it returns is {after}")
 
 
 def _while_loop(
@@ -257,19 +264,20 @@ def _while_loop(
 ) -> Any:
     if any(not isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(tuple(carried))):
         raise _AsPython("a number is carried")
+    names = _body_names.take("while_loop")
     rows = [tensor.contiguous() for tensor in carried]
     given = _Given(rows, others=additional)
     with _C.BodyRecorder("while") as recorder, _opened(recorder):
         try:
-            asked = _Body(recorder, ("while_loop", "cond_fn"), cond_fn, given)
+            asked = _Body(recorder, ("while_loop", "cond_fn"), cond_fn, given, names)
         except _Constant as constant:
             if constant.leaves == [True]:
                 raise BodyError("while_loop", "cond_fn returns True whatever is carried: the loop has no end") from None
             raise
         if len(asked.metas) != 1 or asked.metas[0][0] is not torch.bool or asked.metas[0][2]:
-            found = ", ".join(_text(meta) for meta in asked.metas) or "nothing"
+            found = ", ".join(text_of(meta) for meta in asked.metas) or "nothing"
             raise asked.error(f"must return a bool, or a bool tensor without dimensions, and returns {found}")
-        body = _Body(recorder, ("while_loop", "body_fn"), body_fn, given)
+        body = _Body(recorder, ("while_loop", "body_fn"), body_fn, given, names)
         if body.spec.is_leaf() or len(body.metas) != len(rows):
             found = "no tuple" if body.spec.is_leaf() else f"{len(body.metas)}"
             raise body.error(f"must return a tuple of {len(rows)} tensors, as many as are carried, and returns {found}")
@@ -300,10 +308,11 @@ def _while_loop_as_python(
 def _scan(
     combine_fn: Callable, init: Sequence[Any], xs: Sequence[Any], additional_inputs: Sequence[Any] = (), **_options: Any
 ) -> Any:
+    names = _body_names.take("scan")
     rows = [tensor.contiguous() for tensor in init]
     given = _Given(rows, xs, additional_inputs)
     with _C.BodyRecorder("scan") as recorder, _opened(recorder):
-        body = _Body(recorder, ("scan", "combine_fn"), combine_fn, given)
+        body = _Body(recorder, ("scan", "combine_fn"), combine_fn, given, names)
         _carried(body, rows)
         bodies, closed = _close(recorder, len(rows), len(xs))
     return body.filled(_call(bodies, [*given.tensors, *closed], body))
@@ -329,9 +338,10 @@ def _map(
     function: Callable, xs: Sequence[Any], args: Sequence[Any] = (), sums: float = math.inf, **_options: Any
 ) -> Any:
     """``sums``: as many numbers may be added up in each step backward."""
+    names = _body_names.take("map")
     given = _Given((), xs, args)
     with _C.BodyRecorder("scan") as recorder, _opened(recorder):
-        body = _Body(recorder, ("map", "f"), function, given)
+        body = _Body(recorder, ("map", "f"), function, given, names)
         bodies, closed = _close(recorder, 0, sum(given.sliced))
     if sum(tensor.numel() for tensor in closed if tensor.requires_grad) > sums:
         raise _AsPython("gradients that are too large are added up")

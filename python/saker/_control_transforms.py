@@ -116,7 +116,9 @@ def _scan(
     with batch.interpreter.lower():
         rows, others = batch.spread(init), batch.all_without(additional)
         results = batch.call("scan", batch.inside(combine_fn, marks), rows, batch.all_without(xs, dim=1), tuple(others))
-    return type(results)([*batch.put(results[: len(init)]), *batch.put(results[len(init) :], dim=1)])
+    leaves, spec = pytree.tree_flatten(results)  # what is carried comes first, whatever structure the function gives
+    leaves = [*batch.put(leaves[: len(init)]), *batch.put(leaves[len(init) :], dim=1)]
+    return pytree.tree_unflatten(leaves, spec)
 
 
 def _map(batch: _Batch, function: Call, xs: Sequence[Any], args: Sequence[Any] = ()) -> Any:

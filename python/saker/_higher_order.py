@@ -16,7 +16,7 @@ import torch
 from torch._higher_order_ops import utils as torch_utils
 from torch._ops import HigherOrderOperator, _compute_keyset, _higher_order_ops
 
-from saker import _C, _checkpoint_call, _control_flow, _flex_attention, _forward_mode, _wrappers
+from saker import _C, _checkpoint_call, _control_flow, _flex_attention, _forward_mode, _postponed, _printed, _wrappers
 from saker._lines import here
 from saker.errors import CaptureError
 
@@ -25,9 +25,11 @@ _EFFECTS = frozenset({"print", "call_torchbind"})
 _WITHOUT_RESULT = frozenset({"print"})
 
 
-def _only_now(name: str) -> None:
+def _only_now(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     full = f"torch.ops.higher_order.{name}"
     if name in _WITHOUT_RESULT and _C.note_only_eager(f"{full} does something in each call"):
+        return
+    if name == "print" and _printed.record(*args, **kwargs):
         return
     _control_flow.run_as_python(f"{full} does something in each call")
     message = "it does something in each call, which a graph does not; call it outside of what is captured"
@@ -38,7 +40,7 @@ def _record(operator: HigherOrderOperator, *args: Any, **kwargs: Any) -> Any:
     if _control_flow.knows(operator._name) and not _control_flow.is_pythons((args, kwargs)):
         return _control_flow.call(operator._name, *args, **kwargs)
     if operator._name in _EFFECTS and _C.trace_mode() == "capture":
-        return _only_now(operator._name)
+        return _only_now(operator._name, args, kwargs)
     keys = _compute_keyset(args, kwargs, operator.non_fallthrough_keys) - _C.recording_keys
     return _dispatch(operator, keys.highestPriorityTypeId(), *args, **kwargs)
 
@@ -110,6 +112,7 @@ def install() -> None:
         _wrappers.install()
         _checkpoint_call.install()
         _forward_mode.install()
+        _postponed.install()
         HigherOrderOperator.dispatch = dispatch
         if _compile_and_call is not None:
             torch_utils._hop_compile_and_call = functools.wraps(_compile_and_call)(compile_and_call)

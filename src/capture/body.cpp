@@ -73,8 +73,8 @@ Body::~Body() {
   leave(kTakenBack);
 }
 
-at::Tensor Body::addParameter(const ir::TensorType* type) {
-  return trace_->makeTensor(trace_->graph().addParameter(region_, type), nullptr);
+at::Tensor Body::addParameter(const ir::TensorType* type, std::string_view name) {
+  return trace_->makeTensor(trace_->graph().addParameter(region_, type, name), nullptr);
 }
 
 ir::Value* Body::addNumber() {

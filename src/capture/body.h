@@ -19,6 +19,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "capture/tape.h"
@@ -75,8 +76,8 @@ class Body {
 
   // The recording of the body: what bodies in it are opened on.
   Trace& trace() { return *trace_; }
-  // One more parameter, and what stands for it.
-  at::Tensor addParameter(const ir::TensorType* type);
+  // One more parameter, and what stands for it. `name` is that of the program's function for it, or empty.
+  at::Tensor addParameter(const ir::TensorType* type, std::string_view name = {});
   // One more parameter that is an int, such as the counter of a loop.
   ir::Value* addNumber();
   // Ends the body: it returns these tensors, numbers or constants. Throws what was refused inside, even where the

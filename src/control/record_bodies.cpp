@@ -67,7 +67,8 @@ void BodyRecorder::cancel() {
   lent_.clear();
 }
 
-std::vector<at::Tensor> BodyRecorder::begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced) {
+std::vector<at::Tensor> BodyRecorder::begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced,
+                                            const std::vector<std::string>& names) {
   SAKER_CHECK(!body_, "a body is recorded at a time");
   tracing::Recording& around = outer();
   std::vector<const ir::TensorType*> types;
@@ -80,7 +81,7 @@ std::vector<at::Tensor> BodyRecorder::begin(const std::vector<at::Tensor>& opera
   body_.emplace(around, node_->region(next_++));
   parameters_.clear();
   for (size_t i = 0; i < operands.size(); ++i) {
-    parameters_.push_back(body_->addParameter(types[i]));
+    parameters_.push_back(body_->addParameter(types[i], i < names.size() ? std::string_view(names[i]) : std::string_view()));
     if (operands[i].requires_grad()) parameters_.back().set_requires_grad(true);
   }
   return parameters_;

@@ -12,6 +12,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "capture/body.h"
@@ -30,8 +31,9 @@ class BodyRecorder {
   BodyRecorder& operator=(const BodyRecorder&) = delete;
 
   // Begins the next body: stand-ins for tensors like these, or for slices of them along the first dimension. From here
-  // on operators are recorded in it.
-  std::vector<at::Tensor> begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced);
+  // on operators are recorded in it. The first parameters are called by `names`.
+  std::vector<at::Tensor> begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced,
+                                const std::vector<std::string>& names = {});
   // Ends it: it returns these tensors. Throws what was refused inside. True: the gradients of these tensors call code
   // of the user (a torch.autograd.Function, a hook).
   bool end(std::vector<at::Tensor> results);

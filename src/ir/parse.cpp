@@ -159,9 +159,18 @@ bool Parser::define(const Name& name, Value* value) {
     numbered_[name.number] = value;
   } else {
     graph_->setName(value, name.text);
-    fresh = named_.emplace(value->name(), value).second;
+    auto [known, made] = named_.emplace(value->name(), value);
+    const Region* before = made ? nullptr : known->second->region();
+    fresh = made || (before != value->region() && !isOpen(before));  // bodies beside each other may use one name
+    if (fresh) known->second = value;
   }
   return fresh || scan_.refuseAt(name.at, "%" + std::string(name.text) + " is defined twice");
+}
+
+bool Parser::isOpen(const Region* region) const {
+  const Region* open = region_;
+  while (open && open != region) open = open->owner() ? open->owner()->region() : nullptr;
+  return open != nullptr;
 }
 
 bool Parser::use(const Name& name, Value*& out) {
@@ -172,9 +181,7 @@ bool Parser::use(const Name& name, Value*& out) {
     out = found->second;
   }
   if (!out) return scan_.refuseAt(name.at, "%" + std::string(name.text) + " is used but not defined before");
-  for (Region* open = region_; open; open = open->owner() ? open->owner()->region() : nullptr) {
-    if (out->region() == open) return true;
-  }
+  if (isOpen(out->region())) return true;
   return scan_.refuseAt(name.at, "%" + std::string(name.text) + " is defined in a region that has ended");
 }
 

@@ -62,6 +62,8 @@ class Parser {
   bool valueName(Name& out);
   bool define(const Name& name, Value* value);
   bool use(const Name& name, Value*& out);
+  // Is it a region that is being read?
+  bool isOpen(const Region* region) const;
 
   // parse_type.cpp
   bool type(const Type*& out, int depth);

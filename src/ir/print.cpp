@@ -357,28 +357,34 @@ class Printer {
 
 ValueNames::ValueNames(const Graph& graph) : numbers_(graph.valueLimit(), kNone) { number(graph.top()); }
 
-void ValueNames::number(const Value* value) {
-  if (value->name().empty()) numbers_[value->id()] = next_++;
+void ValueNames::number(const Value* value, std::vector<std::string_view>& names) {
+  if (!value->name().empty() && known_.insert(value->name()).second) {
+    names.push_back(value->name());
+  } else {
+    numbers_[value->id()] = next_++;
+  }
 }
 
 void ValueNames::number(const Region* region) {
-  for (const Value* parameter : region->parameters()) number(parameter);
+  std::vector<std::string_view> names;
+  for (const Value* parameter : region->parameters()) number(parameter, names);
   for (const Node* node = region->first(); node; node = node->next()) {
-    for (size_t i = 0; i < node->resultCount(); ++i) number(node->result(i));
+    for (size_t i = 0; i < node->resultCount(); ++i) number(node->result(i), names);
     for (const Region* body : node->regions()) number(body);
   }
+  for (std::string_view name : names) known_.erase(name);
 }
 
 void ValueNames::append(std::string& out, const Value* value) const {
   out += '%';
-  if (!value->name().empty()) {
+  if (value->id() < numbers_.size() && numbers_[value->id()] != kNone) {
+    appendInt(out, int64_t{numbers_[value->id()]});
+  } else if (!value->name().empty()) {
     if (isPlainName(value->name())) {
       out += value->name();
     } else {
       appendQuoted(out, value->name());
     }
-  } else if (value->id() < numbers_.size() && numbers_[value->id()] != kNone) {
-    appendInt(out, int64_t{numbers_[value->id()]});
   } else {
     out += "<not in the graph>";
   }

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "ir/graph.h"
@@ -16,7 +17,8 @@ struct PrintOptions {
 
 std::string print(const Graph& graph, PrintOptions options = {});
 
-// What the values of a graph are called in its text: by their name, else by a number in the order of the text.
+// What the values of a graph are called in its text: by their name, else by a number in the order of the text. One has a
+// number, too, where another one of its name can be read.
 class ValueNames {
  public:
   explicit ValueNames(const Graph& graph);
@@ -27,10 +29,11 @@ class ValueNames {
 
  private:
   void number(const Region* region);
-  void number(const Value* value);
+  void number(const Value* value, std::vector<std::string_view>& names);
 
   static constexpr uint32_t kNone = UINT32_MAX;
-  std::vector<uint32_t> numbers_;  // by value id
+  std::vector<uint32_t> numbers_;                    // by value id
+  std::unordered_set<std::string_view> known_;       // of the regions that are being numbered
   uint32_t next_ = 0;
 };
 

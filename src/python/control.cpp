@@ -31,8 +31,9 @@ class PyBodyRecorder {
  public:
   explicit PyBodyRecorder(const std::string& kind)
       : recorder_(pythonHost(), kindOf(kind), kindOf(kind) == ClosedBodies::Kind::Scan ? 1 : 2) {}
-  std::vector<at::Tensor> begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced) {
-    return recorder_.begin(operands, sliced);
+  std::vector<at::Tensor> begin(const std::vector<at::Tensor>& operands, const std::vector<bool>& sliced,
+                                const std::vector<std::string>& names) {
+    return recorder_.begin(operands, sliced, names);
   }
   bool end(std::vector<at::Tensor> results) { return recorder_.end(std::move(results)); }
   // None: they have to run as Python code.

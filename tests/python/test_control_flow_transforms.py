@@ -260,3 +260,72 @@ def test_code_of_pytorchs_that_knows_no_symbols():
         x = torch.randn(3, 3)
         saker.capture(f, x, x * 2, dynamic={0: {0: "n", 1: "n"}, 1: {0: "n", 1: "n"}})
     assert caught.value.file == __file__
+
+
+def carries_two(o, x, w):
+    last, rows = o.scan(lambda c, e: ((c[0] + 1, c[1] * 0.5 + e), c[1] * c[0]), (torch.tensor(0), x[0] * 1), x)
+    return rows * last[0] + last[1] @ w
+
+
+def carries_structures(o, x, w):
+    def step(c, e):
+        return {"a": c["a"] * e["p"] + e["q"][0], "b": (c["b"][0] + 1,)}, [c["a"].sin(), (e["p"] @ w,)]
+
+    start = {"a": x[0] * 1, "b": (x[1] * 2,)}
+    last, (left, (right,)) = o.scan(step, start, {"p": x, "q": [x.cos()]})
+    return left * right + last["a"] + last["b"][0]
+
+
+def goes_back_along_columns(o, x, w):
+    last, rows = o.scan(lambda c, e: (c * e + w[0], c.sin()), x[:, 0] * 1, x, dim=1, reverse=True)
+    return rows + last
+
+
+SCANS = [carries_two, carries_structures, goes_back_along_columns]
+
+
+@pytest.mark.parametrize("way", ["compile", "aot_function"])
+@pytest.mark.parametrize("program", SCANS, ids=lambda program: program.__name__)
+def test_scans_of_several_values_in_batches_of_batches(program, way):
+    def twice(o):
+        return torch.vmap(torch.vmap(lambda x: program(o, x, WEIGHT)))
+
+    saker.reset(counts=True)
+    compiled = getattr(saker, way)(twice(operators))
+    for factor in (1.0, -0.5, 0.25):
+        xs = torch.stack([XS, XS * 0.5]) * factor
+        expected = torch.stack([torch.stack([program(reference, x, WEIGHT) for x in each]) for each in xs])
+        torch.testing.assert_close(compiled(xs), expected)
+    assert way != "compile" or saker.stats()["replays"] == 2
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_branches_of_other_sizes_are_rejected_in_batches_too(batched):
+    """Both branches run where the condition is batched: a choice would broadcast what they give."""
+
+    def f(x):
+        chosen = x.sum() if batched else WEIGHT.sum()
+        return torch.cond(chosen > 0, lambda v: v @ WEIGHT, lambda v: v[:1].sin(), (x,))
+
+    with pytest.raises(RuntimeError, match="same dtype, device and sizes") as caught:
+        saker.compile(torch.vmap(f))(XS)
+    assert isinstance(caught.value, saker.errors.BodyError) and "true_fn" in str(caught.value)
+
+
+@pytest.mark.parametrize("way", ["compile", "aot_function"])
+def test_second_derivatives_of_gradients_beside_a_function(way):
+    def f(x, w):
+        return torch.func.grad(lambda u: (u.detach() * 0.3 + (u * w).sin()).sin().sum())(Rounding.apply(x) * w).tanh()
+
+    def derivatives(function, x, w):
+        x, w = x.clone().requires_grad_(), w.clone().requires_grad_()
+        y = function(x, w)
+        first = torch.autograd.grad(y.sin().sum(), [x, w], create_graph=True)
+        return [y, *first, *torch.autograd.grad(sum(each.square().sum() for each in first), [x, w])]
+
+    compiled = getattr(saker, way)(f)
+    for seed in range(4):
+        torch.manual_seed(seed)
+        x, w = torch.randn(3, 3, dtype=torch.float64), torch.randn(3, 3, dtype=torch.float64)
+        for one, other in zip(derivatives(compiled, x, w), derivatives(f, x, w), strict=True):
+            torch.testing.assert_close(one, other)

@@ -134,13 +134,12 @@ MARKS: dict[str, dict[str, tuple[Mark, ...]]] = {
     "H23": _WRITER,
     "H24": _WRITER,
     "H28": {
-        **dict.fromkeys(("forward", *_DERIVATIVES), (_refused(_EACH_CALL, "capture"),)),
-        "dynamic": (_AGAIN, _refused(_EACH_CALL, "capture")),
+        "dynamic": (_AGAIN,),
         "vmap": (
             Mark("as eager", _NO_BATCH.reason, ("compile", "aot_function", "deferred")),
             _refused(_EACH_CALL, "capture"),
         ),
-        "nested": (_OPAQUE_BODY, _refused(_EACH_CALL, "capture")),
+        "nested": (_OPAQUE_BODY,),
     },
 }
 
