@@ -1,8 +1,8 @@
 """torch.autograd.Function where its forward is all that a call of it does.
 
-That is so where no gradient is asked for: in a recording whose sizes are symbols, where operators do not run (``apply``;
-whatever else a call may do raises an error, which ends the attempt, and the call is recorded with the sizes that it
-has), and inside of the forward or backward of another Function (``inside``), which autograd does not follow.
+That is so where no gradient is asked for: in a recording whose sizes are symbols, where operators do not run
+(``apply``; whatever else a call may do raises an error, which ends the attempt, and the call is recorded with the sizes
+that it has), and inside of the forward or backward of another Function (``inside``), which autograd does not follow.
 """
 
 from __future__ import annotations

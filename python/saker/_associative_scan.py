@@ -9,7 +9,6 @@ does combine, and dropped. The pairs are PyTorch's, so results are too; rounds a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -20,7 +19,9 @@ from saker.errors import BodyError
 Tensor = torch.Tensor
 
 
-def _combined(function: Callable, values: Sequence[Tensor], chosen: Tensor, left: Tensor, right: Tensor) -> list[Tensor]:
+def _combined(
+    function: Callable, values: Sequence[Tensor], chosen: Tensor, left: Tensor, right: Tensor
+) -> list[Tensor]:
     lefts = [value.index_select(0, left) for value in values]
     made = pytree.tree_leaves(function(*lefts, *[value.index_select(0, right) for value in values]))
     rows = []

@@ -6,7 +6,7 @@ import inspect
 import threading
 import types
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch.utils import _pytree as pytree
@@ -16,7 +16,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 class _Noted(threading.local):
     operator = ""
-    names: dict[str, list[str]] = {}  # by what the operator calls the function
+    names: ClassVar[dict[str, list[str]]] = {}  # by what the operator calls the function
 
 
 _noted = _Noted()

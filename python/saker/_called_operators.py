@@ -183,10 +183,7 @@ def _prints_plainly(args: Any, kwargs: Any) -> bool:
     """Is it a text of numbers, strings and tensors? It is printed as by Python's own function, in order with others."""
     if _C.trace_mode() is not None or torch._C._are_functorch_transforms_active() or not isinstance(args[0], str):
         return False
-    for each in (*args, *kwargs.values()):
-        if not _is_plain(each):
-            return False
-    return True
+    return all(_is_plain(each) for each in (*args, *kwargs.values()))
 
 
 # What is called instead, and whether arguments allow it.

@@ -251,9 +251,7 @@ class Study:
             before = dict(context.__dict__)
             try:
                 made = self._written(1, _backward, (self.function, context, *gradients))
-                self._bind_ahead(
-                    1, lambda places: (self.function, places.of_context(context), *places.of(gradients))
-                )
+                self._bind_ahead(1, lambda places: (self.function, places.of_context(context), *places.of(gradients)))
                 return made
             finally:
                 after = context.__dict__

@@ -121,7 +121,7 @@ class Verifier {
   void define(const Value* value, const Node* node) {
     values_[value->id()].visibility = Visibility::Visible;
     if (!value->name().empty() && !usedNames_.insert(value->name()).second) {
-      report("two values are called " + nameOf(value), node);
+      report("two values are called %" + std::string(value->name()), node);
     }
     type(value->type(), node);
     uses(value, node);

@@ -54,5 +54,5 @@ def test_functions_that_the_program_keeps_out() -> None:
     def call(x: torch.Tensor) -> torch.Tensor:
         return kept_out(x.sin()) + 1
 
-    with pytest.raises(saker.CaptureError, match="torch.compiler.disable keeps out"):
+    with pytest.raises(saker.CaptureError, match=r"torch\.compiler\.disable keeps out"):
         saker.compile(call, fullgraph=True)(torch.ones(3))

@@ -54,7 +54,7 @@ def same_thing(base: type, call: Callable[[Any, torch.Tensor], Any]) -> None:
         ASKED.clear()
         found = compiled(holder, x)
         assert torch.equal(found, expected)
-        assert ASKED == asked
+        assert asked == ASKED
 
 
 @pytest.mark.parametrize("base", BASES, ids=lambda base: base.__name__)

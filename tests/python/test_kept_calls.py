@@ -1,18 +1,19 @@
 """Replays enter PyTorch's kernels directly, with checks, promotion and layouts worked out once (src/aten/kept_call.h).
-What they compute is eager mode's to the last bit, and where a tensor or the surroundings differ, the operator is called."""
+What they compute is eager mode's to the last bit; where a tensor or the surroundings differ, the operator is called."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import ClassVar
 
 import pytest
 import torch
 import torch.nn.functional as F
-from alone import alone
 from torch import Tensor
 
 import saker
+from alone import alone
 from saker import _C
 
 torch.set_num_threads(1)
@@ -232,7 +233,7 @@ def test_bits_of_views() -> None:
 
 
 class Logged(Tensor):
-    seen: list[str] = []
+    seen: ClassVar[list[str]] = []
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):

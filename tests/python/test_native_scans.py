@@ -103,6 +103,6 @@ def test_other_processors(cpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAKER_CPU", cpu)
     for dtype in (torch.float32, torch.bfloat16, torch.int32):
         x = (torch.randn(33, 50) * 3).to(dtype)
-        for name in SCANS:
+        for scan in SCANS.values():
             for dim in range(2):
-                check(lambda x, name=name, dim=dim: SCANS[name](x, dim), x)
+                check(lambda x, scan=scan, dim=dim: scan(x, dim), x)

@@ -279,7 +279,7 @@ def test_aot_functions_that_only_run_forward() -> None:
         x = torch.randn(3, 4, requires_grad=True)
         same(compiled(x, torch.eye(4), torch.ones(4)).detach(), USUAL["gelu"](x, torch.eye(4), torch.ones(4)).detach())
     assert saker.stats()["fallbacks"] - before == 5
-    got, how = outcome(compiled, 1)
+    got, _ = outcome(compiled, 1)
     same(got, outcome(USUAL["gelu"], 1)[0])
 
 

@@ -43,7 +43,10 @@ def test_one_recording_for_all_sizes(program: Callable, dynamic: bool | None) ->
 
 def test_a_list_from_outside_is_guarded() -> None:
     factors = [2, 3]
-    program = lambda x: x.sum() + torch.tensor([x.shape[0], *factors]) + torch.tensor([x.shape[0], factors[1], 1])
+
+    def program(x):
+        return x.sum() + torch.tensor([x.shape[0], *factors]) + torch.tensor([x.shape[0], factors[1], 1])
+
     compiled = saker.compile(program)
     for call in range(8):
         x = torch.randn(3 + call, 3)
@@ -53,7 +56,9 @@ def test_a_list_from_outside_is_guarded() -> None:
 
 
 def test_numbers_without_sizes_stay_literals() -> None:
-    program = lambda x: x + torch.tensor([1.0, 2.0, 3.0])
+    def program(x):
+        return x + torch.tensor([1.0, 2.0, 3.0])
+
     graph = saker.explain(program, dynamic=True)(torch.randn(4, 3)).graphs[0]
     assert "stack" not in graph.text
 

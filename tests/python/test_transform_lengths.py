@@ -1,6 +1,6 @@
 """Transforms of ``torch.func`` and gradients inside of functions whose sizes change.
 
-One recording serves all lengths, with what eager mode gives; what cannot be followed with symbols leaves nothing behind.
+One recording serves all lengths, with what eager mode gives; what symbols cannot follow leaves nothing behind.
 """
 
 from __future__ import annotations

@@ -15,7 +15,10 @@ def of_numbers():
 
 
 def of_numbers_in_lists():
-    return world(lambda x: x + torch.DoubleTensor([[1, 2, 3], [4, 5, 6]]) * torch.BoolTensor([True, False, True]), vec())
+    def program(x):
+        return x + torch.DoubleTensor([[1, 2, 3], [4, 5, 6]]) * torch.BoolTensor([True, False, True])
+
+    return world(program, vec())
 
 
 def of_sizes():

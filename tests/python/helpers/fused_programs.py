@@ -260,7 +260,11 @@ _PUTS = [
     ("=", "F", "{a}.index_select({d}, torch.arange({a}.shape[{d}]) // 2)"),
     ("=", "F", "{a}[torch.arange({a}.shape[0]) // 2]"), ("=", "F", "{a}[..., torch.arange({a}.shape[-1]) // 2]"),
     ("=", "F", "F.embedding(torch.arange(3) % max({a}.shape[0], 1), {a})"),
-    ("=", "F", "torch.zeros({a}.shape[0], 2, dtype={a}.dtype).index_put((torch.arange({a}.shape[0]),), {a}.reshape(-1)[:1])"),
+    (
+        "=",
+        "F",
+        "torch.zeros({a}.shape[0], 2, dtype={a}.dtype).index_put((torch.arange({a}.shape[0]),), {a}.reshape(-1)[:1])",
+    ),
 ]  # fmt: skip
 _RULES = {"unary": _UNARY, "binary": _BINARY, "reduce": _REDUCTIONS, "write": _WRITES, "put": _PUTS}
 _CASTS = ["{a}.to(torch.{t})", "{a}.to(torch.{t}) + 1"]
