@@ -3,8 +3,8 @@
     python bench/bench_gpu.py [--torch-compile] [--device cpu --tiny]
 
 Printed are the first call (or training step) of a model that was just made, with PyTorch's own kernels loaded before,
-and the median of later ones; caches on disk are empty. Saker's results are compared with eager mode's in its process. In
-training a step is forward with loss, backward and AdamW.
+and the median of later ones; caches on disk are empty. Saker's results are compared with eager mode's in its process.
+In training a step is forward with loss, backward and AdamW.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ struct Variant {
   // nullptr: calls like it call the function as it is, whatever sizes they have.
   std::shared_ptr<const aot::CompiledFunction> native = nullptr;
   std::string reason = {};
-  bool isSmall = false;  // one small operator: calls like it go on as they are
+  bool isSmall = false;                 // one small operator: calls like it go on as they are
   std::vector<SizePlace> symbols = {};  // sizes that may change
   double milliseconds = 0;
   mutable std::atomic<uint64_t> calls = 0;

@@ -10,7 +10,7 @@ torch::autograd::variable_list EntryNode::apply(torch::autograd::variable_list&&
 
 uint32_t EntryNode::add(const NodePtr& self, const at::Tensor& result) {
   torch::autograd::impl::set_gradient_edge(result, {self, self->add_input_metadata(result)});
-  return static_cast<EntryNode&>(*self).target_->add_input_metadata(result);
+  return static_cast<EntryNode&>(*self).target()->add_input_metadata(result);
 }
 
 }  // namespace saker::aten

@@ -20,10 +20,16 @@ class EntryNode : public torch::autograd::Node {
   // Makes a tensor the next result of the target, by way of this node, which is `self`. Gives its number there, which
   // link() is told, in the same order, once the target's own edges are known: autograd counts how deep a node lies.
   static uint32_t add(const NodePtr& self, const at::Tensor& result);
-  void link(uint32_t result) { add_next_edge({std::move(target_), result}); }
+  void link(uint32_t result) {
+    add_next_edge({target(), result});
+    target_.reset();
+  }
 
  private:
-  NodePtr target_;  // until it is linked
+  // Once there is an edge, that alone keeps it: edges may be led elsewhere.
+  const NodePtr& target() const { return target_ ? target_ : next_edge(0).function; }
+
+  NodePtr target_;
 };
 
 }  // namespace saker::aten

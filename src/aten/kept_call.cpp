@@ -45,8 +45,8 @@ void KeptCall::keep(const KeptArguments& arguments) {
   for (const KeptTensor& each : arguments.tensors) {
     if (!each.at || each.fixed) continue;
     const at::Tensor& tensor = *each.at;
-    forms_.push_back({&tensor, tensor.key_set(), tensor.dtype(), c10::DimVector(tensor.sizes()),
-                      c10::DimVector(tensor.strides())});
+    forms_.push_back(
+        {&tensor, tensor.key_set(), tensor.dtype(), c10::DimVector(tensor.sizes()), c10::DimVector(tensor.strides())});
   }
 }
 

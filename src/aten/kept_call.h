@@ -21,9 +21,9 @@ struct KeptTensor {
 };
 
 struct KeptArguments {
-  std::span<const c10::IValue> values;   // by argument of the operator, but for tensors that are given in each run
-  std::span<const KeptTensor> tensors;   // by argument: `at` is nullptr where `values` has it
-  KeptTensor result;                     // what is computed into; it is there, in the layout that it has in each run
+  std::span<const c10::IValue> values;  // by argument of the operator, but for tensors that are given in each run
+  std::span<const KeptTensor> tensors;  // by argument: `at` is nullptr where `values` has it
+  KeptTensor result;                    // what is computed into; it is there, in the layout that it has in each run
 };
 
 class KeptCall {

@@ -31,9 +31,9 @@ class AddmmCall final : public KeptCall, private WithToldOutputs<at::native::str
     // What is larger is copied by several threads.
     const at::Tensor& added = added_.get();
     fits_ = fits_ && added.dim() > 0 && result_->is_contiguous() && result_->numel() > 0 && left_.get().size(1) > 0 &&
-            result_->numel() < at::internal::GRAIN_SIZE && added.is_contiguous() &&
-            added.dtype() == result_->dtype() && added.size(-1) == result_->size(1) &&
-            (added.dim() == 1 || added.sizes() == result_->sizes()) && beta_.toComplexDouble() != 0.0;
+            result_->numel() < at::internal::GRAIN_SIZE && added.is_contiguous() && added.dtype() == result_->dtype() &&
+            added.size(-1) == result_->size(1) && (added.dim() == 1 || added.sizes() == result_->sizes()) &&
+            beta_.toComplexDouble() != 0.0;
     if (fits_) keep(arguments);
   }
 

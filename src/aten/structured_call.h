@@ -59,9 +59,7 @@ struct KeptArgument<std::optional<c10::string_view>> {
   KeptArgument(const c10::IValue& value, const KeptTensor&) {
     if (!value.isNone()) text = value.toStringRef();
   }
-  std::optional<c10::string_view> get() const {
-    return text ? std::optional<c10::string_view>(*text) : std::nullopt;
-  }
+  std::optional<c10::string_view> get() const { return text ? std::optional<c10::string_view>(*text) : std::nullopt; }
 };
 
 template <typename Number>

@@ -1,8 +1,8 @@
 // PyTorch's structured kernels by operator: which of them can be entered past the dispatcher.
-#include <ATen/ops/_log_softmax_native.h>
 #include <ATen/ops/_log_softmax_backward_data_native.h>
-#include <ATen/ops/_softmax_native.h>
+#include <ATen/ops/_log_softmax_native.h>
 #include <ATen/ops/_softmax_backward_data_native.h>
+#include <ATen/ops/_softmax_native.h>
 #include <ATen/ops/acos_native.h>
 #include <ATen/ops/acosh_native.h>
 #include <ATen/ops/add_native.h>
@@ -14,8 +14,8 @@
 #include <ATen/ops/amin_native.h>
 #include <ATen/ops/asin_native.h>
 #include <ATen/ops/asinh_native.h>
-#include <ATen/ops/atan_native.h>
 #include <ATen/ops/atan2_native.h>
+#include <ATen/ops/atan_native.h>
 #include <ATen/ops/atanh_native.h>
 #include <ATen/ops/bitwise_and_native.h>
 #include <ATen/ops/bitwise_not_native.h>
@@ -23,22 +23,22 @@
 #include <ATen/ops/bitwise_xor_native.h>
 #include <ATen/ops/bmm_native.h>
 #include <ATen/ops/ceil_native.h>
-#include <ATen/ops/clamp_native.h>
 #include <ATen/ops/clamp_max_native.h>
 #include <ATen/ops/clamp_min_native.h>
+#include <ATen/ops/clamp_native.h>
 #include <ATen/ops/copysign_native.h>
 #include <ATen/ops/cos_native.h>
 #include <ATen/ops/cosh_native.h>
 #include <ATen/ops/digamma_native.h>
 #include <ATen/ops/div_native.h>
-#include <ATen/ops/elu_native.h>
 #include <ATen/ops/elu_backward_native.h>
+#include <ATen/ops/elu_native.h>
 #include <ATen/ops/eq_native.h>
 #include <ATen/ops/erf_native.h>
 #include <ATen/ops/erfc_native.h>
 #include <ATen/ops/erfinv_native.h>
-#include <ATen/ops/exp_native.h>
 #include <ATen/ops/exp2_native.h>
+#include <ATen/ops/exp_native.h>
 #include <ATen/ops/expm1_native.h>
 #include <ATen/ops/floor_native.h>
 #include <ATen/ops/fmax_native.h>
@@ -47,25 +47,25 @@
 #include <ATen/ops/frac_native.h>
 #include <ATen/ops/gather_native.h>
 #include <ATen/ops/ge_native.h>
-#include <ATen/ops/gelu_native.h>
 #include <ATen/ops/gelu_backward_native.h>
+#include <ATen/ops/gelu_native.h>
 #include <ATen/ops/gt_native.h>
 #include <ATen/ops/hardshrink_native.h>
-#include <ATen/ops/hardsigmoid_native.h>
 #include <ATen/ops/hardsigmoid_backward_native.h>
+#include <ATen/ops/hardsigmoid_native.h>
 #include <ATen/ops/hypot_native.h>
 #include <ATen/ops/i0_native.h>
 #include <ATen/ops/le_native.h>
-#include <ATen/ops/leaky_relu_native.h>
 #include <ATen/ops/leaky_relu_backward_native.h>
+#include <ATen/ops/leaky_relu_native.h>
 #include <ATen/ops/lerp_native.h>
 #include <ATen/ops/lgamma_native.h>
-#include <ATen/ops/log_native.h>
 #include <ATen/ops/log10_native.h>
 #include <ATen/ops/log1p_native.h>
 #include <ATen/ops/log2_native.h>
-#include <ATen/ops/logaddexp_native.h>
+#include <ATen/ops/log_native.h>
 #include <ATen/ops/logaddexp2_native.h>
+#include <ATen/ops/logaddexp_native.h>
 #include <ATen/ops/lt_native.h>
 #include <ATen/ops/maximum_native.h>
 #include <ATen/ops/mean_native.h>
@@ -81,26 +81,26 @@
 #include <ATen/ops/round_native.h>
 #include <ATen/ops/rsqrt_native.h>
 #include <ATen/ops/sgn_native.h>
-#include <ATen/ops/sigmoid_native.h>
 #include <ATen/ops/sigmoid_backward_native.h>
+#include <ATen/ops/sigmoid_native.h>
 #include <ATen/ops/sign_native.h>
 #include <ATen/ops/signbit_native.h>
-#include <ATen/ops/silu_native.h>
 #include <ATen/ops/silu_backward_native.h>
+#include <ATen/ops/silu_native.h>
 #include <ATen/ops/sin_native.h>
 #include <ATen/ops/sinc_native.h>
 #include <ATen/ops/sinh_native.h>
-#include <ATen/ops/softplus_native.h>
 #include <ATen/ops/softplus_backward_native.h>
+#include <ATen/ops/softplus_native.h>
 #include <ATen/ops/softshrink_native.h>
 #include <ATen/ops/sqrt_native.h>
 #include <ATen/ops/sub_native.h>
 #include <ATen/ops/sum_native.h>
 #include <ATen/ops/tan_native.h>
-#include <ATen/ops/tanh_native.h>
 #include <ATen/ops/tanh_backward_native.h>
-#include <ATen/ops/threshold_native.h>
+#include <ATen/ops/tanh_native.h>
 #include <ATen/ops/threshold_backward_native.h>
+#include <ATen/ops/threshold_native.h>
 #include <ATen/ops/tril_native.h>
 #include <ATen/ops/triu_native.h>
 #include <ATen/ops/trunc_native.h>
@@ -160,8 +160,8 @@ KeptKernel::Make makerOf(const std::string& operation, KeptKernel::Products prod
 bool isPyTorchs(const c10::OperatorHandle& handle) {
   std::string table = "\n" + handle.dumpComputedTable();
   size_t line = table.find("\nCPU: ");
-  return line != std::string::npos && table.substr(line, table.find('\n', line + 1) - line).find("/RegisterCPU") !=
-                                          std::string::npos;
+  return line != std::string::npos &&
+         table.substr(line, table.find('\n', line + 1) - line).find("/RegisterCPU") != std::string::npos;
 }
 
 }  // namespace

@@ -51,7 +51,9 @@ BodyRecorder::BodyRecorder(tracing::Host host, ClosedBodies::Kind kind, size_t b
     : kind_(kind),
       scratch_(tracing::currentTape() || tracing::current() ? nullptr : std::make_unique<tracing::Tape>(host)),
       tape_(tracing::currentTape()),
-      outer_(scratch_ ? *scratch_ : tape_ ? static_cast<tracing::Recording&>(*tape_) : *tracing::current()) {
+      outer_(scratch_ ? *scratch_
+             : tape_  ? static_cast<tracing::Recording&>(*tape_)
+                      : *tracing::current()) {
   node_.emplace(outer(), ClosedBodies::operatorOf(kind), bodies);
 }
 
@@ -81,7 +83,8 @@ std::vector<at::Tensor> BodyRecorder::begin(const std::vector<at::Tensor>& opera
   body_.emplace(around, node_->region(next_++));
   parameters_.clear();
   for (size_t i = 0; i < operands.size(); ++i) {
-    parameters_.push_back(body_->addParameter(types[i], i < names.size() ? std::string_view(names[i]) : std::string_view()));
+    parameters_.push_back(
+        body_->addParameter(types[i], i < names.size() ? std::string_view(names[i]) : std::string_view()));
     if (operands[i].requires_grad()) parameters_.back().set_requires_grad(true);
   }
   return parameters_;

@@ -40,7 +40,8 @@ std::vector<StandIn> changedSizes(const Segment& segment, const CallArguments& c
   if (call.positional != segment.guards.positional) return {};
   std::vector<StandIn> out;
   for (Guards::Argument& argument : segment.guards.tensorArguments()) {
-    PyObject* object = argument.index < argumentCount(call) ? follow(call.values[argument.index], argument.path) : nullptr;
+    PyObject* object =
+        argument.index < argumentCount(call) ? follow(call.values[argument.index], argument.path) : nullptr;
     if (!object) continue;  // held by what cannot be copied (a dict of a class of its own): it stays what it is
     if (!isTensor(object)) return {};
     const at::Tensor& tensor = tensorOf(object);
@@ -59,7 +60,8 @@ std::vector<StandIn> changedSizes(const Segment& segment, const CallArguments& c
     if (!dims.empty()) out.push_back({argument.index, std::move(argument.path), tensor, std::move(dims), false, {}});
   }
   for (Guards::Number& argument : segment.guards.numberArguments()) {
-    PyObject* number = argument.index < argumentCount(call) ? follow(call.values[argument.index], argument.path) : nullptr;
+    PyObject* number =
+        argument.index < argumentCount(call) ? follow(call.values[argument.index], argument.path) : nullptr;
     if (!number || !isSize(number)) return {};
     if (argument.value && sameValue(argument.value, number)) continue;
     out.push_back(numberStandIn(argument.index, std::move(argument.path), number));

@@ -123,7 +123,8 @@ void Recorder::hides(bool on) {
   bool isUsers = std::exchange(hidesUsers_, false) || (hosting && hosting->wraps && !hosting->repeatable);
   Aside* aside = Aside::current();
   if (on) {
-    if (!tracing::current()) untaped_.emplace(nullptr);  // in a body its operators belong to that, whatever they are given
+    if (!tracing::current())
+      untaped_.emplace(nullptr);  // in a body its operators belong to that, whatever they are given
     if (aside && isUsers) aside->begin();
   } else {
     if (aside) aside->end();

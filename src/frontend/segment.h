@@ -82,10 +82,10 @@ class Segment {
   std::shared_ptr<runtime::Program> program;
   std::shared_ptr<Code> code = std::make_shared<Code>();
   std::shared_ptr<const runtime::SingleCall> single;  // what runs instead, where a call is one small operator
-  std::shared_ptr<aot::CompiledFunction> compiled;  // what `code` runs, where gradients are compiled: for reports
-  std::vector<uint32_t> inputs;                     // places of the program's arguments
-  std::vector<uint32_t> memory;                     // by input: the first one that shares its memory
-  std::vector<uint32_t> counters;                   // the same of version counters, among those that share memory
+  std::shared_ptr<aot::CompiledFunction> compiled;    // what `code` runs, where gradients are compiled: for reports
+  std::vector<uint32_t> inputs;                       // places of the program's arguments
+  std::vector<uint32_t> memory;                       // by input: the first one that shares its memory
+  std::vector<uint32_t> counters;                     // the same of version counters, among those that share memory
   std::vector<std::pair<size_t, uint32_t>> unseen;  // inputs written through .data, and by how much their versions move
   bool writes = false;
   bool alone = false;    // it writes, and calls nothing of the user's: other threads wait

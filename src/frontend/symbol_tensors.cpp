@@ -106,10 +106,8 @@ PyObject* standInCalled(PyObject* original, PyObject* const* args, Py_ssize_t co
   return makeTensor(arguments, numbers);
 }
 
-PyMethodDef standInMethod = {"tensor",
-                             reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&standInCalled)),
-                             METH_FASTCALL | METH_KEYWORDS,
-                             nullptr};
+PyMethodDef standInMethod = {"tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&standInCalled)),
+                             METH_FASTCALL | METH_KEYWORDS, nullptr};
 
 struct StandIn {
   PyObject* original;

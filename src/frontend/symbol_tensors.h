@@ -1,5 +1,5 @@
-// torch.tensor and torch.as_tensor of numbers some of which are symbols, in a call that is followed with symbolic sizes:
-// PyTorch fills memory with the numbers it sees, so operators that take symbols make the tensor in its place.
+// torch.tensor and torch.as_tensor of numbers some of which are symbols, in a call that is followed with symbolic
+// sizes: PyTorch fills memory with the numbers it sees, so operators that take symbols make the tensor in its place.
 #pragma once
 
 #include <Python.h>

@@ -17,8 +17,8 @@ struct PrintOptions {
 
 std::string print(const Graph& graph, PrintOptions options = {});
 
-// What the values of a graph are called in its text: by their name, else by a number in the order of the text. One has a
-// number, too, where another one of its name can be read.
+// What the values of a graph are called in its text: by their name, else by a number in the order of the text. One has
+// a number, too, where another one of its name can be read.
 class ValueNames {
  public:
   explicit ValueNames(const Graph& graph);
@@ -32,8 +32,8 @@ class ValueNames {
   void number(const Value* value, std::vector<std::string_view>& names);
 
   static constexpr uint32_t kNone = UINT32_MAX;
-  std::vector<uint32_t> numbers_;                    // by value id
-  std::unordered_set<std::string_view> known_;       // of the regions that are being numbered
+  std::vector<uint32_t> numbers_;               // by value id
+  std::unordered_set<std::string_view> known_;  // of the regions that are being numbered
   uint32_t next_ = 0;
 };
 

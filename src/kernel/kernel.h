@@ -94,7 +94,7 @@ struct Index {
   X(Load, "load", 0)         /* optional operand: a bool, where false gives zero and nothing is read */ \
   X(Store, "store", 1)       /* optional second operand: a bool, where false nothing is written */      \
   X(Reduce, "reduce", 1)                                                                                \
-  X(Scan, "scan", 1) /* a reduction of the steps of the loop up to this one */                          \
+  X(Scan, "scan", 1)       /* a reduction of the steps of the loop up to this one */                    \
   X(Convert, "convert", 1) /* as C++ and PyTorch do: toward zero, round to even, x != 0 to bool */      \
   X(Bitcast, "bitcast", 1)                                                                              \
   X(Select, "select", 3) /* a bool and two values */                                                    \

@@ -116,7 +116,8 @@ class Assembler {
   void collapse() {
     for (size_t i = 0; i + 1 < loops_.size();) {
       Loop &outer = loops_[i], &inner = loops_[i + 1];
-      bool one = outer.reduced == inner.reduced && outer.ordered == inner.ordered && !isAsked(outer.axis) && !isAsked(inner.axis);
+      bool one = outer.reduced == inner.reduced && outer.ordered == inner.ordered && !isAsked(outer.axis) &&
+                 !isAsked(inner.axis);
       for (uint32_t e = 0; one && e < expressions_.size(); ++e) {
         const Node& node = expressions_[e].node;
         if (!isMemory(node)) continue;
@@ -333,7 +334,8 @@ class Assembler {
         to[extent.argument] = static_cast<uint32_t>(used.size());
         used.push_back(builder_.arguments().values()[extent.argument]);
         for (const Number& number : builder_.arguments().numbers()) {
-          if (number.argument == extent.argument) numbers_.push_back({to[extent.argument], number.value, number.single});
+          if (number.argument == extent.argument)
+            numbers_.push_back({to[extent.argument], number.value, number.single});
         }
       }
       extent.argument = to[extent.argument];

@@ -1,5 +1,5 @@
-// Nodes that give symbols their values while a graph runs (`.item()`, `nonzero`): what computes with such a symbol comes
-// behind them, although it reads none of their results.
+// Nodes that give symbols their values while a graph runs (`.item()`, `nonzero`): what computes with such a symbol
+// comes behind them, although it reads none of their results.
 #pragma once
 
 #include <span>

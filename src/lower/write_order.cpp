@@ -86,7 +86,8 @@ WriteOrder::WriteOrder(std::span<ir::Node* const> nodes, const passes::Memory& m
       if (history == histories.end() || !history->second.any) continue;
       written_.insert(result);
       // Who makes it is one of those that write: what is written to a view of it later has another place.
-      if (!onlyViews(*node) && !ops::writes(*node)) entries_[node].touches.push_back({memory.classOf(result), result, true});
+      if (!onlyViews(*node) && !ops::writes(*node))
+        entries_[node].touches.push_back({memory.classOf(result), result, true});
     }
   }
 }

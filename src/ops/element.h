@@ -12,7 +12,8 @@
 // An operator that puts elements at places that are data has two rules: what the result holds before, and what each of
 // its steps does.
 //
-//   index_add  before: e.at(0, e.places());  a step: e.put(holds, {e.place(index), ...}, [&](Num old) { return old + x; })
+//   index_add  before: e.at(0, e.places());  a step: e.put(holds, {e.place(index), ...}, [&](Num old) { return old + x;
+//   })
 #pragma once
 
 #include <functional>
@@ -59,8 +60,8 @@ struct Along {
   const TensorType* tensor;
   uint64_t dims;
 };
-// Where a scatter goes through the elements of what it puts. Bit i of `ordered`: two steps that differ along dimension i
-// may meet in one element of the result, and are done one after the other.
+// Where a scatter goes through the elements of what it puts. Bit i of `ordered`: two steps that differ along dimension
+// i may meet in one element of the result, and are done one after the other.
 struct Steps {
   Dims sizes;
   uint64_t ordered = 0;
@@ -113,7 +114,7 @@ class Element {
   virtual Num number(const Place& place) = 0;  // as i64
   // A number that is known only in a run, as f32 where that is asked for, else as f64.
   virtual Num number(sym::Float value, DType dtype) = 0;
-  virtual Place place(Num index) = 0;          // of an i64
+  virtual Place place(Num index) = 0;  // of an i64
   // Quotient and remainder; a place is never negative.
   virtual std::pair<Place, Place> divide(const Place& place, Int by) = 0;
   // All places of a tensor: along `dims` those of the loop over what is reduced, along others `outer`, in order.

@@ -1,5 +1,5 @@
-// Regions: runs of nodes that the program marked as one call (nested_compile_region), or that it repeats. Each can become
-// one `saker::call` whose body they are, and be put back in its place. Equal bodies are then worked on once.
+// Regions: runs of nodes that the program marked as one call (nested_compile_region), or that it repeats. Each can
+// become one `saker::call` whose body they are, and be put back in its place. Equal bodies are then worked on once.
 #pragma once
 
 #include <span>
@@ -26,8 +26,9 @@ struct RegionArguments {
 void outlineCalls(ir::Graph& graph, std::span<const RegionArguments> arguments);
 
 // Makes calls of regions of which there are several equal ones, for autograd to differentiate once: of those that are
-// marked, or, where none is, of what the program repeats (passes/repeats.h). Gradients must be those of the nodes one by one, bit by bit: sums of gradients are not put in another order, and nobody sees a tensor
-// of a region. Gives how many were made.
+// marked, or, where none is, of what the program repeats (passes/repeats.h). Gradients must be those of the nodes one
+// by one, bit by bit: sums of gradients are not put in another order, and nobody sees a tensor of a region. Gives how
+// many were made.
 size_t outlineShared(ir::Graph& graph);
 
 }  // namespace saker::passes

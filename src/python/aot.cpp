@@ -119,7 +119,8 @@ bool isOurs(const std::exception_ptr& cause) {
 std::pair<std::shared_ptr<aot::CompiledFunction>, std::string> compile(
     const py::object& function, const std::vector<at::Tensor>& arguments, bool minCut, double budget,
     const std::vector<std::tuple<size_t, size_t, std::string>>& dynamic, const py::object& leniently,
-    const py::object& again, bool inStages, bool onlyDifferentiate, const std::vector<std::string>& names, const py::object& backwardHolds) {
+    const py::object& again, bool inStages, bool onlyDifferentiate, const std::vector<std::string>& names,
+    const py::object& backwardHolds) {
   auto callee = [&](const std::vector<at::Tensor>& standIns) {
     return returnedOf(function(*py::tuple(listOf(standIns))));
   };

@@ -30,7 +30,9 @@ struct Known {
   uint32_t cell = kNone;
   As as = As::Integer;
 
-  int64_t in(Sizes& sizes) const { return cell == kNone ? number : as == As::Integer ? sizes.integer(cell) : bits(sizes); }
+  int64_t in(Sizes& sizes) const {
+    return cell == kNone ? number : as == As::Integer ? sizes.integer(cell) : bits(sizes);
+  }
   // A float may have no value: where Python raises.
   bool hasValue(Sizes& sizes) const { return as == As::Integer || sizes.value(cell).known; }
 

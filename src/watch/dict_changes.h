@@ -1,5 +1,6 @@
 // How changes of dicts are noticed without comparing what they hold: by the version of one, and, where CPython tells of
-// writes (3.12), by a count of writes to all that are watched. While the count stands still, so do the versions of these.
+// writes (3.12), by a count of writes to all that are watched. While the count stands still, so do the versions of
+// these.
 #pragma once
 
 #include <Python.h>

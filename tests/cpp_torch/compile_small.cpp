@@ -10,12 +10,9 @@ namespace {
 using One = Tensor (*)(const Tensor&);
 const std::vector<std::pair<const char*, One>>& operators() {
   static const std::vector<std::pair<const char*, One>> all = {
-      {"sin", [](const Tensor& x) { return x.sin(); }},
-      {"transposed", [](const Tensor& x) { return x.t(); }},
-      {"row", [](const Tensor& x) { return x.select(0, 1); }},
-      {"written", [](const Tensor& x) { return x.add_(1); }},
-      {"sum", [](const Tensor& x) { return x.sum(); }},
-      {"given back", [](const Tensor& x) { return x; }},
+      {"sin", [](const Tensor& x) { return x.sin(); }},        {"transposed", [](const Tensor& x) { return x.t(); }},
+      {"row", [](const Tensor& x) { return x.select(0, 1); }}, {"written", [](const Tensor& x) { return x.add_(1); }},
+      {"sum", [](const Tensor& x) { return x.sum(); }},        {"given back", [](const Tensor& x) { return x; }},
   };
   return all;
 }

@@ -76,8 +76,8 @@ inline std::vector<std::string> aliasesOf(const Tensors& results, const Tensors&
 inline Tensor scaled(const Tensor& x) { return (x.sin() * 2).sum(-1); }
 
 // Calls both and compares results and gradients.
-inline void expectLike(const std::function<Tensor(const Tensor&)>& compiled, const std::function<Tensor(const Tensor&)>& eager,
-                const Tensor& x) {
+inline void expectLike(const std::function<Tensor(const Tensor&)>& compiled,
+                       const std::function<Tensor(const Tensor&)>& eager, const Tensor& x) {
   Tensor first = copyOf(x), second = copyOf(x);
   Tensor found = compiled(first), expected = eager(second);
   expectSame(found, expected, "result");

@@ -195,3 +195,24 @@ def test_what_a_backward_frees_is_freed_in_turn(compile: Any) -> None:
 def test_random_programs_and_callers(first: int, compile: Any) -> None:
     found = [each for seed in range(first, first + 50) if (each := differs(seed, compile))]
     assert not found, "\n".join(found)
+
+
+def parts(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Some are results of one operator, and belong to one node."""
+    u, s, v = torch.linalg.svd(x.sin())
+    largest, _ = x.max(0)
+    return u.abs(), s, v.abs(), x.cos(), largest
+
+
+@pytest.mark.parametrize("wrap", [saker.compile, saker.aot_function])
+@pytest.mark.parametrize("used", [(0,), (2,), (0, 1), (1, 2), (0, 1, 2), (0, 3), (3, 4), (0, 1, 2, 3, 4)])
+def test_gradients_by_some_results_of_one_operator(used: tuple[int, ...], wrap: Callable) -> None:
+    compiled = wrap(parts)
+    matrix = torch.tensor([[0.9, 0.1, 0.3], [-0.2, 0.7, 0.5], [0.4, -0.6, 1.1]], dtype=torch.float64)
+    for factor in (1.0, 0.5, 0.25):
+        found = []
+        for call in (parts, compiled):
+            x = (matrix * factor).requires_grad_()
+            results = call(x)
+            found.append(torch.autograd.grad(sum(results[i].square().sum() for i in used), x)[0])
+        torch.testing.assert_close(found[0], found[1])
