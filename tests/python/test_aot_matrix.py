@@ -69,6 +69,7 @@ def test_matrix(mutation: str, relation: str) -> None:
 # cut at what is written in place.
 SEEN = {"mul_", "add_ the other", "copy_", "through a view", "through t", "twice", "hidden, then seen", "squeeze_"}
 SEEN |= {"as_strided_", "t_ and mul_", "mul_, transpose_, add_"}
+SEEN |= {"data"}  # autograd does not see it, and what it follows has other numbers (writes-data-of-argument)
 
 
 @pytest.mark.parametrize(("grad", "eager"), [("no grad", set()), ("history", SEEN)])

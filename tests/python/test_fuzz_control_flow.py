@@ -18,4 +18,5 @@ def test_nests_are_as_in_python(part: int) -> None:
     saker.reset(counts=True)
     found = [difference(seed) for seed in range(part, PROGRAMS, PARTS)]
     assert not [text for text in found if text]
-    assert saker.stats()["replays"] >= PROGRAMS // PARTS, saker.stats()["stops"]
+    # Three calls of each; those with Functions, or with gradients inside, run as Python code where they need data.
+    assert saker.stats()["replays"] >= 2 * PROGRAMS // PARTS // 3, saker.stats()["stops"]
