@@ -31,7 +31,7 @@ bool saysFreed(std::string_view text) {
 
 // A node asks for what it has saved before it looks at gradients: without any it computes nothing.
 bool hasSaved(torch::autograd::Node& node) {
-  if (const auto* call = dynamic_cast<const control::CallNode*>(&node)) return call->saves();
+  if (const auto* call = dynamic_cast<const control::CallNode*>(&node)) return call->body().saves;
   if (std::optional<bool> saves = tracing::OpenedNodes::saves(node)) return *saves;
   if (keepsUnasked(node)) return true;
   node.release_variables();

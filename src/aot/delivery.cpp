@@ -25,7 +25,7 @@ class Finder {
     // Autograd takes the node that was made last.
     std::stable_sort(reached_.begin(), reached_.end(), [&](size_t a, size_t b) {
       const Joint::Given &first = given(a), &second = given(b);
-      return first.node != second.node ? first.node > second.node : first.place < second.place;
+      return first.when() != second.when() ? first.when() > second.when() : first.place < second.place;
     });
   }
 
@@ -54,7 +54,7 @@ class Finder {
     size_t next = 0;
     for (size_t i = 0; i < reached_.size(); ++i) {
       const Joint::Given& now = given(reached_[i]);
-      if (i > 0 && given(reached_[i - 1]).node == now.node) {
+      if (i > 0 && given(reached_[i - 1]).when() == now.when()) {
         add(made_.exits.size() - 1, reached_[i]);
         continue;
       }

@@ -10,6 +10,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "capture/capture.h"
@@ -124,7 +125,9 @@ struct Joint {
   std::vector<uint64_t> rootAt;
   struct Given {
     uint64_t node = 0;
+    uint64_t inner = 0;  // in the body of a call: its own node there
     size_t place = 0;
+    auto when() const { return std::pair(node, inner); }
   };
   std::vector<Given> givenAt;
   // Where results depend on each other, the backward is cut at them into stages, each of which has a node (stages.h).

@@ -3,6 +3,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "control/call_derivative.h"
+
 namespace saker::aot {
 
 namespace {
@@ -50,14 +52,20 @@ void noteRoots(Joint& joint, const std::vector<torch::autograd::Edge>& roots,
   for (size_t i = 0; i < ends.size(); ++i) endAt[ends[i]].push_back(i);
   std::unordered_set<const torch::autograd::Node*> last;  // ways do not go through what is wanted
   for (const torch::autograd::Edge& end : ends) last.insert(end.function.get());
-  joint.givenAt.assign(ends.size(), {UINT64_MAX, 0});
+  joint.givenAt.assign(ends.size(), {UINT64_MAX, UINT64_MAX, 0});
   for (const torch::autograd::Node* node : paths.nodes()) {
     if (last.contains(node)) continue;
+    const auto* call = dynamic_cast<const control::CallNode*>(node);
     for (size_t place = 0; place < node->num_outputs(); ++place) {
       auto end = endAt.find(node->next_edge(place));
       if (end == endAt.end()) continue;
+      Joint::Given given{node->sequence_nr(), 0, place};
+      if (call && place < call->body().given.size()) {
+        const control::BodyNodes::Given& inner = call->body().given[place];
+        given = {node->sequence_nr(), inner.node, inner.place};
+      }
       for (size_t i : end->second) {
-        if (node->sequence_nr() <= joint.givenAt[i].node) joint.givenAt[i] = {node->sequence_nr(), place};
+        if (given.when() <= joint.givenAt[i].when()) joint.givenAt[i] = given;
       }
     }
   }

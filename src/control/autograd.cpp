@@ -78,7 +78,7 @@ class CallBackward final : public CallNode {
       : CallNode(std::move(edges)), bodies_(std::move(bodies)), operands_(std::move(operands)) {}
 
   std::string name() const override { return "CallBackward"; }
-  bool saves() const override { return saves_; }
+  const BodyNodes& body() const override { return nodes_; }
 
   variable_list apply(variable_list&& tangents) override {
     std::vector<bool> wanted;
@@ -88,13 +88,13 @@ class CallBackward final : public CallNode {
     bool any = false;
     for (const at::Tensor& tangent : tangents) any |= tangent.defined();
     if (!any) return variable_list(operands_.size());
-    return gradientsOfCall(bodies_, operands_, tangents, wanted, saves_);
+    return gradientsOfCall(bodies_, operands_, tangents, wanted, nodes_);
   }
 
  private:
   Bodies bodies_;
   std::vector<at::Tensor> operands_;
-  bool saves_ = true;
+  BodyNodes nodes_;
 };
 
 // Of several results the first `seen`, which the program gets, have a node of their own each, as those of operators

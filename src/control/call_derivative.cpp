@@ -8,6 +8,7 @@
 #include <atomic>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "control/interpret.h"
@@ -37,7 +38,8 @@ struct Notes {
     std::optional<tracing::ReadAs> as;
   };
   std::vector<Read> reads;
-  bool saves = false;  // it reads something of the forward
+  bool saves = false;                   // it reads something of the forward
+  std::vector<BodyNodes::Given> given;  // by operand
 };
 
 const c10::StorageImpl* storageOf(const at::Tensor& tensor) {
@@ -105,6 +107,34 @@ bool leadsToAll(const torch::autograd::Node* from, const std::vector<Edge>& want
                      [&](const Edge& edge) { return seen.contains(edge.function.get()); });
 }
 
+// Which node of the body gives each operand's gradient last: autograd takes the one that was made last first.
+std::vector<BodyNodes::Given> lastToGive(const std::vector<Edge>& roots, const std::vector<Edge>& inputs,
+                                         const std::vector<bool>& wanted) {
+  std::unordered_map<const torch::autograd::Node*, size_t> operandOf;
+  std::vector<BodyNodes::Given> given(wanted.size(), {UINT64_MAX, 0});
+  for (size_t i = 0, next = 0; i < wanted.size(); ++i) {
+    if (wanted[i]) operandOf.emplace(inputs[next++].function.get(), i);
+  }
+  std::unordered_set<const torch::autograd::Node*> seen;
+  std::vector<const torch::autograd::Node*> work;
+  for (const Edge& root : roots) work.push_back(root.function.get());
+  while (!work.empty()) {
+    const torch::autograd::Node* node = work.back();
+    work.pop_back();
+    if (operandOf.contains(node) || !seen.insert(node).second) continue;
+    for (size_t place = 0; place < node->num_outputs(); ++place) {
+      const torch::autograd::Node* to = node->next_edge(place).function.get();
+      if (!to) continue;
+      work.push_back(to);
+      auto operand = operandOf.find(to);
+      if (operand == operandOf.end()) continue;
+      BodyNodes::Given& last = given[operand->second];
+      if (node->sequence_nr() <= last.node) last = {node->sequence_nr(), place};
+    }
+  }
+  return given;
+}
+
 // Where each gradient comes from; `results` gets those that the body is to give. False: two of them, or one and an
 // operand, lie in one memory.
 bool placeGradients(tracing::Trace& trace, const Tensors& found, const Tensors& given, Notes& notes, Tensors& results) {
@@ -170,6 +200,7 @@ Bodies derive(const ClosedBodies& bodies, const std::vector<const ir::TensorType
       torch::autograd::Engine::get_default_engine().execute(roots, flowing, /*keep_graph=*/true,
                                                             /*create_graph=*/false, /*accumulate_grad=*/false, inputs);
   sketch.trace().observeReads(nullptr);
+  notes->given = lastToGive(roots, inputs, wanted);
   if (reads.first() && !leadsToAll(reads.first(), inputs)) return {};
   if (!placeGradients(sketch.trace(), found, given, *notes, made)) return {};
   std::vector<c10::IValue> objects;
@@ -182,7 +213,7 @@ Bodies derive(const ClosedBodies& bodies, const std::vector<const ir::TensorType
 
 // Operators called one by one, on stand-ins, and what autograd does to them.
 Tensors byOperators(const ClosedBodies& bodies, const Tensors& operands, const Tensors& tangents,
-                    const std::vector<bool>& wanted) {
+                    const std::vector<bool>& wanted, BodyNodes& nodes) {
   Tensors given = operands, results, out(operands.size());
   std::vector<Edge> roots, inputs;
   {
@@ -203,6 +234,7 @@ Tensors byOperators(const ClosedBodies& bodies, const Tensors& operands, const T
     flowing.push_back(tangents[i]);
   }
   if (roots.empty() || inputs.empty()) return out;
+  nodes.given = lastToGive(roots, inputs, wanted);
   Tensors found = torch::autograd::Engine::get_default_engine().execute(
       roots, flowing, /*keep_graph=*/true, /*create_graph=*/false, /*accumulate_grad=*/false, inputs);
   size_t next = 0;
@@ -216,7 +248,7 @@ Tensors byOperators(const ClosedBodies& bodies, const Tensors& operands, const T
 
 std::vector<at::Tensor> gradientsOfCall(const Bodies& bodies, const std::vector<at::Tensor>& operands,
                                         const std::vector<at::Tensor>& tangents, const std::vector<bool>& wanted,
-                                        bool& saves) {
+                                        BodyNodes& nodes) {
   tracing::Trace* trace = tracing::current();
   TORCH_CHECK(trace, "calls of regions are differentiated in a trace");
   std::vector<const ir::TensorType*> types;
@@ -235,9 +267,9 @@ std::vector<at::Tensor> gradientsOfCall(const Bodies& bodies, const std::vector<
       return {};
     }
   });
-  if (!derived) return byOperators(*bodies, operands, tangents, wanted);
+  if (!derived) return byOperators(*bodies, operands, tangents, wanted, nodes);
   const Notes& notes = *static_cast<const Notes*>(derived->notes().get());
-  saves = notes.saves;
+  nodes = {notes.saves, notes.given};
   tracing::ReadObserver observer = trace->readObserver();
   for (const Notes::Read& read : notes.reads) {
     if (observer) observer(operands[read.operand], read.as ? &*read.as : nullptr);

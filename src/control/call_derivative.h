@@ -11,18 +11,29 @@
 
 namespace saker::control {
 
+// What eager mode's nodes of a body would have been.
+struct BodyNodes {
+  // The one that gives an operand's gradient last: when it was made, and which of its gradients that is.
+  struct Given {
+    uint64_t node = 0;
+    size_t place = 0;
+  };
+  bool saves = true;         // one of them saves a tensor
+  std::vector<Given> given;  // by operand; of those whose gradient was not asked for it tells nothing
+};
+
 // Autograd's node of a call.
 struct CallNode : torch::autograd::Node {
   using Node::Node;
-  // Would eager mode's nodes of the body have saved a tensor? Known once its gradients have been asked for.
-  virtual bool saves() const = 0;
+  // Known once its gradients have been asked for.
+  virtual const BodyNodes& body() const = 0;
 };
 
 // Gradients of the operands that are wanted; undefined ones are None. Calls are made on stand-ins alone, inside of a
 // trace.
 std::vector<at::Tensor> gradientsOfCall(const Bodies& bodies, const std::vector<at::Tensor>& operands,
                                         const std::vector<at::Tensor>& tangents, const std::vector<bool>& wanted,
-                                        bool& saves);
+                                        BodyNodes& nodes);
 
 // How many derivatives of bodies have been made in this process.
 size_t derivativesMade();

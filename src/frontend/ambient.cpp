@@ -57,6 +57,8 @@ Ambient Ambient::now() {
   state.dualNumbers = torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr;
   state.functorch = keys.included_.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
   state.jitTracing = torch::jit::tracer::isTracing();
+  state.belowAutograd = keys.excluded_.has(c10::DispatchKey::AutogradFunctionality);
+  state.belowViews = keys.excluded_.has(c10::DispatchKey::ADInplaceOrView);
   state.handling = isHandling();
   return state;
 }
@@ -73,6 +75,7 @@ std::string Ambient::difference(const Ambient& other) const {
   if (dualNumbers != other.dualNumbers) return "level of dual numbers";
   if (attention != other.attention) return "choice of kernels for attention";
   if (functorch != other.functorch) return "torch.func transforms";
+  if (belowAutograd != other.belowAutograd || belowViews != other.belowViews) return "place below autograd";
   if (handling != other.handling) return "exception that is being handled";
   return "deterministic or precision flags";
 }

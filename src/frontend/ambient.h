@@ -22,7 +22,8 @@ struct Ambient {
   int64_t functionModes, dispatchModes;
   uint8_t functionState;  // is __torch_function__ of classes, or of modes as well, turned off?
   bool functorch, savedTensorHooks, anomaly, dualNumbers, jitTracing;
-  bool handling;  // the caller handles an exception
+  bool belowAutograd, belowViews;  // inside of an operator's kernel, of which autograd, or nobody, sees what it calls
+  bool handling;                   // the caller handles an exception
 
   static Ambient now();
   bool operator==(const Ambient&) const = default;

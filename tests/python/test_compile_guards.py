@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import types
 import weakref
@@ -312,3 +313,22 @@ def test_read_only_views_of_dicts() -> None:
         for i in range(4):
             numbers[str(i)] = i
             assert torch.equal(compiled(x), fn(x))
+
+
+@pytest.mark.parametrize("below_first", [True, False])
+def test_calls_below_autograd_are_told_from_others(below_first: bool) -> None:
+    """As in the kernel of a custom operator: what is recorded there has no gradients, elsewhere it has."""
+    weight = torch.rand(3, requires_grad=True)
+
+    def f(x):
+        return (x * weight).sin().cumsum(0)
+
+    compiled = saker.compile(f)
+    for below in (below_first, not below_first) * 3:
+        for function in (compiled, f):
+            x = torch.rand(3, requires_grad=True)
+            with torch._C._AutoDispatchBelowAutograd() if below else contextlib.nullcontext():
+                result = function(x)
+            assert result.requires_grad is not below
+            if not below:
+                assert all(grad.any() for grad in torch.autograd.grad(result.sum(), (x, weight)))

@@ -216,3 +216,31 @@ def test_gradients_by_some_results_of_one_operator(used: tuple[int, ...], wrap: 
             results = call(x)
             found.append(torch.autograd.grad(sum(results[i].square().sum() for i in used), x)[0])
         torch.testing.assert_close(found[0], found[1])
+
+
+@pytest.mark.parametrize("first", ["relu", "gelu"])
+def test_hooks_of_parameters_of_equal_layers_keep_their_order(first: str) -> None:
+    """Layers that are differentiated once: within each of them gradients are given in eager mode's order."""
+    torch.manual_seed(0)
+    layers = nn.ModuleList(nn.ModuleList([nn.Linear(4, 8), nn.Linear(8, 4)]) for _ in range(6))
+    activate = getattr(nn.functional, first)
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        for begin, end in layers:  # type: ignore[misc]
+            x = x + end(activate(begin(x)))
+        return x
+
+    def called(call: Callable[..., Any]) -> Log:
+        layers.zero_grad()
+        log.clear()
+        call(torch.ones(2, 4)).square().sum().backward()
+        return list(log)
+
+    log: Log = []
+    for name, parameter in layers.named_parameters():
+        parameter.register_hook(lambda grad, name=name: log.append((name, bits(grad))))
+        parameter.register_post_accumulate_grad_hook(lambda p, name=name: log.append(("post", name, bits(p.grad))))
+    compiled, before = saker.compile(model), saker.stats()["replays"]
+    for _ in range(4):
+        assert called(compiled) == called(model)
+    assert saker.stats()["replays"] == before + 3
