@@ -179,12 +179,26 @@ static bool givesObjectsOn(PyObject* callable) {
   return false;
 }
 
+// Floats among what a generator goes through: any() and all() would ask for their truth, and tell nothing of it.
+static bool goesThroughFloats(PyObject* object, int depth = 0) {
+  constexpr int kDeepest = 3;  // its iterator, the container of that, an element
+  if (PyFloat_CheckExact(object)) return true;
+  bool visits = depth < kDeepest && (PyGen_CheckExact(object) || visitsItems(object));
+  traverseproc traverse = visits ? nativeBase(Py_TYPE(object))->tp_traverse : nullptr;
+  if (!traverse) return false;
+  int next = depth + 1;
+  auto visit = [](PyObject* part, void* given) { return goesThroughFloats(part, *static_cast<int*>(given)) ? 1 : 0; };
+  return traverse(object, visit, &next) != 0;
+}
+
 bool Arrays::takesUnseen(PyObject* callable, const Values& args) {
   if (!FloatInputs::current() || givesObjectsOn(callable)) return false;
   for (PyObject* arg : args) {
     if (!arrays_.empty() && visitsItems(arg) && holdsBehind(arg)) return true;
     // What it will give is not known yet.
     bool later = PyGen_CheckExact(arg) || Py_IS_TYPE(arg, &PyMap_Type) || Py_IS_TYPE(arg, &PyFilter_Type);
+    bool truth = later && PyCFunction_Check(callable) && (nameOf(callable) == "any" || nameOf(callable) == "all");
+    if (truth && goesThroughFloats(arg)) return true;
     if (later && (consuming_.empty() || consuming_.back() != callable)) consuming_.push_back(callable);
   }
   return false;
