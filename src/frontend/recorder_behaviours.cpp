@@ -86,7 +86,7 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
         if (provenance_.isFresh(arg) && onlyCalls(callable)) continue;  // it is entered
         if (!realize(arg, true)) return false;
       }
-      return true;
+      return !subjects_->arrays.takesUnseen(callable, args) || stop(Why::ArrayInside);
     case Behaviour::Shallow:
       return true;
     case Behaviour::OfClass:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 from collections.abc import Callable
 from typing import Any
@@ -401,3 +402,62 @@ def test_a_power_of_a_counter_that_overflows() -> None:
         else:
             same(compiled(x), wanted)
         assert given.step == expected.step
+
+
+HELD: dict[str, Callable[[], Any]] = {
+    "deque": lambda: collections.deque([0.1, 0.2, 0.3], maxlen=3),
+    "list": lambda: [0.1, 0.2, 0.3],
+    "dict": lambda: {0: 0.1, 1: 0.2, 2: 0.3},
+    "default dict": lambda: collections.defaultdict(float, {0: 0.1, 1: 0.2, 2: 0.3}),
+    "ordered dict": lambda: collections.OrderedDict({0: 0.1, 1: 0.2, 2: 0.3}),
+}
+TAKEN: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda items: sum(items),
+    "least": lambda items: min(items),
+    "greatest": lambda items: max(items),
+    "sorted": lambda items: sorted(items)[1],
+    "sum of a generator": lambda items: sum(each * 2 for each in items),
+    "greatest of a generator": lambda items: max(each for each in items),
+    "sorted generator": lambda items: sorted(each for each in items)[0],
+    "map": lambda items: sum(map(abs, items)),
+    "exact sum": lambda items: math.fsum(items),
+    "zip": lambda items: sum(first * second for first, second in zip(items, items, strict=True)),
+    "list": lambda items: list(items)[0],
+    "any of a generator": lambda items: 2.0 if any(each for each in items) else 3.0,
+    "all of a generator": lambda items: 2.0 if all(each for each in items) else 3.0,
+    "loop": lambda items: [each for each in items][0],
+}
+
+
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("taken", TAKEN)
+@pytest.mark.parametrize("held", HELD)
+def test_floats_that_functions_of_c_take_out_of_containers(held: str, taken: str, inside: bool) -> None:
+    """They compute with them out of sight: such floats are no inputs of a recording."""
+
+    class Holder:
+        def __init__(self) -> None:
+            self.items = HELD[held]()
+
+        def change(self) -> None:
+            if isinstance(self.items, collections.deque):
+                self.items.append(self.items[0] + 1.0)
+            else:
+                self.items[0] = self.items[0] + 0.5
+
+    def f(holder: Holder, x: torch.Tensor) -> torch.Tensor:
+        if inside:
+            holder.change()
+        items = holder.items.values() if isinstance(holder.items, dict) else holder.items
+        return x * TAKEN[taken](items)
+
+    compiled, mine, theirs = saker.compile(f), Holder(), Holder()
+    for call in range(10):
+        if call == 6 and held == "list":
+            for holder in (mine, theirs):
+                holder.items[:] = [-0.5, 0.0, 0.0]
+        if not inside:
+            mine.change()
+            theirs.change()
+        same(compiled(mine, torch.ones(2)), f(theirs, torch.ones(2)))
+        assert mine.items == theirs.items

@@ -421,7 +421,8 @@ void Arrays::took() {
   if (std::exchange(expectsNumbers_, false) && !tape().tookNumbers()) tape().spoil(Why::UsesData);
 }
 
-bool Arrays::called(PyObject*, PyObject* result, bool) {
+bool Arrays::called(PyObject* callable, PyObject* result, bool) {
+  consumed(callable, result);
   if (hosted_) {
     hosted(result);
     return true;

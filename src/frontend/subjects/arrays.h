@@ -28,6 +28,9 @@ class Arrays final : public SubjectOf<Arrays> {
   }
   bool any() const { return !arrays_.empty(); }
   bool holdsArrays(PyObject* object, int depth = 0) const;
+  // Floats that are data, in numbers.cpp: does a function of C take them out of a view, an iterator or a deque, out of
+  // sight, to compute with them?
+  bool takesUnseen(PyObject* callable, const Values& args);
   // A key, an index, an element that is looked for: is it data? Then the recording ends.
   bool findsByData(PyObject* key);
   void foundArray(uint32_t place, PyObject* object);
@@ -90,6 +93,8 @@ class Arrays final : public SubjectOf<Arrays> {
   Answer computesBy(PyObject* callable, const Values& args);
   Answer computesBinary(watch::Binary op, PyObject* left, PyObject* right);
   void computed(PyObject* result);
+  void consumed(PyObject* callable, PyObject* result);
+  bool holdsBehind(PyObject* object, int depth = 0) const;
   // An operator is about to be called with floats that are data, alone or in lists.
   bool onlyFloats(const Values& args) const;
   bool expectsNumbers(std::string function, const Values& args);
@@ -104,6 +109,7 @@ class Arrays final : public SubjectOf<Arrays> {
   std::optional<Hosted> hosted_;
   bool keeps_ = false;
   std::vector<std::pair<Ref, Ref>> given_;  // lists that the call made, and what they held when they were given
+  std::vector<PyObject*> consuming_;        // functions of C that a generator gives values to
   bool expects_ = false;                    // an operator that is to take a number
   bool expectsNumbers_ = false;             // the same of floats
   bool item_ = false;

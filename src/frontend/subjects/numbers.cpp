@@ -4,6 +4,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "frontend/float_inputs.h"
 #include "frontend/kinds.h"
 #include "frontend/math_functions.h"
 #include "frontend/subjects/subjects.h"
@@ -137,6 +138,81 @@ void Arrays::computed(PyObject* result) {
   if (other && tape().risk().firstDone) tape().spoil({Why::MayFail, "a power of a number that changes"});
   tape().mayRaise(done.number);
   check();
+}
+
+// Containers, views and iterators of C: what they visit is what they hold.
+static bool visitsItems(PyObject* object) {
+  PyTypeObject* type = nativeBase(Py_TYPE(object));
+  if (PyTuple_Check(object) || PyList_Check(object) || PyDict_Check(object) || PyAnySet_Check(object)) return true;
+  if (type == &PyDictValues_Type || type == &PyDictItems_Type || type == &PyDictProxy_Type ||
+      type == &PyODictValues_Type || type == &PyODictItems_Type) {
+    return true;
+  }
+  return isDeque(object) || (type->tp_iternext && type != &PyGen_Type && type != &PyCoro_Type);
+}
+
+bool Arrays::holdsBehind(PyObject* object, int depth) const {
+  constexpr int kDeepest = 4;
+  if (arrays_.contains(object)) return true;
+  traverseproc traverse = depth < kDeepest && visitsItems(object) ? nativeBase(Py_TYPE(object))->tp_traverse : nullptr;
+  if (!traverse) return false;
+  struct Search {
+    const Arrays& arrays;
+    int depth;
+  } search{*this, depth + 1};
+  auto visit = [](PyObject* part, void* given) {
+    auto& in = *static_cast<Search*>(given);
+    return in.arrays.holdsBehind(part, in.depth) ? 1 : 0;
+  };
+  return traverse(object, visit, &search) != 0;
+}
+
+// These give the objects themselves on, and ask them nothing.
+static bool givesObjectsOn(PyObject* callable) {
+  if (!PyType_Check(callable) && !PyCFunction_Check(callable)) return true;  // entered, or a method
+  std::string name = PyType_Check(callable) ? reinterpret_cast<PyTypeObject*>(callable)->tp_name : nameOf(callable);
+  for (const char* each : {"list", "tuple", "dict", "zip", "enumerate", "iter", "next", "reversed", "collections.deque",
+                           "collections.OrderedDict", "itertools.chain", "itertools.islice", "itertools.cycle",
+                           "itertools.repeat", "itertools.zip_longest", "itertools.product", "reduce", "len"}) {
+    if (name == each) return true;
+  }
+  return false;
+}
+
+// Floats among what a generator goes through: any() and all() would ask for their truth, and tell nothing of it.
+static bool goesThroughFloats(PyObject* object, int depth = 0) {
+  constexpr int kDeepest = 3;  // its iterator, the container of that, an element
+  if (PyFloat_CheckExact(object)) return true;
+  bool visits = depth < kDeepest && (PyGen_CheckExact(object) || visitsItems(object));
+  traverseproc traverse = visits ? nativeBase(Py_TYPE(object))->tp_traverse : nullptr;
+  if (!traverse) return false;
+  int next = depth + 1;
+  auto visit = [](PyObject* part, void* given) { return goesThroughFloats(part, *static_cast<int*>(given)) ? 1 : 0; };
+  return traverse(object, visit, &next) != 0;
+}
+
+bool Arrays::takesUnseen(PyObject* callable, const Values& args) {
+  if (!FloatInputs::current() || givesObjectsOn(callable)) return false;
+  for (PyObject* arg : args) {
+    if (!arrays_.empty() && visitsItems(arg) && holdsBehind(arg)) return true;
+    // What it will give is not known yet.
+    bool later = PyGen_CheckExact(arg) || Py_IS_TYPE(arg, &PyMap_Type) || Py_IS_TYPE(arg, &PyFilter_Type);
+    bool truth = later && PyCFunction_Check(callable) && (nameOf(callable) == "any" || nameOf(callable) == "all");
+    if (truth && goesThroughFloats(arg)) return true;
+    if (later && (consuming_.empty() || consuming_.back() != callable)) consuming_.push_back(callable);
+  }
+  return false;
+}
+
+// A float, or floats, that a function of C has made of what a generator gave it.
+void Arrays::consumed(PyObject* callable, PyObject* result) {
+  if (consuming_.empty() || consuming_.back() != callable) return;
+  consuming_.pop_back();
+  bool floats = result && PyFloat_Check(result);
+  for (Py_ssize_t i = 0; result && PyList_CheckExact(result) && i < PyList_GET_SIZE(result); ++i) {
+    floats |= PyFloat_Check(PyList_GET_ITEM(result, i));
+  }
+  if (floats) tape().spoil({Why::ArrayGives, Py_TYPE(result)->tp_name});
 }
 
 bool Arrays::onlyFloats(const Values& args) const {
