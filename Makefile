@@ -71,7 +71,7 @@ test-sanitize: setup
 asan = build-asan/python/saker
 test-sanitize-extension: setup
 	$(call configure,build-asan,-DSAKER_SANITIZE=address -DSAKER_WERROR=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS=-DNDEBUG -DSAKER_EXTENSION_DIR=$(asan) $(python_flag))
-	@cmake --build build-asan -j $(JOBS) --target saker_python saker-opt
+	@cmake --build build-asan -j $(JOBS) --target saker_python saker-opt saker-kernel
 	@cp python/saker/*.py python/saker/*.pyi python/saker/py.typed $(asan)
 	@LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=protect_shadow_gap=0,detect_leaks=0,detect_stack_use_after_return=0,verify_asan_link_order=0 \

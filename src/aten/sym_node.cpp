@@ -49,6 +49,15 @@ const sym::Node* SymNode::operand(const c10::SymNode& other) const {
   TORCH_CHECK(false, "a symbol of Saker's meets one that is not: ", toString(node_), " and ", other->str());
 }
 
+// Where Python computes with truth values they are numbers. PyTorch hands them over as they are before 2.13.
+const sym::Node* SymNode::number(const sym::Node* node) const {
+  return node->isBool() ? symbols().intConst(symbols().decide(node, "a number")) : node;
+}
+
+std::pair<const sym::Node*, const sym::Node*> SymNode::numbers(const c10::SymNode& other) const {
+  return {number(node_), number(operand(other))};
+}
+
 const sym::Node* SymNode::asFloat(const sym::Node* node) const {
   if (node->isFloat()) return node;
   if (node->isBool()) return symbols().floatConst(symbols().decide(node) ? 1.0 : 0.0);
@@ -68,43 +77,43 @@ void SymNode::requireNonzero(const sym::Node* divisor) const {
 }
 
 c10::SymNode SymNode::add(const c10::SymNode& other) {
-  const sym::Node* b = operand(other);
-  return make(bothInts(b) ? symbols().add(node_, b) : floatOp(FloatOp::Add, node_, b));
+  auto [a, b] = numbers(other);
+  return make(bothInts(a, b) ? symbols().add(a, b) : floatOp(FloatOp::Add, a, b));
 }
 
 c10::SymNode SymNode::sub(const c10::SymNode& other) {
-  const sym::Node* b = operand(other);
-  return make(bothInts(b) ? symbols().sub(node_, b) : floatOp(FloatOp::Sub, node_, b));
+  auto [a, b] = numbers(other);
+  return make(bothInts(a, b) ? symbols().sub(a, b) : floatOp(FloatOp::Sub, a, b));
 }
 
 c10::SymNode SymNode::mul(const c10::SymNode& other) {
-  const sym::Node* b = operand(other);
-  return make(bothInts(b) ? symbols().mul(node_, b) : floatOp(FloatOp::Mul, node_, b));
+  auto [a, b] = numbers(other);
+  return make(bothInts(a, b) ? symbols().mul(a, b) : floatOp(FloatOp::Mul, a, b));
 }
 
 c10::SymNode SymNode::truediv(const c10::SymNode& other) {
-  const sym::Node* b = operand(other);
+  auto [a, b] = numbers(other);
   requireNonzero(b);
-  if (!bothInts(b)) return make(floatOp(FloatOp::Div, node_, b));
-  const sym::Node* operands[] = {node_, b};
+  if (!bothInts(a, b)) return make(floatOp(FloatOp::Div, a, b));
+  const sym::Node* operands[] = {a, b};
   return make(symbols().floatOp(FloatOp::IntDiv, operands));
 }
 
 c10::SymNode SymNode::floordiv(const c10::SymNode& other) {
-  const sym::Node* b = operand(other);
+  auto [a, b] = numbers(other);
   requireNonzero(b);
-  return make(bothInts(b) ? symbols().floorDiv(node_, b) : floatOp(FloatOp::FloorDiv, node_, b));
+  return make(bothInts(a, b) ? symbols().floorDiv(a, b) : floatOp(FloatOp::FloorDiv, a, b));
 }
 
 c10::SymNode SymNode::mod(const c10::SymNode& other) {
-  const sym::Node* b = operand(other);
+  auto [a, b] = numbers(other);
   requireNonzero(b);
-  return make(bothInts(b) ? symbols().mod(node_, b) : floatOp(FloatOp::Mod, node_, b));
+  return make(bothInts(a, b) ? symbols().mod(a, b) : floatOp(FloatOp::Mod, a, b));
 }
 
 c10::SymNode SymNode::pow(const c10::SymNode& other) {
   const sym::Node* b = operand(other);
-  if (!bothInts(b)) return float_pow(other);
+  if (!bothInts(node_, b)) return float_pow(other);
   return symbols().decide(symbols().le(symbols().intConst(0), b), "an exponent") ? pow_by_natural(other)
                                                                                  : float_pow(other);
 }
@@ -132,16 +141,16 @@ c10::SymNode SymNode::pow_by_natural(const c10::SymNode& other) {
 
 c10::SymNode SymNode::sym_min(const c10::SymNode& other) {
   const sym::Node* b = operand(other);
-  return make(bothInts(b) ? symbols().minMax(Kind::Min, node_, b) : floatOp(FloatOp::Min, node_, b));
+  return make(bothInts(node_, b) ? symbols().minMax(Kind::Min, node_, b) : floatOp(FloatOp::Min, node_, b));
 }
 
 c10::SymNode SymNode::sym_max(const c10::SymNode& other) {
   const sym::Node* b = operand(other);
-  return make(bothInts(b) ? symbols().minMax(Kind::Max, node_, b) : floatOp(FloatOp::Max, node_, b));
+  return make(bothInts(node_, b) ? symbols().minMax(Kind::Max, node_, b) : floatOp(FloatOp::Max, node_, b));
 }
 
 const sym::Node* SymNode::equal(const sym::Node* other) const {
-  if (bothInts(other)) return symbols().eq(node_, other);
+  if (bothInts(node_, other)) return symbols().eq(node_, other);
   if (node_->isBool() && other->isBool()) {
     const sym::Node* both = symbols().logical(Kind::And, node_, other);
     const sym::Node* neither = symbols().logical(Kind::And, symbols().logicalNot(node_), symbols().logicalNot(other));

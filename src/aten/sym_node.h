@@ -121,7 +121,9 @@ class SymNode final : public c10::SymNodeImpl {
   const sym::Node* operand(const c10::SymNode& other) const;
   std::vector<sym::Int> operands(c10::ArrayRef<c10::SymNode> nodes) const;
   const sym::Node* asFloat(const sym::Node* node) const;
-  bool bothInts(const sym::Node* other) const { return node_->isInt() && other->isInt(); }
+  const sym::Node* number(const sym::Node* node) const;
+  std::pair<const sym::Node*, const sym::Node*> numbers(const c10::SymNode& other) const;
+  static bool bothInts(const sym::Node* a, const sym::Node* b) { return a->isInt() && b->isInt(); }
   const sym::Node* floatOp(sym::FloatOp op, const sym::Node* a, const sym::Node* b) const;
   const sym::Node* power(const sym::Node* base, int64_t exponent) const;
   const sym::Node* equal(const sym::Node* other) const;

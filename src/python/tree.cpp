@@ -27,14 +27,24 @@ const Pytree& pytree() {
   return found.get([] { return Pytree(); });
 }
 
+// Containers may be nested as deep as Python's calls, as in PyTorch's own search: from 3.12 on what CPython allows C is
+// ten times that, which a list that holds itself would need a larger stack for.
 class Deeper {
  public:
   Deeper() {
-    if (Py_EnterRecursiveCall(" while looking for tensors in containers")) throwPythonError();
+    if (depth_ < Py_GetRecursionLimit()) {
+      ++depth_;
+      return;
+    }
+    PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded while looking for tensors in containers");
+    throwPythonError();
   }
-  ~Deeper() { Py_LeaveRecursiveCall(); }
+  ~Deeper() { --depth_; }
   Deeper(const Deeper&) = delete;
   Deeper& operator=(const Deeper&) = delete;
+
+ private:
+  static inline thread_local int depth_ = 0;
 };
 
 }  // namespace

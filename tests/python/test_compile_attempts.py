@@ -11,6 +11,7 @@ import gc
 import importlib
 import sys
 import types
+import typing
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -182,6 +183,19 @@ def test_a_filled_cache_is_used() -> None:
         x = torch.randn(size, 3)
         same(compiled(x), function(x))
     assert saker.stats()["graphs"] - before["graphs"] == 2
+    assert saker.stats()["replays"] - before["replays"] == 10
+
+
+def test_types_that_typing_keeps_are_asked_for() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return typing.cast(typing.Union[torch.Tensor, nn.Module], x) * x.shape[0]  # noqa: UP007
+
+    function(torch.ones(1))
+    before = saker.stats()
+    compiled = saker.compile(function)
+    for size in range(2, 14):
+        x = torch.randn(size, 3)
+        same(compiled(x), function(x))
     assert saker.stats()["replays"] - before["replays"] == 10
 
 

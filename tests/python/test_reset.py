@@ -6,6 +6,7 @@ import gc
 import os
 import weakref
 
+import pytest
 import torch
 from torch import nn
 
@@ -97,6 +98,9 @@ def _resident() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.skipif(
+    "libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer keeps memory that was given back"
+)
 @alone
 def test_memory_stays_flat() -> None:
     """Compiling, replaying and resetting again and again: in the second half hardly anything is added."""

@@ -1,5 +1,6 @@
 #include <torch/csrc/autograd/forward_grad.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "frontend/kinds.h"
@@ -43,6 +44,10 @@ bool isTyped(PyObject* cached) {
 
 // Hashing and comparing it runs no code of the program.
 bool isPlainKey(PyObject* object) {
+  if (PyTuple_CheckExact(object)) {  // such as that of Union[Tensor, GradientEdge], which typing keeps
+    PyObject** items = PySequence_Fast_ITEMS(object);
+    return std::all_of(items, items + PyTuple_GET_SIZE(object), isPlainKey);
+  }
   if (isNamed(object) || (isAtom(object) && !isDerivedValue(object))) return true;
   static PyObject* const hash = PyUnicode_InternFromString("__hash__");
   PyObject* found = _PyType_Lookup(Py_TYPE(object), hash);
