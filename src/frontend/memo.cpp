@@ -59,7 +59,10 @@ bool Memo::Seen::has(const Form& form) const {
   }
   c10::IntArrayRef s = impl->sizes(), t = impl->strides();
   if (differs || s.size() != form.dims) return false;
-  for (size_t i = 0; i < form.dims; ++i) differs |= (s[i] != form.sizes[i]) | (t[i] != form.strides[i]);
+  for (size_t i = 0; i < form.dims; ++i) {
+    differs |= s[i] != form.sizes[i];
+    differs |= t[i] != form.strides[i];
+  }
   return !differs;
 }
 

@@ -39,8 +39,7 @@ bool hasOpaque(const ir::Arg& arg) {
 }  // namespace
 
 RunQuestions::RunQuestions(const ir::Graph& graph)
-    : graph_(graph),
-      memory_(graph, {true, Memory::Assumptions::Unknown::ShareOperands}),
+    : memory_(graph, {true, Memory::Assumptions::Unknown::ShareOperands}),
       runOf_(graph.nodeLimit()),
       seenIn_(graph.valueLimit()),
       writers_(graph.valueLimit() + 1) {

@@ -38,7 +38,6 @@ class RunQuestions {
   bool isInRun(const ir::Node* node) const;
   bool hasOwnMemory(const NodeRun& run);
 
-  const ir::Graph& graph_;
   Memory memory_;
   std::vector<uint32_t> runOf_;   // by node: the run that was described last and has it
   std::vector<uint32_t> seenIn_;  // by value: the same for operands

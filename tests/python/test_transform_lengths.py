@@ -16,6 +16,7 @@ from torch.autograd import forward_ad
 from torch.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp, vmap
 
 import saker
+from torch_versions import SYMBOLIC_MATMUL
 
 torch.vmap(torch.sin)(torch.ones(2, 2))
 jvp(torch.sin, (torch.ones(2),), (torch.ones(2),))  # the first ones load PyTorch's decompositions
@@ -101,6 +102,7 @@ PROGRAMS: dict[str, Callable[[torch.Tensor], Any]] = {
     "jvp of grad": lambda x: jvp(grad(lambda y: (y**4).sum()), (x,), (x,))[1],
     "torch.autograd.grad": by_tensors,
 }
+MATMULS = ("of parameters, for each row",)  # whose sizes 2.11 asks for in numbers
 # Whose lengths become symbols by other ways, or never: what they give is all that is asked.
 OTHERS: dict[str, Callable[[torch.Tensor], Any]] = {
     "a penalty on gradients": penalty,
@@ -122,6 +124,8 @@ def test_one_recording_for_all_lengths(name: str) -> None:
     compiled = saker.compile(PROGRAMS[name], dynamic=True)
     for x in inputs():
         torch.testing.assert_close(compiled(x), PROGRAMS[name](x))
+    if not SYMBOLIC_MATMUL and name in MATMULS:
+        pytest.skip("matmul of this torch makes dynamic sizes static: the results are equal")
     stats = saker.stats()
     # A class that is registered with an abstract one (torch.func registers some when they are first met) is noticed.
     assert stats["replays"] >= len(LENGTHS) - 2, (stats["stops"], stats["functions"])
