@@ -11,7 +11,6 @@ from differential import check, matrices
 from listed import Listed
 from torch_versions import CAPTURES_SEE_PYTHON
 
-
 PROGRAMS = Listed()
 program = PROGRAMS.add
 

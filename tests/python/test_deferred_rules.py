@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from differential import check, error_of, matrices
 from listed import Listed
 
-
 PROGRAMS = Listed()
 program = PROGRAMS.add
 

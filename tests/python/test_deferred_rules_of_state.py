@@ -16,7 +16,6 @@ from torch.utils.checkpoint import checkpoint
 from differential import check, error_of, matrices
 from listed import Listed
 
-
 PROGRAMS = Listed()
 program = PROGRAMS.add
 
