@@ -16,7 +16,6 @@
 
 #include "aot/autocast.h"
 #include "aot/exits.h"
-#include "aot/twice.h"
 #include "aten/enums.h"
 #include "aten/trace_key.h"
 #include "runtime/geometry.h"
@@ -294,46 +293,6 @@ void Backward::finish() {
   for (size_t i : plan_->savedOf[stage_]) {
     if (--saved_->readers[i] == 0) saved_->tensors[i].reset_data();
   }
-}
-
-variable_list Backward::followed(const variable_list& tangents, const std::vector<bool>& given,
-                                 const std::vector<bool>& wanted) {
-  if (saved_->writesDifferentiable) {
-    throw std::runtime_error(
-        "the backward writes to an argument that requires grad, and cannot be differentiated itself "
-        "(create_graph=True)");
-  }
-  std::vector<at::Tensor> primals;
-  for (const SavedVariable& primal : saved_->primals) primals.push_back(primal.unpack(getptr()));
-  letGo(given, wanted);
-  std::vector<torch::autograd::Edge> called = resultEdges(), edges;
-  for (size_t i = 0; i < stage().gradients.size(); ++i) edges.push_back(edge(i));
-  bool leads = plan_->backwardHolds && c10::GradMode::is_enabled();
-  if (!leads) return gradientsByAutograd(*plan_, stage_, primals, tangents, wanted, edges, called, saved_->generator);
-  torch::autograd::edge_list ran;
-  variable_list found =
-      gradientsByAutograd(*plan_, stage_, primals, tangents, wanted, edges, called, saved_->generator, &ran);
-  leadTo(std::move(ran));
-  return found;
-}
-
-// A backward of the user's need not be linear in what arrives: it is to run once in each pass. The functions have run
-// again, so that gradients can be differentiated; what arrives at the results is led to this run when the pass is over.
-void Backward::leadTo(torch::autograd::edge_list ran) {
-  torch::autograd::Engine::get_default_engine().queue_callback([self = getptr(), ran = std::move(ran)] {
-    auto& backward = static_cast<Backward&>(*self);
-    std::lock_guard held(backward.saved_->lock);
-    if (!backward.delivery_) {
-      backward.leads_ = true;
-      backward.next_edges() = ran;
-      return;
-    }
-    std::vector<torch::autograd::edge_list> edges(backward.delivery_->entries);
-    for (size_t i = 0; i < ran.size(); ++i) edges[backward.delivery_->entryOf[i]].push_back(ran[i]);
-    for (size_t i = 0; i < edges.size(); ++i) {
-      if (aten::NodePtr entry = backward.around_[i].lock()) static_cast<Entry&>(*entry).leadTo(std::move(edges[i]));
-    }
-  });
 }
 
 const ir::TensorType& Backward::toldFor(size_t tangent) const {

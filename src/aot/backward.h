@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
+#include <exception>
 #include <map>
 #include <mutex>
 #include <typeinfo>
@@ -92,6 +93,9 @@ class Backward final : public torch::autograd::Node {
                                           const std::vector<bool>& wanted);
   torch::autograd::variable_list followed(const torch::autograd::variable_list& tangents,
                                           const std::vector<bool>& given, const std::vector<bool>& wanted);
+  std::vector<at::Tensor> primalsFor(const std::vector<bool>& given, const std::vector<bool>& wanted,
+                                     std::exception_ptr& gone);
+  at::Tensor inPlaceOfPrimal(size_t primal) const;
   void check(const std::vector<bool>& given, const std::vector<bool>& wanted) const;
   void ranAloneLocked(size_t tangent);
   bool isUsed(const Joint::Buffers& buffers, const std::vector<bool>& given, const std::vector<bool>& wanted) const;

@@ -209,6 +209,16 @@ void Plan::noteReads(Backward& part, const ir::Graph& graph) const {
   }
 }
 
+std::vector<bool> Plan::readPrimals(const Backward& part) const {
+  std::span<const ir::Arg> returned = cut.forward->top()->terminator()->args();
+  std::span<const ir::Arg> saved = returned.subspan(returned.size() - cut.saved.size());
+  std::vector<const ir::Value*> read;
+  for (size_t i = 0; i < saved.size(); ++i) {
+    if (part.reads[i] && saved[i].isValue()) read.push_back(saved[i].toValue());
+  }
+  return parametersOf(*cut.forward, read);
+}
+
 // The part of the backward that a stage is, or a part of that.
 Part Plan::stageGraph(size_t stage, const std::vector<bool>& given, const std::vector<bool>& wanted) const {
   const Joint::Stage& own = stages[stage];

@@ -93,6 +93,8 @@ class Plan {
   };
   // Of a stage; bits are for the tangents and gradients of that stage, and so are its results.
   const Backward& backward(size_t stage, const std::vector<bool>& given, const std::vector<bool>& wanted) const;
+  // By primal: does it compute with what that holds, or with what the forward has computed of it?
+  std::vector<bool> readPrimals(const Backward& part) const;
 
  private:
   void findStages();

@@ -91,4 +91,12 @@ std::unique_ptr<ir::Graph> stageOf(const ir::Graph& backward, size_t saved, cons
   return ir::clone(backward, nodes, returned);
 }
 
+std::vector<bool> parametersOf(const ir::Graph& graph, const std::vector<const ir::Value*>& values) {
+  Slice slice(graph);
+  for (const ir::Value* value : values) slice.add(value);
+  std::vector<bool> found;
+  for (const ir::Value* parameter : graph.top()->parameters()) found.push_back(slice.has(parameter));
+  return found;
+}
+
 }  // namespace saker::aot

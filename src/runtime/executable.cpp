@@ -35,9 +35,6 @@ static bool readsRows(const std::string& name) {
 // Operators that are told strides, and not only give them, find other elements where these are others. What draws
 // numbers or is the user's must not be begun and then refused.
 bool mayRunFreely(const ir::Graph& graph) {
-  for (const ir::Value* parameter : graph.top()->parameters()) {
-    if (!parameter->tensor() || parameter->tensor()->symbolic) return false;
-  }
   for (const ir::Node* node = graph.top()->first(); node; node = node->next()) {
     if (node->isReturn()) continue;
     const ops::Operator* op = ops::of(node);
@@ -47,7 +44,7 @@ bool mayRunFreely(const ir::Graph& graph) {
       return false;
     }
     for (size_t i = 0; i < node->resultCount(); ++i) {
-      if (!node->result(i)->tensor() || node->result(i)->tensor()->symbolic) return false;
+      if (!node->result(i)->tensor()) return false;
     }
   }
   return true;
@@ -321,19 +318,25 @@ void Run::takeResults(const Instruction& at) {
   }
 }
 
+// Sizes that no input has told.
+void Run::bindSizes(const Result& result, const at::Tensor& real) {
+  for (const auto& [dimension, cell] : result.binds) {
+    sym::Cell& size = sizes_.cell(cell);
+    if (!size.known && dimension < static_cast<uint32_t>(real.dim())) size.set(real.size(dimension));
+  }
+}
+
 void Run::take(const Result& result, at::Tensor real) {
   if (!result.tensor || !real.defined()) return;
   if (result.slot == kNone && !conduct_ && result.binds.empty()) return;
   if (freely_) {
+    bindSizes(result, real);
     if (result.slot != kNone) slots_[result.slot] = std::move(real);
     return;
   }
   if (result.fresh) {
     checkPlain(result.value->def()->op()->qualified, real);
-    for (const auto& [dimension, cell] : result.binds) {
-      sym::Cell& size = sizes_.cell(cell);
-      if (!size.known && dimension < static_cast<uint32_t>(real.dim())) size.set(real.size(dimension));
-    }
+    bindSizes(result, real);
     bool computed = !result.told.cells.empty();
     Geometry made;
     if (computed) made = sizes_.geometry(result.told);

@@ -122,6 +122,7 @@ class Run final : private aten::CallEnvironment {
   std::unique_ptr<aten::KeptCall> prepareKept(const Instruction& at);
   void fillKeptSlots();
   void makeView(const DirectView& view);
+  void bindSizes(const Result& result, const at::Tensor& real);
   void take(const Result& result, at::Tensor real);
   void makeViews(const Instruction& at);
   void fused(const Instruction& at);

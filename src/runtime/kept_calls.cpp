@@ -6,6 +6,7 @@
 #include "codegen/target.h"
 #include "ops/operator.h"
 #include "runtime/executable.h"
+#include "runtime/plain_type.h"
 #include "runtime/prepare.h"
 #include "runtime/prepared.h"
 
@@ -42,8 +43,7 @@ static bool givesOne(const Instruction& at) {
   if (!result.tensor || result.slot == kNone || !result.fresh || result.foreign) return false;
   if (!result.told.cells.empty() || !result.binds.empty()) return false;
   const ir::TensorType& type = *result.value->tensor();
-  return type.device == ir::Device{} && type.layout == ir::Layout::Strided && !type.flags.conj && !type.flags.neg &&
-         type.offset.isConst() && type.offset.constant() == 0;
+  return type.device == ir::Device{} && isPlainType(type);
 }
 
 void Preparation::keepCalls() {

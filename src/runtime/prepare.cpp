@@ -421,17 +421,25 @@ void Preparation::addBodies(Instruction& made) {
   }
 }
 
-// A body that runs again finds other sizes.
+// A body that runs again finds other sizes, but for those that inputs tell. A group that is not in a loop runs once.
 void Preparation::findStale() {
-  for (Instruction& at : made_.instructions_) {
-    for (Body& body : at.bodies) {
+  std::vector<uint32_t> numbers;
+  for (const ir::Value* parameter : made_.graph_.top()->parameters()) {
+    if (!parameter->tensor()) numbers.push_back(made_.cellOf_[parameter->id()]);
+  }
+  auto isTold = [&](uint32_t cell) {
+    return made_.sizes_.isBound(cell) || std::find(numbers.begin(), numbers.end(), cell) != numbers.end();
+  };
+  for (uint32_t at = 0; at < made_.instructions_.size(); ++at) {
+    if (at < made_.end_ && made_.instructions_[at].kind == Instruction::Kind::Fused) continue;
+    for (Body& body : made_.instructions_[at].bodies) {
       std::vector<uint32_t> bound;
       for (uint32_t i = body.begin; i < body.end; ++i) {
         for (const Result& result : made_.instructions_[i].results) {
           for (const auto& [dimension, cell] : result.binds) bound.push_back(cell);
         }
       }
-      std::erase_if(bound, [&](uint32_t cell) { return made_.sizes_.isBound(cell); });
+      std::erase_if(bound, isTold);
       if (!bound.empty()) body.stale = made_.sizes_.flat.dependents(bound);
     }
   }

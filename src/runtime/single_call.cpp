@@ -13,6 +13,7 @@
 #include "ir/each_value.h"
 #include "ops/operator.h"
 #include "runtime/number_operands.h"
+#include "runtime/plain_type.h"
 #include "runtime/prepared.h"
 
 namespace saker::runtime {
@@ -155,9 +156,7 @@ void SingleCall::findKernel(const Program& program, const ir::Node& node) {
   const ir::TensorType& type = *node.result(0)->tensor();
   bool fresh = !op.writes && !op.has(ops::kMayAlias) && op.cost != ops::Cost::View;
   fresh = fresh && op.variant == ops::Variant::Functional;
-  bool plain = type.layout == ir::Layout::Strided && !type.flags.conj && !type.flags.neg && type.offset.isConst() &&
-               type.offset.constant() == 0;
-  if (!fresh || !plain || program.differentiable || node.attributes().shown) return;
+  if (!fresh || !isPlainType(type) || program.differentiable || node.attributes().shown) return;
   kernel_ = aten::KeptKernel::find(withTensor(node).value_or(handle_), aten::KeptKernel::Products::Eager);
   if (!kernel_) return;
   told_ = geometryOf(type, {});

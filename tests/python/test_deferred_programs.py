@@ -7,14 +7,9 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from differential import check
+from differential import check, matrices
 from listed import Listed
 from torch_versions import CAPTURES_SEE_PYTHON
-
-
-def inputs() -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.randn(3, 4), torch.randn(4, 4, requires_grad=True)
-
 
 PROGRAMS = Listed()
 program = PROGRAMS.add
@@ -337,4 +332,4 @@ if not CAPTURES_SEE_PYTHON:
 
 @pytest.mark.parametrize("name", PROGRAMS.names(KNOWN))
 def test_program(name: str) -> None:
-    check(PROGRAMS[name], inputs)
+    check(PROGRAMS[name], matrices)

@@ -11,13 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from differential import check, error_of
+from differential import check, error_of, matrices
 from listed import Listed
-
-
-def inputs() -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.randn(3, 4), torch.randn(4, 4, requires_grad=True)
-
 
 PROGRAMS = Listed()
 program = PROGRAMS.add
@@ -343,4 +338,4 @@ def rule7_literals(x, w):
 
 @pytest.mark.parametrize("name", PROGRAMS.names({}))
 def test_program(name: str) -> None:
-    check(PROGRAMS[name], inputs)
+    check(PROGRAMS[name], matrices)

@@ -13,13 +13,8 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from differential import check, error_of
+from differential import check, error_of, matrices
 from listed import Listed
-
-
-def inputs() -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.randn(3, 4), torch.randn(4, 4, requires_grad=True)
-
 
 PROGRAMS = Listed()
 program = PROGRAMS.add
@@ -320,4 +315,4 @@ def rule13_data_that_is_there_decides_at_once(x, w):
 
 @pytest.mark.parametrize("name", PROGRAMS.names({}))
 def test_program(name: str) -> None:
-    check(PROGRAMS[name], inputs)
+    check(PROGRAMS[name], matrices)

@@ -14,11 +14,7 @@ import torch
 from torch import nn
 
 import saker
-from differential import check, dispatch_state, error_of, same
-
-
-def inputs() -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.randn(3, 4), torch.randn(4, 4, requires_grad=True)
+from differential import check, dispatch_state, error_of, matrices, same
 
 
 def test_rule3_input_is_read_as_it_was() -> None:
@@ -30,7 +26,7 @@ def test_rule3_input_is_read_as_it_was() -> None:
         z = x + 1
         return y, z
 
-    check(program, inputs)
+    check(program, matrices)
 
 
 def test_rule2_no_key_is_left() -> None:
@@ -250,7 +246,7 @@ def test_data_loader_and_queue() -> None:
         dataset = torch.utils.data.TensorDataset(x + 1, torch.arange(3))
         return [batch for batch in torch.utils.data.DataLoader(dataset, batch_size=2, shuffle=True)]
 
-    check(program, inputs)
+    check(program, matrices)
 
 
 def test_doors_are_shut_again() -> None:

@@ -9,17 +9,11 @@ import torch
 from torch.nn import functional
 
 import saker
-from generated_code import needs_code
+from generated_code import at_once, needs_code  # noqa: F401 (a fixture of each test)
 from saker import _C
 
 Tensor = torch.Tensor
 pytestmark = needs_code
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SAKER_COMPILE", "sync")
-    torch.manual_seed(0)
 
 
 def convolved(x: Tensor, weight: Tensor) -> Tensor:

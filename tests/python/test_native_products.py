@@ -8,17 +8,11 @@ import pytest
 import torch
 
 import saker
-from generated_code import needs_code
+from generated_code import at_once, needs_code  # noqa: F401 (a fixture of each test)
 from saker import _C
 
 Tensor = torch.Tensor
 pytestmark = needs_code
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SAKER_COMPILE", "sync")
-    torch.manual_seed(0)
 
 
 def last(function: Callable[..., Tensor], *inputs: Tensor, **options: object) -> Tensor:

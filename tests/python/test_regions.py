@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import saker
+from layers import Block, same_bits
 from saker import _C
 from torch_versions import control_flow_in_one_place
 
@@ -17,15 +18,6 @@ pytestmark = control_flow_in_one_place
 
 hop = torch.ops.higher_order
 region = torch.compiler.nested_compile_region
-
-
-class Block(nn.Module):
-    def __init__(self, width: int = 8) -> None:
-        super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 16), nn.Linear(16, width)
-
-    def forward(self, x):
-        return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
 
 
 class Deep(nn.Module):
@@ -59,15 +51,6 @@ def step(model, function, x):
     return [y.detach(), x.grad, *(parameter.grad for parameter in model.parameters())]
 
 
-def same(found, expected):
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        assert (one is None) == (other is None)
-        if one is not None:
-            assert torch.equal(one, other)
-            assert one.stride() == other.stride()
-
-
 @pytest.mark.parametrize("tied", [False, True])
 def test_layers_have_the_results_and_gradients_of_eager_mode_bit_by_bit(tied):
     marked, plain = pair(tied=tied)
@@ -76,7 +59,7 @@ def test_layers_have_the_results_and_gradients_of_eager_mode_bit_by_bit(tied):
     for seed in range(3):
         torch.manual_seed(seed)
         x = torch.randn(4, 8)
-        same(step(marked, compiled, x), step(plain, plain, x))
+        same_bits(step(marked, compiled, x), step(plain, plain, x))
     assert saker.stats()["replays"] == 2, saker.stats()["stops"]
 
 
@@ -130,7 +113,7 @@ def test_sizes_that_change():
     compiled = saker.compile(marked, dynamic=True)
     for rows in (4, 7, 3, 9):
         x = torch.randn(rows, 8)
-        same(step(marked, compiled, x), step(plain, plain, x))
+        same_bits(step(marked, compiled, x), step(plain, plain, x))
 
 
 # Programs whose regions are or are not calls; all of them have the results of the function itself.
@@ -360,7 +343,7 @@ def test_random_numbers_in_a_region():
             torch.manual_seed(seed)
             y = function(x)
             results.append([y.detach(), *torch.autograd.grad(y.sum(), x), torch.rand(1)])
-        same(*results)
+        same_bits(*results)
 
 
 def test_vmap_around_regions():
@@ -408,7 +391,7 @@ def test_a_parameter_that_no_backward_saves_may_be_written_before_it():
             with torch.no_grad():
                 model.layers[2].up.bias.sub_(1)
             results.append([y.detach(), model.layers[0].up.weight.grad])
-        same(*results)
+        same_bits(*results)
 
 
 def test_a_parameter_that_is_saved_may_not_be_written_before_the_backward():
@@ -457,11 +440,11 @@ def test_results_of_regions_that_the_caller_sees():
         torch.manual_seed(seed)
         x = torch.randn(4, 8)
         found, expected = compiled(x), all_of(plain, plain.call)(x)
-        same(found, expected)
+        same_bits(found, expected)
         for model, results in ((marked, found), (plain, expected)):
             model.zero_grad()
             sum(result.sum() for result in results).backward()
-        same([p.grad for p in marked.parameters()], [p.grad for p in plain.parameters()])
+        same_bits([p.grad for p in marked.parameters()], [p.grad for p in plain.parameters()])
 
 
 def test_an_error_in_a_region_is_the_programs_own():
@@ -474,4 +457,4 @@ def test_an_error_in_a_region_is_the_programs_own():
             f(torch.randn(3))
     marked, plain = pair()
     x = torch.randn(4, 8)
-    same(step(marked, saker.compile(marked), x), step(plain, plain, x))  # no region is left open
+    same_bits(step(marked, saker.compile(marked), x), step(plain, plain, x))  # no region is left open

@@ -9,16 +9,8 @@ import torch
 from torch import nn
 
 import saker
+from layers import Block, same_bits
 from saker import _C
-
-
-class Block(nn.Module):
-    def __init__(self, width: int = 8) -> None:
-        super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 16), nn.Linear(16, width)
-
-    def forward(self, x):
-        return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
 
 
 class Attention(nn.Module):
@@ -159,14 +151,6 @@ def step(model, function, x):
     return [*(each.detach() for each in results), x.grad, *(each.grad for each in model.parameters())]
 
 
-def same(found, expected):
-    for one, other in zip(found, expected, strict=True):
-        assert (one is None) == (other is None)
-        if one is not None:
-            assert torch.equal(one, other)
-            assert one.stride() == other.stride()
-
-
 MODELS = [Plain, Masked, Coder, Skips, Tied, Writes, Dropped, Numbered, Frozen, Watched]
 
 
@@ -180,7 +164,7 @@ def test_results_and_gradients_are_those_of_eager_mode_bit_by_bit(kind, options)
     compiled = saker.compile(model, **options)
     for rows in (4, 4, 4, 6, 5) if options else (4, 4, 4):
         x = torch.randn(rows, 8)
-        same(step(model, compiled, x), step(plain, plain, x))
+        same_bits(step(model, compiled, x), step(plain, plain, x))
     if kind is not Watched:
         assert saker.stats()["replays"] >= 2, saker.stats()["stops"]
 

@@ -197,6 +197,11 @@ def test_random_programs_and_callers(first: int, compile: Any) -> None:
     assert not found, "\n".join(found)
 
 
+@pytest.mark.parametrize("compile", COMPILERS, ids=["compile", "aot"])
+def test_an_argument_that_nobody_reads_is_written_before_gradients_are_differentiated(compile: Any) -> None:
+    assert not differs(51833, compile)
+
+
 def parts(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Some are results of one operator, and belong to one node."""
     u, s, v = torch.linalg.svd(x.sin())

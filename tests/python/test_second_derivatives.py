@@ -98,3 +98,26 @@ def test_batched_gradients_through_random_operators(way, fn):
     compiled = way(fn)
     for _ in range(3):
         torch.testing.assert_close(batched(compiled), batched(fn), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("wrap", [saker.compile, saker.aot_function])
+def test_an_argument_that_is_written_later_and_that_no_gradient_reads(wrap):
+    """Only what the gradients depend on must be as it was."""
+
+    def f(a, b):
+        return a.exp(), b * 2, b
+
+    def outcome(call):
+        leaves = [torch.full((3,), 0.5, requires_grad=True) for _ in range(2)]
+        a, b = leaves[0] * 1, leaves[1] * 1
+        first, second, _ = call(a, b)
+        b.mul_(3)
+        grads = torch.autograd.grad((first * second).sum(), leaves, create_graph=True)
+        again = torch.autograd.grad(sum(each.sum() for each in grads), leaves, allow_unused=True)
+        return [None if each is None else each.detach() for each in [*grads, *again]]
+
+    compiled = wrap(f)
+    for _ in range(3):
+        for mine, theirs in zip(outcome(compiled), outcome(f), strict=True):
+            assert (mine is None) == (theirs is None)
+            assert mine is None or torch.allclose(mine, theirs)

@@ -143,6 +143,11 @@ def run(program: Callable[..., Any], inputs: Callable[[], tuple], block: Callabl
     return (result, given, torch.get_rng_state()), entered
 
 
+def matrices() -> tuple[torch.Tensor, torch.Tensor]:
+    """What programs of two matrices are given."""
+    return torch.randn(3, 4), torch.randn(4, 4, requires_grad=True)
+
+
 def check(program: Callable[..., Any], inputs: Callable[[], tuple] = tuple) -> dict[str, int]:
     """The program's results, its inputs afterwards and the random state, deferred and eagerly; the block's counts."""
     before = dispatch_state()

@@ -17,6 +17,13 @@ needs_code = pytest.mark.skipif(not library.exists(), reason="built without code
 
 
 @pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each test of a module that imports it."""
+    monkeypatch.setenv("SAKER_COMPILE", "sync")
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
 def fused(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """In each test of a module that imports it."""
     monkeypatch.setenv("SAKER_COMPILE", "sync")
