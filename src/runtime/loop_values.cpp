@@ -25,11 +25,13 @@ static void freeHistory(void* history) { delete static_cast<History*>(history); 
 
 at::Tensor keepHistory(History history) {
   auto owned = std::make_unique<History>(std::move(history));
-  c10::DataPtr pointer(owned.get(), owned.get(), &freeHistory, c10::kCPU);
+  c10::DataPtr pointer(&owned->steps, owned.get(), &freeHistory, c10::kCPU);
   owned.release();
-  c10::Storage storage(c10::Storage::use_byte_size_t(), 0, std::move(pointer), nullptr, /*resizable=*/false);
+  c10::Storage storage(c10::Storage::use_byte_size_t(), sizeof(int64_t), std::move(pointer), nullptr,
+                       /*resizable=*/false);
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                         caffe2::TypeMeta::Make<uint8_t>());
+                                                         caffe2::TypeMeta::Make<int64_t>());
+  tensor.unsafeGetTensorImpl()->set_sizes_contiguous({1});
   return tensor;
 }
 

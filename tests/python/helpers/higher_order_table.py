@@ -103,7 +103,6 @@ _WRITER = _only(
     dynamic=(_AGAIN,),
 )
 MARKS: dict[str, dict[str, tuple[Mark, ...]]] = {
-    "H2": _only(double_backward=(_refused("its steps are run operator by operator, which needs data", "capture"),)),
     "H3": {
         "forward": (_OPAQUE, _refused(_STEPS, *_CAPTURED)),
         **dict.fromkeys(_DERIVATIVES, (_NO_DERIVATIVE,)),
