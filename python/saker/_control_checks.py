@@ -36,6 +36,21 @@ def _tensors(operator: str, name: str, leaves: Sequence[Any], error: type[BodyEr
             raise error(operator, f"{name} must be tensors, and number {i} of them is of type {_kind(leaf)}")
 
 
+def check_cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> None:
+    if not isinstance(pred, (bool, int, float, torch.SymBool, torch.Tensor)):
+        raise BodyError("cond", f"pred must be a bool or a tensor, not a {type(pred).__name__}")
+    if isinstance(pred, torch.Tensor) and pred.numel() != 1:
+        raise BodyError("cond", f"pred must have one element, and has {pred.numel()}")
+    for name, function in (("true_fn", true_fn), ("false_fn", false_fn)):
+        if not callable(function):
+            raise BodyError("cond", f"{name} must be callable, and is of type {type(function).__name__}")
+    if not isinstance(operands, (tuple, list)):
+        raise BodyError("cond", f"operands must be a tuple or a list, not a {type(operands).__name__}")
+    for leaf in pytree.tree_leaves(operands):
+        if not isinstance(leaf, (torch.Tensor, torch.SymInt, int)):
+            raise BodyError("cond", f"operands must be tensors and ints, and one is a {type(leaf).__name__}")
+
+
 def check_while_loop(cond_fn: Any, body_fn: Any, carried_inputs: Any, operator: str = "while_loop") -> None:
     _callable(operator, "cond_fn", cond_fn)
     _callable(operator, "body_fn", body_fn)

@@ -125,6 +125,9 @@ def _if(call: _Call) -> None:
 def _while(call: _Call) -> None:
     carried, closed = call.args
     results = call.described["results"]
+    if _is_stacked(call):
+        _while_stacked(call)
+        return
     histories = [each for each in results[len(carried) :] if each["id"] in _read(call.builder.program)]
     # What a loop keeps for its backward is in no module: that runs the loop again. Others read how many steps there
     # were, which is carried besides.
@@ -138,6 +141,44 @@ def _while(call: _Call) -> None:
     node = call.add(_higher.while_loop, "while_loop", *bodies, (*carried, *start), (*closed, *call.lifted))
     call.described = {**call.described, "results": [*results[: len(carried)], *histories]}
     call.take(node)
+
+
+def _is_stacked(call: _Call) -> bool:
+    """Is what each step has given asked for?"""
+    results = call.described["results"]
+    history = ("value", results[-1]["id"]) if len(results) > len(call.args[0]) else None
+    nodes = call.builder.program["nodes"]
+    return any(node["op"] == "saker::loop_rows" and node["args"][0] == history for node in nodes)
+
+
+def _while_stacked(call: _Call) -> None:
+    carried, closed = call.args
+    bodies = (
+        call.body(0, "while_loop_cond_graph", gives_one=True),
+        call.body(1, "while_loop_body_graph", results=len(carried)),
+    )
+    node = call.add(
+        _higher.while_loop_stack_output,
+        "while_loop_stack_output",
+        *bodies,
+        tuple(carried),
+        (*closed, *call.lifted),
+    )
+    *results, history = call.described["results"]
+    call.builder.values[history["id"]] = node
+    for i, result in enumerate(results):
+        item = call.builder.graph.call_function(operator.getitem, (node, i))
+        last = call.builder.graph.call_function(torch.ops.aten.select.int, (item, 0, -1))
+        call.builder.take(last, result)
+
+
+def add_rows(builder: Builder, described: Described) -> None:
+    """The results of a loop that gives what each of its steps has given."""
+    loop = builder.argument(described["args"][0])
+    if loop.target is not _higher.while_loop_stack_output:
+        raise NotImplementedError("what the steps of a loop gave is asked for outside of the graph with the loop")
+    for i, result in enumerate(described["results"]):
+        builder.take(builder.graph.call_function(operator.getitem, (loop, i)), result)
 
 
 def _zero_steps(builder: Builder, described: Described) -> torch.fx.Node:

@@ -1,10 +1,12 @@
 #include "runtime/loop_values.h"
 
 #include <ATen/ops/clone.h>
-#include <ATen/ops/from_blob.h>
+#include <ATen/ops/stack.h>
+#include <torch/library.h>
 
 #include <atomic>
 #include <memory>
+#include <stdexcept>
 
 namespace saker::runtime {
 
@@ -40,6 +42,25 @@ const History* historyOf(const at::Tensor& tensor) {
   const c10::DataPtr& pointer = tensor.storage().data_ptr();
   return pointer.get_deleter() == &freeHistory ? static_cast<const History*>(pointer.get_context()) : nullptr;
 }
+
+// What each step gave for each value that is carried; `last` are the results of the loop.
+static std::vector<at::Tensor> loopRows(const at::Tensor& history, at::TensorList first, at::TensorList last) {
+  const History* kept = historyOf(history);
+  if (!kept) throw std::runtime_error("the values that a loop has carried were copied, and are not known any more");
+  std::vector<at::Tensor> all;
+  for (size_t i = 0; i < last.size(); ++i) {
+    std::vector<at::Tensor> rows;
+    for (const Values& values : kept->carried) rows.push_back(values.at(i).toTensor());
+    rows.push_back(kept->steps ? last[i] : first[i]);
+    all.push_back(at::stack(rows));
+  }
+  return all;
+}
+
+TORCH_LIBRARY_FRAGMENT(saker, library) {
+  library.def("loop_rows(Tensor history, Tensor[] first, Tensor[] last) -> Tensor[]");
+}
+TORCH_LIBRARY_IMPL(saker, CompositeExplicitAutograd, library) { library.impl("loop_rows", &loopRows); }
 
 static std::atomic<Interruption> interruption = nullptr;
 

@@ -83,9 +83,14 @@ _NO_DERIVATIVE = Mark("as eager", "PyTorch has no derivative of it: a backward r
 _NO_BATCH = Mark("as eager", "PyTorch has no rule of `vmap` for it, and raises")
 _OPAQUE = _eagerly("computes-with", "it is called as it is, and the call runs eagerly")
 _AGAIN = Mark("again", "it is recorded once for each size", ("compile",))
-_STEPS = "the sizes of its results are the number of steps, which depends on data"
+_STEPS = (
+    "a call whose loop takes another number of steps than the one that was recorded, which is a size of its results; "
+    "with `dynamic=True` all are replayed"
+)
+_BRANCHES_OF_SIZES = "a branch whose results have a size that data tells runs as Python code, which needs data"
 _EACH_CALL = "it does something in each call, which a graph does not"
 _OPAQUE_BODY = _eagerly("computes-with", "the branch that is taken runs as Python code, and the call runs eagerly")
+_OPAQUE_BODY_OF_SIZES = _eagerly("depends-on-data", _BRANCHES_OF_SIZES)
 _CAPTURED = ("capture", "aot_function")
 
 
@@ -104,11 +109,10 @@ _WRITER = _only(
 )
 MARKS: dict[str, dict[str, tuple[Mark, ...]]] = {
     "H3": {
-        "forward": (_OPAQUE, _refused(_STEPS, *_CAPTURED)),
+        "forward": (_eagerly("size-changed", _STEPS),),
+        "nested": (_OPAQUE_BODY_OF_SIZES, _refused(_BRANCHES_OF_SIZES, *_CAPTURED)),
         **dict.fromkeys(_DERIVATIVES, (_NO_DERIVATIVE,)),
         "vmap": (_NO_BATCH,),
-        "nested": (Mark("refused", _STEPS),),
-        "dynamic": (_OPAQUE, _refused(_STEPS, *_CAPTURED)),
     },
     "H5": {
         **dict.fromkeys(("forward", "nested", "dynamic"), (_OPAQUE,)),
