@@ -82,7 +82,8 @@ def _eagerly(stop: str, reason: str) -> Mark:
 _NO_DERIVATIVE = Mark("as eager", "PyTorch has no derivative of it: a backward raises, as in eager mode")
 _NO_BATCH = Mark("as eager", "PyTorch has no rule of `vmap` for it, and raises")
 _OPAQUE = _eagerly("computes-with", "it is called as it is, and the call runs eagerly")
-_AGAIN = Mark("again", "it is recorded once for each size", ("compile",))
+_IMPORTS = "it is recorded for each size: with symbols the operator's code on meta tensors imports a module of PyTorch's"
+_DISPATCHES = "it is recorded for each size: with symbols PyTorch's dispatch in Python is watched, and asks for keys"
 _STEPS = (
     "a call whose loop takes another number of steps than the one that was recorded, which is a size of its results; "
     "with `dynamic=True` all are replayed"
@@ -105,7 +106,7 @@ def _only(**marks: tuple[Mark, ...]) -> dict[str, tuple[Mark, ...]]:
 _DERIVATIVES = ("backward", "double backward")
 _WRITER = _only(
     vmap=(Mark("refused", "PyTorch has no rule of `vmap` for operators of the user's that write"),),
-    dynamic=(_AGAIN,),
+    dynamic=(Mark("again", _IMPORTS, ("compile",)),),
 )
 MARKS: dict[str, dict[str, tuple[Mark, ...]]] = {
     "H3": {
@@ -137,7 +138,7 @@ MARKS: dict[str, dict[str, tuple[Mark, ...]]] = {
     "H23": _WRITER,
     "H24": _WRITER,
     "H28": {
-        "dynamic": (_AGAIN,),
+        "dynamic": (Mark("again", _DISPATCHES, ("compile",)),),
         "vmap": (
             Mark("as eager", _NO_BATCH.reason, ("compile", "aot_function", "deferred")),
             _refused(_EACH_CALL, "capture"),
