@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from saker import _C, _body_names, _control_checks, _control_transforms, _stacked_loop, _wrappers
 from saker import _flex_attention as _flex
-from saker._body_kinds import DIFFER, meta_of, text_of
+from saker._body_kinds import DIFFER, check_carried, meta_of, text_of
 from saker._doors import doors
 from saker._stats import count
 from saker._torch_version import SCANS_TAKE_LENGTHS
@@ -234,18 +234,10 @@ def _is_transformed() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
-def _carried(body: _Body, given: Sequence[torch.Tensor]) -> None:
-    """What a loop carries must stay of one kind."""
-    for i, tensor in enumerate(given):
-        before = meta_of(tensor)
-        if i >= len(body.metas) or body.metas[i] != before:
-            after = text_of(body.metas[i]) if i < len(body.metas) else "missing"
-            raise body.error(f"is given {text_of(before)} as value {i} that is carried, and what it returns is {after}")
-
-
 def _while_loop(
     cond_fn: Callable, body_fn: Callable, carried: Sequence[Any], additional: Sequence[Any] = (), **options: Any
 ) -> Any:
+    operator = options.get("stacked", "while_loop")
     if any(not isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(tuple(carried))):
         raise _AsPython("a number is carried")
     names = _body_names.take("while_loop")
@@ -253,30 +245,38 @@ def _while_loop(
     given = _Given(rows, others=additional)
     with _C.BodyRecorder("while") as recorder, _opened(recorder):
         try:
-            asked = _Body(recorder, ("while_loop", "cond_fn"), cond_fn, given, names)
+            asked = _Body(recorder, (operator, "cond_fn"), cond_fn, given, names)
         except _Constant as constant:
             if constant.leaves == [True]:
-                raise BodyError("while_loop", "cond_fn returns True whatever is carried: the loop has no end") from None
+                raise BodyError(operator, "cond_fn returns True whatever is carried: the loop has no end") from None
             raise
         if len(asked.metas) != 1 or asked.metas[0][0] is not torch.bool or asked.metas[0][2]:
             found = ", ".join(text_of(meta) for meta in asked.metas) or "nothing"
             raise asked.error(f"must return a bool, or a bool tensor without dimensions, and returns {found}")
-        body = _Body(recorder, ("while_loop", "body_fn"), body_fn, given, names)
+        body = _Body(recorder, (operator, "body_fn"), body_fn, given, names)
         if body.spec.is_leaf() or len(body.metas) != len(rows):
             found = "no tuple" if body.spec.is_leaf() else f"{len(body.metas)}"
-            raise body.error(f"must return a tuple of {len(rows)} tensors, as many as are carried, and returns {found}")
-        _carried(body, rows)
+            what = f"body_fn must return a tuple of {len(rows)} tensors, as many as are carried, and returns {found}"
+            error = _stacked_loop.error_of(body.spec, body.metas, len(rows)) if "stacked" in options else BodyError
+            raise error(operator, what)
+        check_carried(body, rows)
         bodies, closed = _close(recorder, len(rows))
-    if options.get("stacked"):
+    if "stacked" in options:
         return body.filled(_stacked_loop.call(rows, [*given.tensors, *closed], bodies))
     return body.filled(_call(bodies, [*given.tensors, *closed], body))
 
 
 def _stacked(cond_fn: Callable, body_fn: Callable, carried: Sequence[Any], additional: Sequence[Any] = ()) -> Any:
+    _control_checks.check_while_loop(cond_fn, body_fn, carried, "while_loop_stack_output", additional)
     if not _stacked_loop.is_recorded((*carried, *additional)):
         raise _AsPython("PyTorch has no derivative of it")
-    with torch.no_grad():
-        return _while_loop(cond_fn, body_fn, carried, additional, stacked=True)
+    try:
+        with torch.no_grad():
+            return _while_loop(cond_fn, body_fn, carried, additional, stacked="while_loop_stack_output")
+    except BodyError:  # eager mode accepts steps that change what is carried, and finds errors when it takes one
+        if _C.trace_mode() == "capture":
+            raise
+        raise _AsPython("the body is no step of a loop") from None
 
 
 def _stacked_as_python(*args: Any) -> Any:
@@ -310,7 +310,7 @@ def _scan(
     given = _Given(rows, xs, additional_inputs)
     with _C.BodyRecorder("scan") as recorder, _opened(recorder):
         body = _Body(recorder, ("scan", "combine_fn"), combine_fn, given, names)
-        _carried(body, rows)
+        check_carried(body, rows)
         bodies, closed = _close(recorder, len(rows), len(xs))
     return body.filled(_call(bodies, [*given.tensors, *closed], body))
 

@@ -13,6 +13,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from saker import _C
+from saker._body_kinds import Meta, meta_of, text_of
+from saker.errors import BodyAssertion, BodyError, BodyIndexError
+
+_NAME = "while_loop_stack_output"
 
 
 def _operator() -> Any:
@@ -32,6 +36,12 @@ def is_recorded(operands: Sequence[Any]) -> bool:
 def call(carried: Sequence[torch.Tensor], operands: list[torch.Tensor], bodies: _C.Bodies) -> list[torch.Tensor]:
     *last, history = _C.call_keeping(operands, bodies)
     return torch.ops.saker.loop_rows.default(history, list(carried), last)
+
+
+def error_of(spec: pytree.TreeSpec, metas: Sequence[Meta], wanted: int) -> type[BodyError]:
+    """What eager mode raises for a step that gives something else than ``wanted`` values: it takes what there is."""
+    given = metas[0][2][0] if spec.is_leaf() and metas and metas[0][2] else len(metas)
+    return BodyIndexError if given > wanted else BodyAssertion
 
 
 def found_in_runs(left: Sequence[Any], right: Sequence[Any]) -> bool:
@@ -64,16 +74,34 @@ def _followed(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().requires_grad_() if follows else tensor
 
 
+def _checked(condition: Any) -> Any:
+    if isinstance(condition, bool):
+        return condition
+    if isinstance(condition, torch.Tensor) and condition.dim() == 0 and condition.dtype is torch.bool:
+        return condition
+    found = text_of(meta_of(condition)) if isinstance(condition, torch.Tensor) else f"a {type(condition).__name__}"
+    raise BodyError(_NAME, f"cond_fn must return a bool, or a bool tensor without dimensions, and returns {found}")
+
+
 def _loop(
     holds: Callable[[Any], bool], cond_fn: Callable, body_fn: Callable, values: tuple, additional: tuple
 ) -> tuple[Any, ...]:
     columns: list[list[Any]] = [[] for _ in values]
-    goes_on = holds(cond_fn(*values, *additional))
+
+    def asks() -> bool:
+        return holds(_checked(cond_fn(*values, *additional)))
+
+    goes_on = asks()
     if not goes_on:
         return tuple(each.unsqueeze(0).clone() if isinstance(each, torch.Tensor) else each for each in values)
     while goes_on:
-        values = tuple(body_fn(*values, *additional))
+        made = body_fn(*values, *additional)
+        if not isinstance(made, tuple) or len(made) != len(values):
+            found = len(made) if isinstance(made, tuple) else f"a {type(made).__name__}"
+            what = f"body_fn must return a tuple of {len(values)} tensors, as many as are carried, and returns {found}"
+            raise (BodyIndexError if len(made) > len(values) else BodyAssertion)(_NAME, what)
+        values = made
         for column, value in zip(columns, values, strict=True):
             column.append(value)
-        goes_on = holds(cond_fn(*values, *additional))
+        goes_on = asks()
     return tuple(torch.stack(column) for column in columns)

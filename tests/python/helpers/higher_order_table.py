@@ -82,7 +82,9 @@ def _eagerly(stop: str, reason: str) -> Mark:
 _NO_DERIVATIVE = Mark("as eager", "PyTorch has no derivative of it: a backward raises, as in eager mode")
 _NO_BATCH = Mark("as eager", "PyTorch has no rule of `vmap` for it, and raises")
 _OPAQUE = _eagerly("computes-with", "it is called as it is, and the call runs eagerly")
-_IMPORTS = "it is recorded for each size: with symbols the operator's code on meta tensors imports a module of PyTorch's"
+_IMPORTS = (
+    "it is recorded for each size: with symbols the operator's code on meta tensors imports a module of PyTorch's"
+)
 _DISPATCHES = "it is recorded for each size: with symbols PyTorch's dispatch in Python is watched, and asks for keys"
 _STEPS = (
     "a call whose loop takes another number of steps than the one that was recorded, which is a size of its results; "
