@@ -36,11 +36,32 @@ def _tensors(operator: str, name: str, leaves: Sequence[Any], error: type[BodyEr
             raise error(operator, f"{name} must be tensors, and number {i} of them is of type {_kind(leaf)}")
 
 
-def check_while_loop(cond_fn: Any, body_fn: Any, carried_inputs: Any, operator: str = "while_loop") -> None:
-    _callable(operator, "cond_fn", cond_fn)
-    _callable(operator, "body_fn", body_fn)
+def check_cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> None:
+    if not isinstance(pred, (bool, int, float, torch.SymBool, torch.Tensor)):
+        raise BodyError("cond", f"pred must be a bool or a tensor, not a {type(pred).__name__}")
+    if isinstance(pred, torch.Tensor) and pred.numel() != 1:
+        raise BodyError("cond", f"pred must have one element, and has {pred.numel()}")
+    for name, function in (("true_fn", true_fn), ("false_fn", false_fn)):
+        if not callable(function):
+            raise BodyError("cond", f"{name} must be callable, and is of type {type(function).__name__}")
+    if not isinstance(operands, (tuple, list)):
+        raise BodyError("cond", f"operands must be a tuple or a list, not a {type(operands).__name__}")
+    for leaf in pytree.tree_leaves(operands):
+        if not isinstance(leaf, (torch.Tensor, torch.SymInt, int)):
+            raise BodyError("cond", f"operands must be tensors and ints, and one is a {type(leaf).__name__}")
+
+
+def check_while_loop(
+    cond_fn: Any, body_fn: Any, carried_inputs: Any, operator: str = "while_loop", additional_inputs: Any = ()
+) -> None:
+    error = BodyTypeError if operator != "while_loop" else BodyError  # Python calls them there
+    _callable(operator, "cond_fn", cond_fn, error)
+    _callable(operator, "body_fn", body_fn, error)
     if not isinstance(carried_inputs, (tuple, list)):
         raise BodyError(operator, f"carried_inputs must be a tuple or a list, and is of type {_kind(carried_inputs)}")
+    if not isinstance(additional_inputs, (tuple, list)):
+        found = _kind(additional_inputs)
+        raise BodyError(operator, f"additional_inputs must be a tuple or a list, and is of type {found}")
     for i, leaf in enumerate(pytree.tree_leaves(carried_inputs)):
         if not isinstance(leaf, (torch.Tensor, int, torch.SymInt)):
             raise BodyAssertion(
@@ -189,6 +210,11 @@ def _scan(plain: Callable) -> Callable:
             if not isinstance(made, (tuple, list)) or len(made) != 2:
                 found = f"a {type(made).__name__}"
                 raise BodyError("scan", f"combine_fn must return 2 values, what is carried and a result, not {found}")
+            wanted, given = len(pytree.tree_leaves(init)), len(pytree.tree_leaves(made[0]))
+            if wanted != given:
+                raise BodyError(
+                    "scan", f"combine_fn must return what is carried, {wanted} tensors, and returns {given}"
+                )
             return made
 
         if length.get("length") == 0 and not any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(xs)):
@@ -237,7 +263,8 @@ def _open_stacked() -> None:
     @functools.wraps(plain)
     def call(self: Any, cond_fn: Any, body_fn: Any, carried_inputs: Any, additional_inputs: Any) -> Any:
         if records():
-            _call("check while_loop", cond_fn, body_fn, carried_inputs, "while_loop_stack_output")
+            name = "while_loop_stack_output"
+            _call("check while_loop", cond_fn, body_fn, carried_inputs, name, additional_inputs)
         return plain(self, cond_fn, body_fn, carried_inputs, additional_inputs)
 
     type(operator).__call__ = call

@@ -18,9 +18,9 @@ import torch
 from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
-from saker import _C, _body_names, _control_transforms, _wrappers
+from saker import _C, _body_names, _control_checks, _control_transforms, _stacked_loop, _wrappers
 from saker import _flex_attention as _flex
-from saker._body_kinds import DIFFER, meta_of, text_of
+from saker._body_kinds import DIFFER, check_carried, meta_of, text_of
 from saker._doors import doors
 from saker._stats import count
 from saker._torch_version import SCANS_TAKE_LENGTHS
@@ -159,32 +159,16 @@ def _same(left: _Body, right: _Body) -> None:
         found = f"{left.where[1]} returns {left.spec}, and {right.where[1]} {right.spec}"
         raise BodyError(left.where[0], f"both branches must return the same structure of tensors; {found}")
     for i, (one, other) in enumerate(zip(left.metas, right.metas, strict=True)):
-        if (
-            one[:2] != other[:2]
-            or len(one[2]) != len(other[2])
-            or any(a != b for a, b in zip(one[2], other[2], strict=False))
-        ):
+        alike = one[:2] == other[:2] and len(one[2]) == len(other[2])
+        if alike and _stacked_loop.found_in_runs(one[2], other[2]):
+            raise _AsPython("a branch gives a size that data tells")
+        if not alike or any(a != b for a, b in zip(one[2], other[2], strict=False)):
             found = DIFFER.format(i, left.where[1], text_of(one), right.where[1], text_of(other))
             raise BodyError(left.where[0], found)
 
 
-def _check_cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> None:
-    if not isinstance(pred, (bool, int, float, torch.SymBool, torch.Tensor)):
-        raise BodyError("cond", f"pred must be a bool or a tensor, not a {type(pred).__name__}")
-    if isinstance(pred, torch.Tensor) and pred.numel() != 1:
-        raise BodyError("cond", f"pred must have one element, and has {pred.numel()}")
-    for name, function in (("true_fn", true_fn), ("false_fn", false_fn)):
-        if not callable(function):
-            raise BodyError("cond", f"{name} must be callable, and is of type {type(function).__name__}")
-    if not isinstance(operands, (tuple, list)):
-        raise BodyError("cond", f"operands must be a tuple or a list, not a {type(operands).__name__}")
-    for leaf in pytree.tree_leaves(operands):
-        if not isinstance(leaf, (torch.Tensor, torch.SymInt, int)):
-            raise BodyError("cond", f"operands must be tensors and ints, and one is a {type(leaf).__name__}")
-
-
 def _cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Sequence[Any] = ()) -> Any:
-    _check_cond(pred, true_fn, false_fn, operands)
+    _control_checks.check_cond(pred, true_fn, false_fn, operands)
     if not isinstance(pred, torch.Tensor):
         return (true_fn if pred else false_fn)(*operands)
     given = _Given(operands)
@@ -250,18 +234,10 @@ def _is_transformed() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
-def _carried(body: _Body, given: Sequence[torch.Tensor]) -> None:
-    """What a loop carries must stay of one kind."""
-    for i, tensor in enumerate(given):
-        before = meta_of(tensor)
-        if i >= len(body.metas) or body.metas[i] != before:
-            after = text_of(body.metas[i]) if i < len(body.metas) else "missing"
-            raise body.error(f"is given {text_of(before)} as value {i} that is carried, and what it returns is {after}")
-
-
 def _while_loop(
-    cond_fn: Callable, body_fn: Callable, carried: Sequence[Any], additional: Sequence[Any] = (), **_options: Any
+    cond_fn: Callable, body_fn: Callable, carried: Sequence[Any], additional: Sequence[Any] = (), **options: Any
 ) -> Any:
+    operator = options.get("stacked", "while_loop")
     if any(not isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(tuple(carried))):
         raise _AsPython("a number is carried")
     names = _body_names.take("while_loop")
@@ -269,21 +245,42 @@ def _while_loop(
     given = _Given(rows, others=additional)
     with _C.BodyRecorder("while") as recorder, _opened(recorder):
         try:
-            asked = _Body(recorder, ("while_loop", "cond_fn"), cond_fn, given, names)
+            asked = _Body(recorder, (operator, "cond_fn"), cond_fn, given, names)
         except _Constant as constant:
             if constant.leaves == [True]:
-                raise BodyError("while_loop", "cond_fn returns True whatever is carried: the loop has no end") from None
+                raise BodyError(operator, "cond_fn returns True whatever is carried: the loop has no end") from None
             raise
         if len(asked.metas) != 1 or asked.metas[0][0] is not torch.bool or asked.metas[0][2]:
             found = ", ".join(text_of(meta) for meta in asked.metas) or "nothing"
             raise asked.error(f"must return a bool, or a bool tensor without dimensions, and returns {found}")
-        body = _Body(recorder, ("while_loop", "body_fn"), body_fn, given, names)
+        body = _Body(recorder, (operator, "body_fn"), body_fn, given, names)
         if body.spec.is_leaf() or len(body.metas) != len(rows):
             found = "no tuple" if body.spec.is_leaf() else f"{len(body.metas)}"
-            raise body.error(f"must return a tuple of {len(rows)} tensors, as many as are carried, and returns {found}")
-        _carried(body, rows)
+            what = f"body_fn must return a tuple of {len(rows)} tensors, as many as are carried, and returns {found}"
+            error = _stacked_loop.error_of(body.spec, body.metas, len(rows)) if "stacked" in options else BodyError
+            raise error(operator, what)
+        check_carried(body, rows)
         bodies, closed = _close(recorder, len(rows))
+    if "stacked" in options:
+        return body.filled(_stacked_loop.call(rows, [*given.tensors, *closed], bodies))
     return body.filled(_call(bodies, [*given.tensors, *closed], body))
+
+
+def _stacked(cond_fn: Callable, body_fn: Callable, carried: Sequence[Any], additional: Sequence[Any] = ()) -> Any:
+    _control_checks.check_while_loop(cond_fn, body_fn, carried, "while_loop_stack_output", additional)
+    if not _stacked_loop.is_recorded((*carried, *additional)):
+        raise _AsPython("PyTorch has no derivative of it")
+    try:
+        with torch.no_grad():
+            return _while_loop(cond_fn, body_fn, carried, additional, stacked="while_loop_stack_output")
+    except BodyError:  # eager mode accepts steps that change what is carried, and finds errors when it takes one
+        if _C.trace_mode() == "capture":
+            raise
+        raise _AsPython("the body is no step of a loop") from None
+
+
+def _stacked_as_python(*args: Any) -> Any:
+    return _stacked_loop.as_python(_any, *args)
 
 
 def _while_loop_as_python(
@@ -313,7 +310,7 @@ def _scan(
     given = _Given(rows, xs, additional_inputs)
     with _C.BodyRecorder("scan") as recorder, _opened(recorder):
         body = _Body(recorder, ("scan", "combine_fn"), combine_fn, given, names)
-        _carried(body, rows)
+        check_carried(body, rows)
         bodies, closed = _close(recorder, len(rows), len(xs))
     return body.filled(_call(bodies, [*given.tensors, *closed], body))
 
@@ -373,10 +370,14 @@ def _flex_attention_as_python(*arguments: Any) -> Any:
 _OPERATORS: dict[str, tuple[Callable, Callable]] = {
     "cond": (_cond, _cond_as_python),
     "while_loop": (_while_loop, _while_loop_as_python),
+    "while_loop_stack_output": (_stacked, _stacked_as_python),
     "scan": (_scan, _scan_as_python),
     "map_impl": (_map, _map_as_python),
     "flex_attention": (_flex_attention, _flex_attention_as_python),
 }
+
+
+_DECIDING = ("cond", "while_loop", "while_loop_stack_output")
 
 
 def knows(name: str) -> bool:
@@ -406,7 +407,7 @@ def call(name: str, *args: Any, **kwargs: Any) -> Any:
     try:
         return _recorded_watched(record, args)
     except _AsPython as stop:
-        if _depth.bodies and name in ("cond", "while_loop"):  # which need data: the outermost one is run as Python code
+        if _depth.bodies and name in _DECIDING:  # which need data: the outermost one is run as Python code
             raise
         if isinstance(stop, _AppliesFunction) and _C.note_only_eager(str(stop)):
             return _recorded_in_vain(record, args)
@@ -441,7 +442,7 @@ _WRITES = "a body writes to a tensor that is not its own"
 
 def may_write(name: str) -> bool:
     """Does eager mode run functions that write to tensors that are not their own, and can it be done here?"""
-    if name in ("cond", "while_loop"):  # they need data
+    if name in _DECIDING:  # they need data
         return _C.trace_mode() != "capture"
     return SCANS_TAKE_LENGTHS and name in ("scan", "map_impl")
 

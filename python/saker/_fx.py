@@ -209,6 +209,11 @@ class Builder:
 
             add_call(self, described)
             return
+        if described["op"] == "saker::loop_rows":
+            from saker._fx_bodies import add_rows
+
+            add_rows(self, described)
+            return
         op = _overload(described["op"])
         args, kwargs = self._call(op, described["args"])
         if self._is_final_write(op, args):

@@ -72,10 +72,18 @@ class _Call:
             found.update(dict.fromkeys(name for name in _symbols(body) if name not in bound))
         return [name for name in found if self.builder.knows_symbol(name)]
 
-    def body(self, number: int, prefix: str, *, gives_one: bool = False, results: int | None = None) -> torch.fx.Node:
+    def body(
+        self,
+        number: int,
+        prefix: str,
+        *,
+        gives_one: bool = False,
+        results: int | None = None,
+        counter: tuple[int, Described] | None = None,
+    ) -> torch.fx.Node:
         body = self.described["bodies"][number]
         body = {**body, "returns": body["returns"][:results]}
-        module = _BodyBuilder(self, body).build_body(gives_one)
+        module = _BodyBuilder(self, body, counter).build_body(gives_one)
         return self.builder.graph.get_attr(_install(self.builder, module, prefix))
 
     def add(self, target: Callable, name: str, *args: Any) -> torch.fx.Node:
@@ -116,23 +124,68 @@ def _if(call: _Call) -> None:
 
 def _while(call: _Call) -> None:
     carried, closed = call.args
+    results = call.described["results"]
+    if _is_stacked(call):
+        _while_stacked(call)
+        return
+    histories = [each for each in results[len(carried) :] if each["id"] in _read(call.builder.program)]
+    # What a loop keeps for its backward is in no module: that runs the loop again. Others read how many steps there
+    # were, which is carried besides.
+    counter = (len(carried), histories[0]) if histories else None
+    bodies = (
+        call.body(0, "while_loop_cond_graph", gives_one=True, counter=counter),
+        # Without what a history keeps.
+        call.body(1, "while_loop_body_graph", results=len(carried), counter=counter),
+    )
+    start = [_zero_steps(call.builder, each) for each in histories]
+    node = call.add(_higher.while_loop, "while_loop", *bodies, (*carried, *start), (*closed, *call.lifted))
+    call.described = {**call.described, "results": [*results[: len(carried)], *histories]}
+    call.take(node)
+
+
+def _is_stacked(call: _Call) -> bool:
+    """Is what each step has given asked for?"""
+    results = call.described["results"]
+    history = ("value", results[-1]["id"]) if len(results) > len(call.args[0]) else None
+    nodes = call.builder.program["nodes"]
+    return any(node["op"] == "saker::loop_rows" and node["args"][0] == history for node in nodes)
+
+
+def _while_stacked(call: _Call) -> None:
+    carried, closed = call.args
     bodies = (
         call.body(0, "while_loop_cond_graph", gives_one=True),
-        call.body(1, "while_loop_body_graph", results=len(carried)),  # without what a history keeps
+        call.body(1, "while_loop_body_graph", results=len(carried)),
     )
-    node = call.add(_higher.while_loop, "while_loop", *bodies, tuple(carried), (*closed, *call.lifted))
-    results = call.described["results"]
-    call.described = {**call.described, "results": results[: len(carried)]}
-    call.take(node)
-    for history in results[len(carried) :]:
-        _take_history(call.builder, history)
+    node = call.add(
+        _higher.while_loop_stack_output,
+        "while_loop_stack_output",
+        *bodies,
+        tuple(carried),
+        (*closed, *call.lifted),
+    )
+    *results, history = call.described["results"]
+    call.builder.values[history["id"]] = node
+    for i, result in enumerate(results):
+        item = call.builder.graph.call_function(operator.getitem, (node, i))
+        last = call.builder.graph.call_function(torch.ops.aten.select.int, (item, 0, -1))
+        call.builder.take(last, result)
 
 
-def _take_history(builder: Builder, described: Described) -> None:
-    """What a loop keeps for its backward is in no module: a tensor that keeps nothing has the backward run it again."""
+def add_rows(builder: Builder, described: Described) -> None:
+    """The results of a loop that gives what each of its steps has given."""
+    loop = builder.argument(described["args"][0])
+    if loop.target is not _higher.while_loop_stack_output:
+        raise NotImplementedError("what the steps of a loop gave is asked for outside of the graph with the loop")
+    for i, result in enumerate(described["results"]):
+        builder.take(builder.graph.call_function(operator.getitem, (loop, i)), result)
+
+
+def _zero_steps(builder: Builder, described: Described) -> torch.fx.Node:
     given = {"dtype": described["dtype"], "device": described["device"]}
-    if described["id"] in _read(builder.program):
-        builder.take(builder.graph.call_function(torch.ops.aten.empty.memory_format, ([0],), given), described)
+    made = builder.graph.call_function(torch.ops.aten.zeros.default, ([1],), given)
+    made.meta["val"] = builder.examples.compute(torch.ops.aten.zeros.default, [1], **given)
+    return made
 
 
 def _while_backward(call: _Call) -> None:
@@ -170,22 +223,26 @@ _RULES: dict[str, Callable[[_Call], None]] = {
 class _BodyBuilder(Builder):
     """Adds a body to a graph of its own."""
 
-    def __init__(self, call: _Call, body: Described) -> None:
-        self.call, outer = call, call.builder
+    def __init__(self, call: _Call, body: Described, counter: tuple[int, Described] | None = None) -> None:
+        """``counter``: its place among what is carried, and what it is like."""
+        self.call, outer, self.counter = call, call.builder, counter
         around = {key: outer.program[key] for key in ("objects", "differentiable", "functional")}
         self.scope = Scope({**body, **around}, {}, {}, {}, {})
         self.examples = outer.examples
         self.form = outer.form and dataclasses.replace(outer.form, returns_writes=False)
         self.shared = outer.shared
+        self.steps: torch.fx.Node | None = None
         self.start()
         self.expanding = list(outer.expanding)
 
     def build_body(self, gives_one: bool) -> torch.fx.GraphModule:
         parameters = [*self.program["parameters"], *self.call.lifted_types]
         for number, described in enumerate(parameters):
+            self._add_counter(number)
             node = self.graph.placeholder(_name_of(described["name"], number, self.parameters))
             self.take(node, described)
             self.parameters.append(node)
+        self._add_counter(len(parameters))
         first = len(self.parameters) - len(self.call.last)
         for number, place in self.call.places.items():
             self.values[number] = self.parameters[first + place]
@@ -199,6 +256,9 @@ class _BodyBuilder(Builder):
             self.add_node(node)
         results = self._apart([self.argument(arg) for arg in self.program["returns"]])
         self.switch_grad(True)
+        if self.steps is not None and not gives_one:
+            results.append(self.graph.call_function(torch.ops.aten.add.Tensor, (self.steps, 1)))
+            results[-1].meta["val"] = self.steps.meta.get("val")
         values = tuple(r.meta.get("val") if isinstance(r, torch.fx.Node) else r for r in results)
         end = self.graph.output(results[0] if gives_one else tuple(results))
         end.meta["val"] = values[0] if gives_one else values
@@ -207,6 +267,12 @@ class _BodyBuilder(Builder):
         module = torch.fx.GraphModule(self.root, self.graph, class_name="Body")
         module.meta[BODY_MARK] = True
         return module
+
+    def _add_counter(self, number: int) -> None:
+        if self.counter is None or number != self.counter[0]:
+            return
+        self.steps = self.graph.placeholder("steps_taken")
+        self.take(self.steps, self.counter[1])
 
     def grad_mode(self, described: Described) -> bool:
         return True if not self.program["differentiable"] else super().grad_mode(described)

@@ -60,7 +60,7 @@ class Examples:
         with self.mode:
             return torch.empty_strided(sizes, strides, dtype=dtype, device=device)
 
-    def compute(self, function: Callable, *args: Any) -> Any:
+    def compute(self, function: Callable, *args: Any, **options: Any) -> Any:
         """What an operator gives for examples."""
         with self.mode:
-            return function(*args)
+            return function(*args, **options)

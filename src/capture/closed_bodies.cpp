@@ -32,8 +32,8 @@ const ir::TensorType* stacked(ir::Context& context, const ir::TensorType& row, s
 // Of a tensor that keeps the history of a loop.
 const ir::TensorType* historyType(ir::Context& context) {
   ir::TensorSpec spec;
-  spec.dtype = ir::DType::UInt8;
-  spec.sizes = ir::Dims{sym::Int(0)};
+  spec.dtype = ir::DType::Int64;
+  spec.sizes = ir::Dims{sym::Int(1)};
   makeRowMajor(spec);
   return context.types().tensor(spec);
 }

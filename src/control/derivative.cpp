@@ -4,13 +4,17 @@
 #include <ATen/ops/alias.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "aten/trace_key.h"
 #include "control/interpret.h"
+#include "control/loop_as_scans.h"
 #include "control/sketch.h"
 #include "ir/clone.h"
 #include "passes/bodies.h"
@@ -29,6 +33,7 @@ const ir::TensorType* returnedType(const ir::Graph& body, size_t i) {
 bool isDifferentiable(const ir::TensorType* type) { return ir::isFloat(type->dtype) || ir::isComplex(type->dtype); }
 
 Leniently leniently = nullptr;
+thread_local bool deriving = false;  // bodies are differentiated with autograd on, although nobody may do so again
 
 // Gradients of `inputs`, zero where nothing leads to them: these stay marked in `absent`.
 Tensors gradientsOf(Sketch& sketch, const Tensors& results, const Tensors& tangents, const Tensors& inputs,
@@ -45,6 +50,7 @@ Tensors gradientsOf(Sketch& sketch, const Tensors& results, const Tensors& tange
   if (!roots.empty() && !wanted.empty()) {
     // With autograd on, so that what it calls is differentiated when the derivative is.
     auto execute = [&] {
+      auto restore = c10::make_scope_exit([before = std::exchange(deriving, true)] { deriving = before; });
       found = torch::autograd::Engine::get_default_engine().execute(roots, given, /*keep_graph=*/true,
                                                                     /*create_graph=*/true,
                                                                     /*accumulate_grad=*/false, wanted);
@@ -379,12 +385,18 @@ class RanForData {
   std::optional<c10::impl::ExcludeDispatchKeyGuard> unrecorded_;
 };
 
-// Where no operator is the derivative: the bodies are run again, and autograd follows what they call.
+using Run = std::function<Tensors(const ClosedBodies& bodies, const Tensors& operands)>;
+
+Tensors oneByOne(const ClosedBodies& bodies, const Tensors& operands) {
+  Following following;
+  return bodies.run(operands, &following);
+}
+
+// Where no operator is the derivative: the bodies are run again, and autograd follows what `run` calls.
 Tensors gradientsByRunning(const ClosedBodies& bodies, const Tensors& operands, const Tensors& tangents,
-                           const std::vector<bool>& wanted) {
+                           const std::vector<bool>& wanted, const Run& run) {
   bool again = c10::GradMode::is_enabled();  // are gradients to be differentiated?
   c10::AutoGradMode on(true);
-  RanForData ran;
   Tensors given = operands;
   torch::autograd::edge_list roots, inputs;
   for (size_t i = 0; i < given.size(); ++i) {
@@ -392,8 +404,7 @@ Tensors gradientsByRunning(const ClosedBodies& bodies, const Tensors& operands, 
     given[i] = again ? at::alias(operands[i]) : operands[i].detach().set_requires_grad(true);
     inputs.push_back(torch::autograd::impl::gradient_edge(given[i]));
   }
-  Following following;
-  Tensors results = bodies.run(given, &following), out(operands.size());
+  Tensors results = run(bodies, given), out(operands.size());
   torch::autograd::variable_list flowing;
   for (size_t i = 0; i < results.size(); ++i) {
     if (i >= tangents.size() || !tangents[i].defined() || !results[i].requires_grad()) continue;
@@ -408,6 +419,13 @@ Tensors gradientsByRunning(const ClosedBodies& bodies, const Tensors& operands, 
     if (wanted[i]) out[i] = found[next++];
   }
   return out;
+}
+
+// Operator by operator.
+Tensors gradientsOfEach(const ClosedBodies& bodies, const Tensors& operands, const Tensors& tangents,
+                        const std::vector<bool>& wanted) {
+  RanForData ran;
+  return gradientsByRunning(bodies, operands, tangents, wanted, &oneByOne);
 }
 
 }  // namespace
@@ -458,12 +476,21 @@ size_t savedResults(const ClosedBodies& bodies) {
 std::vector<at::Tensor> gradients(const Bodies& bodies, const std::vector<at::Tensor>& operands,
                                   const std::vector<at::Tensor>& saved, const std::vector<at::Tensor>& tangents,
                                   const std::vector<bool>& wanted, bool byRunning) {
-  if (byRunning) return gradientsByRunning(*bodies, operands, tangents, wanted);
+  if (byRunning) return gradientsOfEach(*bodies, operands, tangents, wanted);
   std::optional<Tensors> found;
   if (bodies->kind() == Kind::If) found = gradientsOfIf(bodies, operands, tangents, wanted);
-  if (bodies->kind() == Kind::While) found = gradientsOfWhile(bodies, operands, saved[0], tangents, wanted);
+  if (bodies->kind() == Kind::While) {
+    // A gradient that is to be differentiated is made of operators that have derivatives at once.
+    bool again = c10::GradMode::is_enabled() && !deriving;
+    auto scan = [&](const ClosedBodies& loop, const Tensors& given) { return loopAsScan(loop, given, saved[0]); };
+    found = again ? gradientsByRunning(*bodies, operands, tangents, wanted, scan)
+                  : gradientsOfWhile(bodies, operands, saved[0], tangents, wanted);
+  }
+  if (bodies->kind() == Kind::WhileBackward) {
+    found = gradientsByRunning(*bodies, operands, tangents, wanted, &wayBackAsScans);
+  }
   if (bodies->kind() == Kind::Scan) found = gradientsOfScan(bodies, operands, saved, tangents, wanted);
-  return found ? std::move(*found) : gradientsByRunning(*bodies, operands, tangents, wanted);
+  return found ? std::move(*found) : gradientsOfEach(*bodies, operands, tangents, wanted);
 }
 
 }  // namespace saker::control

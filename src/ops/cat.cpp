@@ -4,6 +4,7 @@
 #include "ops/elementwise.h"
 #include "ops/factory.h"
 #include "ops/geometry.h"
+#include "ops/own_size.h"
 #include "ops/promote.h"
 #include "ops/rows.h"
 
@@ -174,8 +175,7 @@ void repeatInterleave(Infer& in) {
   if (repeats.dtype != DType::Int32 && repeats.dtype != DType::Int64) refuse("repeats must be int or long");
   Dims sizes = {Int(0)};
   if (repeats.size(0) != Int(0)) {
-    if (!in.given(1)) refuse(Reason::DataDependent, "the number of elements is the sum of the repeats");
-    sizes[0] = in.integer(1);
+    sizes[0] = in.given(1) ? in.integer(1) : ownSize(in);  // the sum of the repeats
     requireSizes(sizes);
   }
   in.contiguous(sizes, repeats);

@@ -17,8 +17,8 @@
 // These two are what programs call by PyTorch's names. Their bodies write nothing that is around them, and their
 // results are memory of their own. A scan takes slices along the first dimension of all xs, and puts rows together
 // along a new one; `reverse`: from the last one on, and each row stays where its slices were. A while loop may have one
-// more result, its history: a tensor without elements that keeps what was carried before each step, and what the step
-// returns behind that: values which its derivative reads.
+// more result, its history: the number of steps, in memory that keeps what was carried before each step, and what the
+// step returns behind that: values which its derivative reads.
 //
 //   flowing... = saker::while_backward([carried...], [closed...], [flowing...], [history])
 //                    { condition, step, (kept..., flowing..., carried..., closed...) { ... return flowing... } }

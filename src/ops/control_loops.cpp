@@ -5,6 +5,7 @@
 #include "ops/control_flow.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/own_size.h"
 
 namespace saker::ops {
 namespace {
@@ -170,6 +171,18 @@ Mismatch checkScan(const ir::Node& node) {
   return std::nullopt;
 }
 
+// What each step of a while loop gave for the values that it carries, one below the other; without a step, what it was
+// given.
+void loopRows(Infer& in) {
+  Int count = ownSize(in, 1);
+  for (const Arg& last : in.arg(2).toList()) {
+    const TensorType& type = *last.toValue()->tensor();
+    Dims sizes(type.sizes());
+    sizes.insert(0, count);
+    in.contiguous(sizes, type);
+  }
+}
+
 void asItsBodies(Infer&) { unsupported("the results are what the bodies return"); }
 
 }  // namespace
@@ -197,6 +210,8 @@ void addLoopsOfPrograms(Rows& rows) {
                   .traits = kFailsOnData,
                   .bodies = 3,
                   .check = checkWhileBackward});
+  rows.push_back({"saker::loop_rows(Tensor history, Tensor[] first, Tensor[] last) -> Tensor[]", loopRows,
+                  Cost::Indexing, kDynamicShape});
   rows.push_back({.schema = "saker::scan(...) -> ...",
                   .infer = asItsBodies,
                   .cost = Cost::Library,

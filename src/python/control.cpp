@@ -94,6 +94,11 @@ void bindControl(py::module_& module) {
     py::gil_scoped_release free;
     return tracing::callBodies(operands, bodies.bodies);
   });
+  // Of a while loop, with its history as one more result.
+  module.def("call_keeping", [](const std::vector<at::Tensor>& operands, const PyBodies& bodies) {
+    py::gil_scoped_release free;
+    return tracing::callBodies(operands, control::withSaved(bodies.bodies));
+  });
   // A region that the program marked begins and ends; they nest.
   module.def("begin_region", [] { regions.emplace_back(std::make_unique<tracing::MarkedRegion>()); });
   module.def("end_region", [](bool returned) {

@@ -41,6 +41,8 @@ std::vector<c10::IValue> Run::leave(const Body& body) {
   std::vector<c10::IValue> out;
   out.reserve(body.returned.size());
   for (const ir::Arg& arg : body.returned) out.push_back(valueOf(arg));
+  // Branches that are not taken again for a while would keep what they gave.
+  for (uint32_t slot : body.own) slots_[slot].reset();
   return out;
 }
 

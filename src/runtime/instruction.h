@@ -63,6 +63,7 @@ struct Body {
   uint32_t begin = 0, end = 0;
   std::vector<const ir::Value*> parameters;
   std::vector<ir::Arg> returned;
+  std::vector<uint32_t> own;    // slots of parameters and of what is returned: nothing reads them behind it
   std::vector<uint32_t> stale;  // cells whose values depend on sizes that its operators find
 };
 

@@ -16,12 +16,12 @@ void copyShared(Values& results, const Values& given);
 // What a while loop carried into each of its steps. The first is what it was given, whose memory is not its own: that
 // is left out.
 struct History {
-  size_t steps = 0;
+  int64_t steps = 0;
   std::vector<Values> carried;  // into all but the first step
   std::vector<Values> kept;     // what each step gave beside what it carries
 };
 
-// A tensor without elements that keeps a history as long as it, or another tensor over its memory, lives.
+// The number of steps, in memory that keeps the history as long as it, or another tensor over that memory, lives.
 at::Tensor keepHistory(History history);
 // What it keeps, or nullptr: it was copied.
 const History* historyOf(const at::Tensor& tensor);

@@ -417,6 +417,13 @@ void Preparation::addBodies(Instruction& made) {
     body.parameters.assign(region->parameters().begin(), region->parameters().end());
     std::span<const ir::Arg> returned = region->terminator()->args();
     body.returned.assign(returned.begin(), returned.end());
+    for (const ir::Value* parameter : body.parameters) {
+      if (parameter->tensor()) body.own.push_back(parameter->id());
+    }
+    for (const ir::Arg& arg : returned) {
+      if (!arg.isValue() || !arg.toValue()->tensor() || arg.toValue()->region() != region) continue;
+      body.own.push_back(arg.toValue()->id());
+    }
     made.bodies.push_back(std::move(body));
   }
 }

@@ -43,7 +43,7 @@ std::vector<c10::IValue> Run::repeat(const Instruction& at, const Values& initia
     if (!truthOf(condition.returned[0])) return values;
     if (history) {
       if (steps) history->carried.push_back(values);
-      history->steps = steps + 1;
+      history->steps = static_cast<int64_t>(steps) + 1;
     }
     runBody(step);
     values = leave(step);
@@ -84,7 +84,7 @@ void Run::whileBackward(const Instruction& at) {
   const bool keeps = back.parameters.size() > given.size() + initial.size() + closed.size();
   Values flowing = given;
   aten::WriteMeter unmeasured;
-  for (size_t step = history->steps; step-- > 0;) {
+  for (auto step = static_cast<size_t>(history->steps); step-- > 0;) {
     Values entering = keeps ? together(history->kept[step], flowing) : std::move(flowing);
     entering = together(together(std::move(entering), step ? history->carried[step - 1] : initial), closed);
     enter(back, 0, entering);

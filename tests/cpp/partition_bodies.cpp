@@ -123,7 +123,7 @@ graph @main(%p: bool[], %x: f32[4, 3], %dy: f32[3, 4]) {
 TEST(PartitionBodies, HistoriesKeepWhatTheWayBackReads) {
   Cut found = cut(R"(
 graph @main(%x: f32[4], %w: f32[4], %dy: f32[4]) {
-  %y: f32[4], %kept: u8[0] = saker::while([%x], [%w]) {
+  %y: f32[4], %kept: i64[1] = saker::while([%x], [%w]) {
     (%a: f32[4], %b: f32[4]) {
       %n: f32[] = aten::sum(%a)
       %c: bool[] = aten::gt.Scalar(%n, 0)

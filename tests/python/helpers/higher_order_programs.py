@@ -62,7 +62,7 @@ def stacked_plain(x: torch.Tensor) -> torch.Tensor:
     while value.sum() < 30:
         value = value * 2
         kept.append(value)
-    return torch.stack(kept)
+    return torch.stack(kept or [value])
 
 
 class LoweredBackendModule(nn.Module):

@@ -82,10 +82,18 @@ def _eagerly(stop: str, reason: str) -> Mark:
 _NO_DERIVATIVE = Mark("as eager", "PyTorch has no derivative of it: a backward raises, as in eager mode")
 _NO_BATCH = Mark("as eager", "PyTorch has no rule of `vmap` for it, and raises")
 _OPAQUE = _eagerly("computes-with", "it is called as it is, and the call runs eagerly")
-_AGAIN = Mark("again", "it is recorded once for each size", ("compile",))
-_STEPS = "the sizes of its results are the number of steps, which depends on data"
+_IMPORTS = (
+    "it is recorded for each size: with symbols the operator's code on meta tensors imports a module of PyTorch's"
+)
+_DISPATCHES = "it is recorded for each size: with symbols PyTorch's dispatch in Python is watched, and asks for keys"
+_STEPS = (
+    "a call whose loop takes another number of steps than the one that was recorded, which is a size of its results; "
+    "with `dynamic=True` all are replayed"
+)
+_BRANCHES_OF_SIZES = "a branch whose results have a size that data tells runs as Python code, which needs data"
 _EACH_CALL = "it does something in each call, which a graph does not"
 _OPAQUE_BODY = _eagerly("computes-with", "the branch that is taken runs as Python code, and the call runs eagerly")
+_OPAQUE_BODY_OF_SIZES = _eagerly("depends-on-data", _BRANCHES_OF_SIZES)
 _CAPTURED = ("capture", "aot_function")
 
 
@@ -100,16 +108,14 @@ def _only(**marks: tuple[Mark, ...]) -> dict[str, tuple[Mark, ...]]:
 _DERIVATIVES = ("backward", "double backward")
 _WRITER = _only(
     vmap=(Mark("refused", "PyTorch has no rule of `vmap` for operators of the user's that write"),),
-    dynamic=(_AGAIN,),
+    dynamic=(Mark("again", _IMPORTS, ("compile",)),),
 )
 MARKS: dict[str, dict[str, tuple[Mark, ...]]] = {
-    "H2": _only(double_backward=(_refused("its steps are run operator by operator, which needs data", "capture"),)),
     "H3": {
-        "forward": (_OPAQUE, _refused(_STEPS, *_CAPTURED)),
+        "forward": (_eagerly("size-changed", _STEPS),),
+        "nested": (_OPAQUE_BODY_OF_SIZES, _refused(_BRANCHES_OF_SIZES, *_CAPTURED)),
         **dict.fromkeys(_DERIVATIVES, (_NO_DERIVATIVE,)),
         "vmap": (_NO_BATCH,),
-        "nested": (Mark("refused", _STEPS),),
-        "dynamic": (_OPAQUE, _refused(_STEPS, *_CAPTURED)),
     },
     "H5": {
         **dict.fromkeys(("forward", "nested", "dynamic"), (_OPAQUE,)),
@@ -134,7 +140,7 @@ MARKS: dict[str, dict[str, tuple[Mark, ...]]] = {
     "H23": _WRITER,
     "H24": _WRITER,
     "H28": {
-        "dynamic": (_AGAIN,),
+        "dynamic": (Mark("again", _DISPATCHES, ("compile",)),),
         "vmap": (
             Mark("as eager", _NO_BATCH.reason, ("compile", "aot_function", "deferred")),
             _refused(_EACH_CALL, "capture"),

@@ -9,6 +9,7 @@ from torch.nn.attention.flex_attention import flex_attention
 from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import checkpoint
 
+import higher_order_wrong_bodies  # noqa: F401 (adds to the list)
 from higher_order_rejections import REJECTIONS, Rejection, X, rejected
 
 __all__ = ["REJECTIONS", "Rejection", "X"]
