@@ -153,7 +153,14 @@ void Plan::findInner() {
 }
 
 Executable Plan::interpreted(const ir::Graph& graph, Executable* freely) const {
-  auto prepared = std::make_shared<runtime::Prepared>(graph, joint.program->objects, /*simplified=*/true, native);
+  // What the forward has computed for this backward alone, and gradients that arrive, end in it.
+  std::vector<bool> ending;
+  if (&graph != &forwardGraph() && graph.top()->parameters().size() == cut.backward->top()->parameters().size()) {
+    ending.assign(graph.top()->parameters().size(), true);
+    for (size_t i = 0; i < cut.saved.size(); ++i) ending[i] = !cut.saved[i].primal;
+  }
+  auto prepared = std::make_shared<runtime::Prepared>(graph, joint.program->objects, /*simplified=*/true, native,
+                                                      std::move(ending));
   if (freely && runtime::mayRunFreely(graph)) {
     *freely = [prepared](std::vector<at::Tensor> inputs, std::span<const int64_t> numbers) {
       return prepared->get(runtime::Executable::Views::Called).run(std::move(inputs), numbers, /*freely=*/true);

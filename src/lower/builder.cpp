@@ -305,6 +305,9 @@ void KernelBuilder::check(uint32_t fails) {
 }
 
 uint32_t KernelBuilder::load(const ir::Value* value, const ir::Dims& strides, const Places& places) {
+  for (const Int& size : value->tensor()->sizes()) {
+    if (size.isConst(0)) ops::notLowered("a tensor without elements");
+  }
   kernel::Node node = line(Op::Load, value->tensor()->dtype);
   node.operands[0] = mask_;
   node.at = bufferOf(value, source_.isOverwritten(value));

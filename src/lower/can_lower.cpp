@@ -28,16 +28,22 @@ class Operands final : public KernelBuilder::Source {
   const ir::Node& node_;
 };
 
-std::string badTensor(const ir::Value* value) {
+// Its elements may be none: a rule that reads them is refused when it does.
+std::string badOperand(const ir::Value* value) {
   const ir::TensorType* type = value->tensor();
   if (!type) return "an argument or result is no tensor";
   if (type->layout != ir::Layout::Strided) return "a tensor without strides";
   if (type->device.type != ir::DeviceType::CPU) return "a tensor that is not on the CPU";
   if (type->flags.conj || type->flags.neg) return "a conj or neg bit";
-  for (Int size : type->sizes()) {
+  if (!kernel::isKnown(type->dtype)) return "dtype " + std::string(ir::name(type->dtype));
+  return {};
+}
+
+std::string badTensor(const ir::Value* value) {
+  if (std::string bad = badOperand(value); !bad.empty()) return bad;
+  for (Int size : value->tensor()->sizes()) {
     if (size.isConst(0)) return "a tensor without elements";
   }
-  if (!kernel::isKnown(type->dtype)) return "dtype " + std::string(ir::name(type->dtype));
   return {};
 }
 
@@ -170,7 +176,7 @@ Answer partOf(const ir::Node& node, bool toTheBit) {
     return {Part::Library, node.op()->qualified + " runs in another mode"};
   }
   for (const ir::Use& use : node.operands()) {
-    if (std::string bad = badTensor(use.value); !bad.empty()) return {Part::Library, bad};
+    if (std::string bad = badOperand(use.value); !bad.empty()) return {Part::Library, bad};
   }
   bool any = false, shares = false;
   for (size_t i = 0; i < node.resultCount(); ++i) {

@@ -62,30 +62,96 @@ void dropUnused(Launch& launch) {
   launch.kernel.buffers = std::move(kinds);
 }
 
-// One step of axis 0, one reduced axis, one loop.
-std::optional<size_t> onlyLoop(const Launch& launch) {
-  const kernel::Kernel& k = launch.kernel;
-  if (k.axes.size() != 2 || !k.axes[0].extent.is(1) || !k.axes[1].reduced) return std::nullopt;
-  if (k.axes[1].extent.isNumber() && k.axes[1].extent.number < 2 * kChunk) return std::nullopt;
-  std::optional<size_t> loop;
-  for (size_t i = 0; i < k.phases.size(); ++i) {
-    if (!k.phases[i].loop) continue;
-    if (loop) return std::nullopt;
-    loop = i;
+// What is cut into chunks: the outermost reduced axis.
+struct Cut {
+  size_t loop;             // the only one of the kernel
+  uint32_t parallel;       // axes
+  bool one;                // one row: its axis becomes that of the chunks
+  bool along;              // vectors run along what is reduced
+  int64_t rows = 1;        // together
+  int64_t steps = kChunk;  // of the axis, in a chunk
+  int64_t wide = 1;        // so many steps lie beside each other, like more columns
+};
+
+// Is all that the loop touches one piece of memory, whose rows are `columns` long, and nothing else used?
+bool isOnePiece(const kernel::Kernel& k, const kernel::Phase& loop, int64_t columns) {
+  if (loop.begin != 0) {
+    for (uint32_t i = 0; i < loop.begin; ++i) {
+      if (usesMemory(k.nodes[i])) return false;
+    }
   }
-  for (const Node& node : k.nodes) {
-    if (node.op == Op::AxisIndex) return std::nullopt;
+  for (uint32_t i = loop.begin; i < loop.end; ++i) {
+    const Node& node = k.nodes[i];
+    if (!usesMemory(node)) continue;
+    const auto& terms = node.index.axes;
+    bool plain = node.op == Op::Load && node.index.values.empty() && terms.size() == 2 && terms[0].axis == 0;
+    if (!plain || !terms[0].stride.is(1) || !terms[1].stride.is(columns)) return false;
   }
-  return loop;
+  return true;
 }
 
-Node storeOf(const Node& reduce, uint32_t value, uint32_t buffer) {
+// Nothing where the kernel has several loops, many rows or little to do.
+std::optional<Cut> cutOf(const kernel::Kernel& k) {
+  Cut cut{SIZE_MAX, 0, false, false};
+  for (size_t i = 0; i < k.phases.size(); ++i) {
+    if (!k.phases[i].loop) continue;
+    if (cut.loop != SIZE_MAX) return std::nullopt;
+    cut.loop = i;
+  }
+  for (const Node& node : k.nodes) {
+    if (node.op == Op::AxisIndex || node.op == Op::Scan) return std::nullopt;
+  }
+  int64_t all = 1;
+  bool known = true;
+  for (const kernel::Axis& axis : k.axes) {
+    if (axis.ordered || axis.chunkOf != kNone) return std::nullopt;
+    known &= axis.extent.isNumber();
+    all *= axis.extent.number;
+    if (axis.reduced) continue;
+    ++cut.parallel;
+    cut.rows *= axis.extent.number;
+  }
+  if (cut.loop == SIZE_MAX || cut.parallel == k.axes.size()) return std::nullopt;
+  cut.along = k.vector != kNone && k.vector >= cut.parallel;
+  const kernel::Extent& outer = k.axes[cut.parallel].extent;
+  cut.one = k.axes.size() == 2 && k.axes[0].extent.is(1);
+  if (cut.one) return outer.isNumber() && outer.number < 2 * kChunk ? std::nullopt : std::optional(cut);
+  // Of many rows each thread has some.
+  constexpr int64_t kFewRows = 16, kFewColumns = 256, kLeast = 4 * kChunk, kWide = 64;
+  if (!known || all < kLeast || cut.rows > (cut.along ? kFewRows : kFewColumns)) return std::nullopt;
+  if (!cut.along && k.axes.size() == 2 && isOnePiece(k, k.phases[cut.loop], cut.rows)) {
+    while (cut.rows * cut.wide * 2 <= kWide && outer.number % (cut.wide * 2) == 0) cut.wide *= 2;
+  }
+  cut.steps = std::max<int64_t>(1, kChunk / (all / (outer.number / cut.wide)));
+  return outer.number / cut.wide < 2 * cut.steps ? std::nullopt : std::optional(cut);
+}
+
+// Where the part of a reduction lies that a chunk gives, for the first kernel (whose axes are chunks, then rows) or the
+// second (rows, then chunks): chunks beside each other where vectors run along them, else rows.
+Index placeOf(const kernel::Kernel& k, const Cut& cut, sym::Int count, bool inFirst) {
+  Index index;
+  if (cut.one) {
+    index.axes.push_back({inFirst ? 0U : 1U, {1, kNone}});
+    return index;
+  }
+  const uint32_t chunk = inFirst ? 0 : cut.parallel, row = inFirst ? 1 : 0;
+  int64_t stride = cut.along ? count.constant() : 1;
+  for (uint32_t i = cut.parallel; i-- > 0;) {
+    index.axes.push_back({row + i, {stride, kNone}});
+    stride *= k.axes[row + i].extent.number;
+  }
+  index.axes.push_back({chunk, {cut.along ? 1 : stride, kNone}});
+  std::sort(index.axes.begin(), index.axes.end(), [](const auto& a, const auto& b) { return a.axis < b.axis; });
+  return index;
+}
+
+Node storeOf(const Node& reduce, uint32_t value, uint32_t buffer, Index index) {
   Node node;
   node.op = Op::Store;
   node.dtype = reduce.dtype;
   node.operands[0] = value;
   node.at = buffer;
-  node.index.axes.push_back({0, {1, kNone}});
+  node.index = std::move(index);
   return node;
 }
 
@@ -107,10 +173,10 @@ void measure(Launch& launch) {
 }
 
 std::optional<Chunks> splitIntoChunks(const Launch& launch, std::vector<Temporary>& temporaries) {
-  std::optional<size_t> loopAt = onlyLoop(launch);
-  if (!loopAt) return std::nullopt;
+  std::optional<Cut> cut = cutOf(launch.kernel);
+  if (!cut) return std::nullopt;
   const kernel::Kernel& whole = launch.kernel;
-  const kernel::Phase& loop = whole.phases[*loopAt];
+  const kernel::Phase& loop = whole.phases[cut->loop];
   std::vector<uint32_t> reduces;
   for (uint32_t i = loop.begin; i < loop.end; ++i) {
     if (whole.nodes[i].op == Op::Reduce) reduces.push_back(i);
@@ -119,32 +185,41 @@ std::optional<Chunks> splitIntoChunks(const Launch& launch, std::vector<Temporar
 
   Chunks chunks{launch, launch};
   Launch &first = chunks.first, &second = chunks.second;
-  sym::Int total = valueOf(launch, whole.axes[1].extent), count = sym::ceilDiv(total, sym::Int(kChunk));
+  sym::Int total = valueOf(launch, whole.axes[cut->parallel].extent);
+  if (cut->wide > 1) total = total / sym::Int(cut->wide);
+  sym::Int count = sym::ceilDiv(total, sym::Int(cut->steps));
 
   // The first kernel: everything up to the end of the loop, then a store for each reduction.
+  const uint32_t shift = cut->one ? 0 : 1, reduced = cut->parallel + shift;
+  if (!cut->one) first.kernel.axes.insert(first.kernel.axes.begin(), kernel::Axis());
   first.kernel.axes[0].extent = extentOf(first, count);
-  kernel::Axis& inner = first.kernel.axes[1];
-  inner.total = inner.extent;
-  inner.extent = {kChunk, kNone};
+  kernel::Axis& inner = first.kernel.axes[reduced];
+  inner.total = cut->one ? inner.extent : kernel::Extent{total.constant(), kNone};
+  inner.extent = {cut->steps, kNone};
   inner.chunkOf = 0;
-  first.kernel.vector = 1;
+  if (first.kernel.vector != kNone || cut->one) first.kernel.vector = cut->one ? 1 : whole.vector + 1;
+  if (cut->wide > 1) first.kernel.axes[1].extent.number *= cut->wide;
   first.kernel.nodes.resize(loop.end);
-  first.kernel.phases.resize(*loopAt + 1);
+  first.kernel.phases.resize(cut->loop + 1);
   for (Node& node : first.kernel.nodes) {
-    for (size_t i = 0; i < node.index.axes.size(); ++i) {
-      if (node.index.axes[i].axis != 1) continue;
-      sym::Int stride = valueOf(first, node.index.axes[i].stride) * sym::Int(kChunk);
-      node.index.axes.insert(node.index.axes.begin(), {0, extentOf(first, stride)});
-      break;
+    std::optional<sym::Int> stride;
+    for (Index::AxisTerm& term : node.index.axes) {
+      term.axis += shift;
+      if (term.axis != reduced) continue;
+      stride = valueOf(first, term.stride) * sym::Int(cut->wide);
+      if (cut->wide > 1) term.stride = extentOf(first, *stride);
     }
+    if (!stride) continue;
+    node.index.axes.insert(node.index.axes.begin(), {0, extentOf(first, *stride * sym::Int(cut->steps))});
   }
   uint32_t firstStore = loop.end;
   sym::Int partial = 0;
   for (uint32_t reduce : reduces) {
     const Node& node = whole.nodes[reduce];
     auto number = static_cast<uint32_t>(temporaries.size());
-    temporaries.push_back({node.dtype, count});
-    sym::Int bytes = count * sym::Int(ir::byteSize(node.dtype));
+    sym::Int parts = count * sym::Int(cut->one ? 1 : cut->rows * cut->wide);
+    temporaries.push_back({node.dtype, parts});
+    sym::Int bytes = parts * sym::Int(ir::byteSize(node.dtype));
     first.bytesWritten += bytes;
     partial += bytes;
     auto buffer = static_cast<uint32_t>(first.buffers.size());
@@ -152,7 +227,7 @@ std::optional<Chunks> splitIntoChunks(const Launch& launch, std::vector<Temporar
       each->buffers.push_back({Operand::Kind::Temporary, number});
       each->kernel.buffers.push_back({node.dtype, each == &first});
     }
-    first.kernel.nodes.push_back(storeOf(node, reduce, buffer));
+    first.kernel.nodes.push_back(storeOf(node, reduce, buffer, placeOf(first.kernel, *cut, count, true)));
   }
   first.kernel.phases.push_back({false, firstStore, static_cast<uint32_t>(first.kernel.nodes.size())});
 
@@ -166,12 +241,14 @@ std::optional<Chunks> splitIntoChunks(const Launch& launch, std::vector<Temporar
     to[i] = static_cast<uint32_t>(nodes.size());
     nodes.push_back(std::move(node));
   };
+  second.kernel.axes.resize(cut->parallel + 1);
+  second.kernel.axes.back().extent = extentOf(second, count * sym::Int(cut->wide));
   std::vector<kernel::Phase> phases;
   auto close = [&](bool isLoop, uint32_t begin) {
     auto end = static_cast<uint32_t>(nodes.size());
     if (begin != end) phases.push_back({isLoop, begin, end});
   };
-  for (size_t p = 0; p < *loopAt; ++p) {
+  for (size_t p = 0; p < cut->loop; ++p) {
     for (uint32_t i = whole.phases[p].begin; i < whole.phases[p].end; ++i) {
       if (whole.nodes[i].op != Op::Store) copy(i);
     }
@@ -184,7 +261,7 @@ std::optional<Chunks> splitIntoChunks(const Launch& launch, std::vector<Temporar
     load.op = Op::Load;
     load.dtype = reduce.dtype;
     load.at = static_cast<uint32_t>(launch.buffers.size() + r);
-    load.index.axes.push_back({1, {1, kNone}});
+    load.index = placeOf(second.kernel, *cut, count, false);
     nodes.push_back(load);
     Node again = reduce;
     again.operands[0] = static_cast<uint32_t>(nodes.size() - 1);
@@ -192,15 +269,14 @@ std::optional<Chunks> splitIntoChunks(const Launch& launch, std::vector<Temporar
     nodes.push_back(again);
   }
   close(true, begin);
-  for (size_t p = *loopAt + 1; p < whole.phases.size(); ++p) {
+  for (size_t p = cut->loop + 1; p < whole.phases.size(); ++p) {
     begin = static_cast<uint32_t>(nodes.size());
     for (uint32_t i = whole.phases[p].begin; i < whole.phases[p].end; ++i) copy(i);
     close(false, begin);
   }
   second.kernel.nodes = std::move(nodes);
   second.kernel.phases = std::move(phases);
-  second.kernel.axes[1].extent = extentOf(second, count);
-  second.kernel.vector = 1;
+  if (cut->one || cut->along) second.kernel.vector = cut->parallel;
   second.bytesRead = partial;
   second.bytesWritten = 0;  // a few numbers
   for (Launch* each : {&first, &second}) {

@@ -1,5 +1,6 @@
-// One number made of many elements: chunks of them become a number each, on several threads, and a second kernel makes
-// one of these. Chunks are as large whatever the number of threads is, so that sums do not depend on it.
+// Few numbers made of many elements each: chunks of them become numbers, on several threads, and a second kernel makes
+// one of these for each. Chunks are as large whatever the number of threads is, so that sums do not depend on it. Where
+// rows are so short that they fill no vector, several in a row are summed up beside each other.
 #pragma once
 
 #include <optional>

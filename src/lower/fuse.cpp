@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "lower/empty_results.h"
 #include "lower/groups.h"
 #include "lower/lower.h"
 #include "lower/split_lists.h"
@@ -320,6 +321,7 @@ void nameWrittenOnce(ir::Graph& graph, const ir::Region* region) {
 Fusion fuse(ir::Graph& graph, const FuseOptions& options) {
   Fusion fusion;
   splitLists(graph);
+  takeEmptyResultsApart(graph);
   nameWrittenOnce(graph, graph.top());
   fuseRegion(graph, graph.top(), options, fusion);
   return fusion;

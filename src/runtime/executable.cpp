@@ -16,8 +16,9 @@
 
 namespace saker::runtime {
 
-Executable::Executable(const ir::Graph& graph, const std::vector<c10::IValue>& objects, Views views, NativeCode native)
-    : graph_(graph), objects_(objects), sizes_(graph), views_(views), native_(native) {
+Executable::Executable(const ir::Graph& graph, const std::vector<c10::IValue>& objects, Views views, NativeCode native,
+                       std::vector<bool> ending)
+    : graph_(graph), objects_(objects), sizes_(graph), views_(views), native_(native), ending_(std::move(ending)) {
   keepMemory();
   Preparation(*this).prepare();
 }
@@ -189,6 +190,10 @@ void Run::runRange(uint32_t begin, uint32_t end) {
         scan(at);
         break;
       case Instruction::Kind::Fused:
+        if (at.together > 1 && before_ == kNone && launchTogether(i)) {
+          i += at.together - 1;
+          break;
+        }
         fused(at);
         break;
     }

@@ -39,9 +39,10 @@ class Executable {
   // How views are made: by calling their operators, for runs that autograd or a Conduct is to see or with other strides
   // than told; or directly, as the graph tells their layouts.
   enum class Views : uint8_t { Called, Direct };
-  // Both live as long as this does. Throws std::runtime_error where something in it cannot be run.
+  // Both live as long as this does. Throws std::runtime_error where something in it cannot be run. `ending`: see
+  // planMemory.
   Executable(const ir::Graph& graph, const std::vector<c10::IValue>& objects, Views views = Views::Called,
-             NativeCode native = {});
+             NativeCode native = {}, std::vector<bool> ending = {});
   ~Executable();
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
@@ -76,6 +77,7 @@ class Executable {
   std::vector<uint32_t> viewed_;  // parameters that operators give views of
   Views views_;
   NativeCode native_;
+  std::vector<bool> ending_;
   WorkspacePlan workspace_;
   // Slots that are the same in each run: where in the workspace planned values lie, and views of these.
   std::vector<std::pair<uint32_t, uint32_t>> keptSlots_;
@@ -127,6 +129,11 @@ class Run final : private aten::CallEnvironment {
   void makeViews(const Instruction& at);
   void fused(const Instruction& at);
   bool launch(const Instruction& at);
+  bool launchTogether(uint32_t first);
+  struct Group;
+  bool mayLaunch(const Instruction& at);
+  void prepare(const Instruction& at, Group& group);
+  void finish(const Instruction& at, Group& group);
   void branch(const Instruction& at);
   void loop(const Instruction& at);
   void whileLoop(const Instruction& at);

@@ -14,9 +14,6 @@ namespace saker::runtime {
 
 namespace {
 
-// What a part is worth waking a thread for: see lower::Launch::work.
-constexpr int64_t kWorkOfTask = 1'500'000;
-
 std::atomic<uint64_t> launches = 0;
 
 Known knownOf(const sym::Int& value, SizePlan& sizes) {
@@ -108,13 +105,54 @@ void FusedCode::allocate(Temporaries& made, Sizes& sizes, Workspace* workspace, 
   for (size_t offset : offsets) made.pointers.push_back(static_cast<char*>(begin) + offset);
 }
 
-bool FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at::Tensor> results, Sizes& sizes,
-                       Workspace* workspace, void* scratch) const {
+GroupFacts FusedCode::facts() const {
+  GroupFacts facts;
+  if (launches_.size() != 1 || !temporaries_.empty()) return facts;
+  const Launch& only = launches_[0];
+  facts.small = only.work.cell == kNone && only.work.number < 2 * kWorkOfTask;
+  for (size_t k = 0; k < only.buffers.size(); ++k) {
+    const lower::Operand& buffer = only.buffers[k];
+    facts.small &= buffer.kind != lower::Operand::Kind::Flag;
+    if (buffer.kind == lower::Operand::Kind::Parameter && code_->kernels[0].buffers[k].written) {
+      facts.written.push_back(buffer.number);
+    }
+  }
+  return facts;
+}
+
+bool FusedCode::hasNumbers(Sizes& sizes) const {
   for (const Launch& each : launches_) {
     for (const Known& argument : each.arguments) {
       if (!argument.hasValue(sizes)) return false;
     }
   }
+  return true;
+}
+
+void FusedCode::addTo(Launches& into, std::span<const at::Tensor> operands, std::span<const at::Tensor> results,
+                      Sizes& sizes) const {
+  const Launch& only = launches_[0];
+  c10::SmallVector<void*, 16> pointers;
+  c10::SmallVector<int64_t, 16> arguments;
+  for (size_t k = 0; k < only.buffers.size(); ++k) {
+    const lower::Operand& buffer = only.buffers[k];
+    bool result = buffer.kind == lower::Operand::Kind::Result;
+    bool written = result || code_->kernels[0].buffers[k].written;
+    pointers.push_back(pointer(result ? results[buffer.number] : operands[buffer.number], written, nullptr));
+  }
+  for (const Known& argument : only.arguments) arguments.push_back(argument.in(sizes));
+  into.add(code_->compiled[0].function, {pointers.data(), pointers.size()}, {arguments.data(), arguments.size()},
+           only.steps.in(sizes), only.work.number);
+}
+
+void FusedCode::launchTogether(Launches& together) {
+  launches.fetch_add(1, std::memory_order_relaxed);
+  together.run();
+}
+
+bool FusedCode::launch(std::span<const at::Tensor> operands, std::span<const at::Tensor> results, Sizes& sizes,
+                       Workspace* workspace, void* scratch) const {
+  if (!hasNumbers(sizes)) return false;
   launches.fetch_add(launches_.size(), std::memory_order_relaxed);
   bool raises = false;
   c10::SmallVector<void*, 16> pointers;

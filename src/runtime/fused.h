@@ -17,7 +17,9 @@
 #include "lower/in_place.h"
 #include "lower/lower.h"
 #include "runtime/guard_pages.h"
+#include "runtime/launches.h"
 #include "runtime/sizes.h"
+#include "runtime/together.h"
 #include "runtime/workspace.h"
 
 namespace saker::runtime {
@@ -61,8 +63,15 @@ class FusedCode {
   // Operands that its kernels are done with, element by element, before a result is written.
   const std::vector<lower::InPlace>& inPlace() const { return inPlace_; }
 
-  // How many kernels were launched in this process.
+  // How many times kernels were launched in this process; several at once count once.
   static uint64_t launched();
+  GroupFacts facts() const;
+  // Have all numbers that its kernels are given a value?
+  bool hasNumbers(Sizes& sizes) const;
+  // Of a group that is small (GroupFacts): its kernel, to be launched with others.
+  void addTo(Launches& launches, std::span<const at::Tensor> operands, std::span<const at::Tensor> results,
+             Sizes& sizes) const;
+  static void launchTogether(Launches& launches);
   // Computes all results from all operands. Only where code is ready. False: an operator would raise, call them.
   // Temporaries lie in `scratch` or in the workspace, if there is one.
   bool launch(std::span<const at::Tensor> operands, std::span<const at::Tensor> results, Sizes& sizes,

@@ -95,6 +95,7 @@ struct Instruction {
   // By result: the operand in whose memory it lies, if nobody else has that (kNone: of none).
   std::vector<uint32_t> overwrites;
   uint32_t scratch = kNone;
+  uint32_t together = 1;  // so many groups, from this one on, are launched as one
   std::vector<uint32_t> checked;
   // What the caller sees the version of: an operand or a result, once for each write to it.
   struct Counted {

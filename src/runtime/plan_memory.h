@@ -10,6 +10,7 @@
 
 #include "ir/graph.h"
 #include "lower/in_place.h"
+#include "runtime/together.h"
 #include "runtime/workspace.h"
 
 namespace saker::runtime {
@@ -33,7 +34,9 @@ struct MemoryPlan {
 // Which results of a group may take the place of which of its operands.
 using InPlaceOf = std::function<std::vector<lower::InPlace>(const ir::Node& group)>;
 
-// Buffers have no offsets yet: more may be needed.
-MemoryPlan planMemory(const ir::Graph& graph, const InPlaceOf& inPlaceOf);
+// Buffers have no offsets yet: more may be needed. `ending`, by input of the graph: nobody else has it, and it is let
+// go at its last use; of none where it is empty. Groups that run `together` need all of their memory at one time.
+MemoryPlan planMemory(const ir::Graph& graph, const InPlaceOf& inPlaceOf, const std::vector<bool>& ending = {},
+                      const std::vector<Together>& together = {});
 
 }  // namespace saker::runtime

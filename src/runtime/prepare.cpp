@@ -110,8 +110,10 @@ void Preparation::prepare() {
   if (made_.views_ == Executable::Views::Direct && !changesLayouts(*graph.top())) findViews(*graph.top());
   noteUses(*graph.top());
   MemoryPlan plan;
+  std::vector<Together> together;
   if (made_.views_ == Executable::Views::Direct) {
-    plan = planMemory(graph, [&](const ir::Node& group) { return codeOf(group)->inPlace(); });
+    together = findTogether(graph, [&](const ir::Node& group) { return codeOf(group)->facts(); });
+    plan = planMemory(graph, [&](const ir::Node& group) { return codeOf(group)->inPlace(); }, made_.ending_, together);
   }
   keepSlots(plan);
   translate(*graph.top(), made_.instructions_);
@@ -129,6 +131,10 @@ void Preparation::prepare() {
     if (planned == plan.nodes.end()) continue;
     at.into = planned->second.into;
     at.place = static_cast<uint32_t>(planned->second.place);
+  }
+  for (Instruction& at : made_.instructions_) {
+    auto first = std::find_if(together.begin(), together.end(), [&](const Together& t) { return t.first == at.node; });
+    if (first != together.end()) at.together = static_cast<uint32_t>(first->count);
   }
   plan.workspace.bytes = arrange(plan.workspace.buffers);
   made_.workspace_ = std::move(plan.workspace);

@@ -74,7 +74,7 @@ void Prepared::prepare(One& one, Executable::Views views) const {
   }
   const ir::Graph& graph = one.graph ? *one.graph : graph_;
   stages.run(Stage::Prepare, "recording", [&] {
-    one.executable = std::make_unique<Executable>(graph, objects_, views, native_);
+    one.executable = std::make_unique<Executable>(graph, objects_, views, native_, ending_);
     return &graph;
   });
 }

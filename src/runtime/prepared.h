@@ -5,6 +5,8 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "runtime/executable.h"
 
@@ -22,9 +24,10 @@ bool keepsAllBits(NativeCode native);
 
 class Prepared {
  public:
-  // Both live as long as this does. `simplified`: the graph has passed that stage.
-  Prepared(const ir::Graph& graph, const std::vector<c10::IValue>& objects, bool simplified, NativeCode native)
-      : graph_(graph), objects_(objects), simplified_(simplified), native_(native) {}
+  // Both live as long as this does. `simplified`: the graph has passed that stage. `ending`: see planMemory.
+  Prepared(const ir::Graph& graph, const std::vector<c10::IValue>& objects, bool simplified, NativeCode native,
+           std::vector<bool> ending = {})
+      : graph_(graph), objects_(objects), simplified_(simplified), native_(native), ending_(std::move(ending)) {}
 
   const Executable& get(Executable::Views views) const {
     One& one = views == Executable::Views::Direct ? direct_ : called_;
@@ -50,6 +53,7 @@ class Prepared {
   const std::vector<c10::IValue>& objects_;
   const bool simplified_;
   const NativeCode native_;
+  const std::vector<bool> ending_;
   mutable One called_, direct_;
 };
 

@@ -79,5 +79,41 @@ TEST(PlanMemory, AGroupLeavesMemoryThatAnotherOperandSees) {
   EXPECT_EQ(3u, buffersOf(text, {{0, 0}}));
 }
 
+// One group for each of `operands`, and what of these the first two results take the place of.
+std::vector<uint32_t> taken(const std::vector<std::string>& operands, const std::vector<bool>& ending, bool together) {
+  std::string text = "graph @main(%0: f32[4, 4], %1: f32[4, 4]) {\n  %2: f32[4, 4] = aten::mm(%0, %1)\n", returned;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    std::string k = std::to_string(i);
+    text += "  %r" + k + ": f32[4, 4] = saker::fused(" + operands[i] + ") {\n    (%p" + k + ": f32[4, 4]) {\n      %b" +
+            k + ": f32[4, 4] = aten::tanh(%p" + k + ")\n      return %b" + k + "\n    }\n  }\n";
+    returned += (i ? ", %r" : "%r") + k;
+  }
+  ir::Parsed parsed = ir::parse(text + "  return " + returned + "\n}\n", std::make_shared<ir::Context>(ops::lookup));
+  EXPECT_TRUE(parsed.ok()) << (parsed.error ? parsed.error->message : "");
+  if (!parsed.ok()) return {};
+  std::vector<Together> side = findTogether(*parsed.graph, [&](const ir::Node&) { return GroupFacts{together, {}}; });
+  EXPECT_EQ(together && operands.size() > 1 ? 1u : 0u, side.size());
+  MemoryPlan plan = planMemory(*parsed.graph, [](const ir::Node&) { return Pairs{{0, 0}}; }, ending, side);
+  std::vector<uint32_t> found;
+  for (const ir::Node* node = parsed.graph->top()->first(); node; node = node->next()) {
+    if (plan.fused.count(node)) found.push_back(plan.fused.at(node).overwrites[0]);
+  }
+  return found;
+}
+
+TEST(PlanMemory, AGroupTakesThePlaceOfAnInputThatEnds) {
+  using Found = std::vector<uint32_t>;
+  EXPECT_EQ((Found{0}), taken({"%1"}, {false, true}, false));
+  EXPECT_EQ((Found{kNone}), taken({"%1"}, {true, false}, false));
+  EXPECT_EQ((Found{kNone}), taken({"%1"}, {}, false));
+  EXPECT_EQ((Found{kNone, 0}), taken({"%1", "%1"}, {false, true}, false)) << "it is read again";
+}
+
+TEST(PlanMemory, GroupsThatRunTogetherLeaveWhatOthersOfThemRead) {
+  using Found = std::vector<uint32_t>;
+  EXPECT_EQ((Found{kNone, kNone}), taken({"%1", "%1"}, {false, true}, true));
+  EXPECT_EQ((Found{kNone, 0}), taken({"%1", "%1"}, {false, true}, false)) << "one after the other";
+}
+
 }  // namespace
 }  // namespace saker::runtime

@@ -124,3 +124,72 @@ def test_programs_in_each_other_and_in_threads() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_gradient_takes_the_place_of_what_was_saved() -> None:
+    """Two tensors of that size at one time: what arrives and what was saved, in whose place the gradient goes."""
+
+    def function(x: Tensor) -> Tensor:
+        return functional.layer_norm(x * 2, (256,))
+
+    x = torch.randn(512, 256, requires_grad=True)
+    native = saker.compile(function, backend="native", dynamic=False)
+    given = torch.randn(512, 256)
+    right = torch.autograd.grad(function(x), x, given)[0]
+    for _ in range(3):
+        found = torch.autograd.grad(native(x), x, given)[0]
+        torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-4)
+    out = native(x)
+    assert peak(lambda: torch.autograd.grad(out, x, given)) < x.nbytes, "it needs no memory of its own"
+    assert torch.equal(given, given.clone())
+
+
+def test_a_graph_that_is_kept_is_not_overwritten() -> None:
+    x = torch.randn(64, 32, requires_grad=True)
+    native = saker.compile(lambda x: functional.layer_norm(x * 2, (32,)).tanh(), backend="native", dynamic=False)
+    for _ in range(4):
+        out = native(x)
+        first = torch.autograd.grad(out.sum(), x, retain_graph=True)[0]
+        second = torch.autograd.grad(out.sum(), x, retain_graph=True)[0]
+        kept = first.clone()
+        third = torch.autograd.grad(out.sum(), x)[0]
+        assert torch.equal(first, second) and torch.equal(first, third) and torch.equal(first, kept)
+
+
+def test_memory_that_others_see_is_not_overwritten() -> None:
+    """Gradients that arrive: held by the caller, of NumPy's memory, views, expanded; and tensors that hooks keep."""
+    native = saker.compile(lambda x: (x * 2).sigmoid() * 3, backend="native", dynamic=False)
+    x = torch.randn(64, 32, requires_grad=True)
+    for _ in range(3):
+        torch.autograd.grad(native(x), x, torch.ones_like(x))
+    eager = torch.autograd.grad((x * 2).sigmoid() * 3, x, torch.ones_like(x))[0]
+    array = torch.ones(64, 32).numpy()
+    base = torch.ones(2, 64, 32)
+    held = torch.ones(64, 32)
+    spread = torch.ones(())
+    for given in (lambda: torch.from_numpy(array), lambda: base[1], lambda: held, lambda: spread.expand(64, 32)):
+        torch.testing.assert_close(torch.autograd.grad(native(x), x, given())[0], eager)
+    assert (array == 1).all() and (base == 1).all() and (held == 1).all()
+    seen: list[Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: seen.append(t) or t, lambda t: t):
+        out = native(x)
+    before = [each.clone() for each in seen]
+    torch.testing.assert_close(torch.autograd.grad(out, x, torch.ones_like(x))[0], eager)
+    assert all(torch.equal(one, other) for one, other in zip(seen, before, strict=True))
+
+
+def test_the_peak_is_that_of_what_is_alive() -> None:
+    """Values that a run needs for a while do not add to those that it needs later."""
+    layers = [[torch.nn.Linear(256, 256), torch.nn.LayerNorm(256), torch.nn.GELU()] for _ in range(5)]
+    model = torch.nn.Sequential(*(each for layer in layers for each in layer))
+    x = torch.randn(64, 256)
+
+    def held(compiled: object) -> int:
+        before = _C.workspace_bytes()
+        with torch.no_grad():
+            for _ in range(3):
+                compiled(x)
+            return peak(lambda: compiled(x)) + _C.workspace_bytes() - before
+
+    native = saker.compile(model, backend="native", dynamic=False)
+    assert held(native) <= 2 * x.nbytes + 4096
