@@ -18,4 +18,10 @@ inline bool isPlain(const at::Tensor& tensor, c10::DispatchKey also) {
          others.highestFunctionalityKey() == DispatchKey::Undefined;
 }
 
+// Can the float that it holds be read?
+inline bool isReadableNumber(const at::Tensor& tensor) {
+  return isPlain(tensor, c10::DispatchKey::ZeroTensor) && !tensor.is_meta() && tensor.is_floating_point() &&
+         !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+}
+
 }  // namespace saker::tracing

@@ -144,6 +144,7 @@ ir::Value* Tape::valueOf(const at::Tensor& tensor) {
   }
   ir::Value* value = graph().addParameter(graph().top(), typeOf(tensor));
   inputs_.push_back({value, tensor, tensor.is_inference() ? 0 : tensor._version(), counted_.to(tensor), false});
+  noteEntered(tensor, value);
   know(tensor, value);
   return value;
 }
@@ -342,7 +343,7 @@ bool Tape::isRecorded(const Call& call, const Entry* entry) {
 bool Tape::call(const Call& call) {
   const Entry* entry = inference().find(call.op);
   if (isTakenApart(call, entry)) return false;
-  if (recordItem(call) || recordCheck(call)) return true;
+  if (recordItem(call) || readsForOperator(call) || recordCheck(call)) return true;
   if (!isRecorded(call, entry)) {
     runBelow(call);
     return true;
@@ -383,7 +384,7 @@ void Tape::perform(const Call& call, const Entry* entry, void (*run)(Tape& tape,
   if (!entry) refuseEffects(call, around);
   if (!spoiled_) note(converted, call, origin);
   counted_.add(counters);
-  for (Memory* memory : written) memory->written = recorded_;
+  for (Memory* memory : written) memory->written = recorded_, ++memory->writes;
   if (spoiled_ || !body()->last()) return;
   uint32_t node = body()->last()->id();
   if (around) {

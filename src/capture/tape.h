@@ -131,6 +131,20 @@ class Tape final : public Recording {
   // The next operator may be `.item()` of a tensor of floats: it is recorded, and takeItem() has its result.
   void permitItem() { permitsItem_ = true, item_ = nullptr; }
   const sym::Node* takeItem();
+  // Where the number of an item comes from: a tensor from outside (on the CPU, of no dimensions), to which the program
+  // has added these numbers before it read the item. Nothing: it may be anything else.
+  struct ItemSource {
+    at::Tensor tensor;
+    std::vector<double> added = {};
+    // What an item is where the tensor holds `number`; `single`: of 32 bits.
+    static double compute(double number, std::span<const double> added, bool single);
+  };
+  std::optional<ItemSource> sourceOfItem(const sym::Node* item) const;
+  // Tensors of no dimensions that the next operator may take for numbers: PyTorch then reads them before it calls the
+  // operator. tookNumbers() says whether it has taken them.
+  void expectReads(std::string function, std::span<const at::Tensor> maybe);
+  // An operator has arrived as it was called: what is read from now on, its kernel reads.
+  void begins(const c10::OperatorHandle& op);
   // Python has computed this number here, and raises where it has no value.
   void mayRaise(const sym::Node* number);
   // A tensor of no dimensions that holds such a number, which is `value` now.
@@ -147,6 +161,7 @@ class Tape final : public Recording {
   // taken all of them.
   void expectNumbers(std::string function, std::vector<GivenNumber> given);
   bool tookNumbers();
+  bool givesNumbers() const { return expectedNumbers_ && !expectedNumbers_->given.empty(); }
   bool usesNumbers() const { return items_ != 0; }
 
   // Ends the tape: a program whose arguments are the inputs, in order, and whose results are these tensors. An output
@@ -167,6 +182,7 @@ class Tape final : public Recording {
     c10::weak_intrusive_ptr<c10::StorageImpl> impl;
     // Has an operator put something there? If none has, and it is read, a kernel has written it by itself.
     bool filled = true;
+    size_t writes = 0;  // by operators, those of lists once for each element
   };
 
   Restore checkpoint() override;
@@ -192,8 +208,9 @@ class Tape final : public Recording {
   bool isRecorded(const Call& call, const Entry* entry);
   void recordLiteral(const Call& call);
   void note(const Converted& converted, const Call& call, ir::Origin origin);
-  const sym::Node* appendItem(ir::Value* value, double number);
+  const sym::Node* appendItem(const at::Tensor& tensor, ir::Value* value, double number);
   bool recordItem(const Call& call);
+  void noteEntered(const at::Tensor& tensor, const ir::Value* value);
   std::span<const ir::Arg> withNumbers(const Call& call, std::span<const ir::Arg> args);
 
   std::vector<Input> inputs_;
@@ -213,8 +230,19 @@ class Tape final : public Recording {
   struct ExpectedNumbers {
     std::string function;
     std::vector<GivenNumber> given;
+    std::vector<at::Tensor> maybe = {};  // what may be read before the operator is called
   };
+  bool readsForOperator(const Call& call);
+  std::optional<double> writtenNumber(const ir::Value* value) const;
   std::optional<ExpectedNumbers> expectedNumbers_;
+  struct Item {
+    at::Tensor tensor;
+    const ir::Node* node;
+    size_t writes;  // to its memory, before it was read
+    double value;
+  };
+  std::unordered_map<const sym::Node*, Item> itemOf_;
+  std::unordered_map<const ir::Value*, double> entered_;  // what scalars from outside held when they were met
   std::unordered_map<const c10::TensorImpl*, const sym::Node*> numbers_;  // by tensor from outside
   bool permitsItem_ = false;
   const sym::Node* item_ = nullptr;

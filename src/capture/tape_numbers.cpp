@@ -43,11 +43,6 @@ bool sameValues(const GivenNumber& a, const GivenNumber& b) {
          std::equal(a.values.begin(), a.values.end(), b.values.begin(), sameBits);
 }
 
-bool isReadable(const at::Tensor& tensor) {
-  return isPlain(tensor, c10::DispatchKey::ZeroTensor) && !tensor.is_meta() && tensor.is_floating_point() &&
-         !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
-}
-
 bool takesTensor(const c10::FunctionSchema& schema, size_t argument) {
   if (argument >= schema.arguments().size()) return false;
   const c10::Type* type = schema.arguments()[argument].type().get();
@@ -57,32 +52,34 @@ bool takesTensor(const c10::FunctionSchema& schema, size_t argument) {
 
 }  // namespace
 
-const sym::Node* Tape::appendItem(ir::Value* value, double number) {
+const sym::Node* Tape::appendItem(const at::Tensor& tensor, ir::Value* value, double number) {
   static const ops::Operator* item = ops::find("aten::_local_scalar_dense");
   sym::Float symbol = context()->symbols().floatSymbol("f" + std::to_string(items_++), number);
   const ir::Arg args[] = {ir::Arg::value(value)};
   const ir::Type* results[] = {context()->types().scalar(ir::TypeKind::Float, symbol.node())};
-  append(item, args, results, {here(), {.noGrad = true}});
+  const ir::Node* node = append(item, args, results, {here(), {.noGrad = true}});
   ++recorded_;
+  auto memory = storages_.find(tensor.storage().unsafeGetStorageImpl());
+  itemOf_.emplace(symbol.node(), Item{tensor, node, memory == storages_.end() ? 0 : memory->second.writes, number});
   return symbol.node();
 }
 
 const sym::Node* Tape::numberIn(const at::Tensor& source) {
   const sym::Node*& known = numbers_[source.unsafeGetTensorImpl()];
-  if (!known) known = appendItem(valueOf(source), *static_cast<const double*>(source.const_data_ptr()));
+  if (!known) known = appendItem(source, valueOf(source), *static_cast<const double*>(source.const_data_ptr()));
   return known;
 }
 
 bool Tape::recordItem(const Call& call) {
   if (!permitsItem_ || spoiled_ || call.op.operator_name().name != "aten::_local_scalar_dense") return false;
   const at::Tensor asked = call.values[0].toTensor();
-  if (!isReadable(asked) || readsLiteral(call)) return false;
+  if (!isReadableNumber(asked) || readsLiteral(call)) return false;
   permitsItem_ = false;
   auto memory = storages_.find(asked.storage().unsafeGetStorageImpl());
   if (memory != storages_.end() && !memory->second.filled) spoil(Why::MemoryUnwritten);
   ir::Value* value = valueOf(asked);
   runBelow(call);
-  if (!spoiled_) item_ = appendItem(value, call.stack->back().toDouble());
+  if (!spoiled_) item_ = appendItem(asked, value, call.stack->back().toDouble());
   return true;
 }
 
@@ -133,6 +130,7 @@ bool Tape::tookNumbers() {
 // An operator of another name is a part of the function that the program calls, which computes with its arguments: only
 // operands are what they were.
 std::span<const ir::Arg> Tape::withNumbers(const Call& call, std::span<const ir::Arg> args) {
+  if (expectedNumbers_->given.empty()) return args;
   const c10::FunctionSchema& schema = call.op.schema();
   std::string_view name = call.op.operator_name().name;
   bool itself = name.substr(name.find("::") + 2) == expectedNumbers_->function;

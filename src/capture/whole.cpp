@@ -173,6 +173,7 @@ bool waitsInstead(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 void callArrives(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (waitsInstead(op, stack)) return;
+  if (Tape* tape = currentTape()) tape->begins(op);
   DirectUse use = directUse(op);
   if (use == DirectUse::None) return pass(op, keys, stack);
   Call call(op, keys, stack);

@@ -396,6 +396,8 @@ bool Guards::step(const GuardInstruction& at, const CallArguments& call, Found& 
       return iterators::standsAt(object, at.object.get());
     case GuardOp::Compares:
       return PyFloat_CheckExact(object) && comparesSo(object, at.object.get(), at.number);
+    case GuardOp::Computes:
+      return numbers[static_cast<size_t>(at.number)].holds(found);
   }
   return false;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "frontend/memo.h"
+#include "frontend/number_guards.h"
 #include "frontend/user_names.h"
 #include "watch/ref.h"
 
@@ -81,6 +82,7 @@ enum class GuardOp : uint8_t {
   Unbegun,       // a generator that has not begun; `object`: its code, globals and builtins
   Position,      // a builtin iterator that stands where the bytes `object` say
   Compares,      // a float: comparing it with the number `object` by number & 7 (Py_LT, ...) gives whether number & 8
+  Computes,      // what is computed of it, and of what is elsewhere, gives what it gave: numbers[number]
 };
 
 struct GuardInstruction {
@@ -139,6 +141,7 @@ class Guards {
   std::vector<TensorShape> tensors;
   std::vector<FunctionParts> functions;
   std::vector<TypeLookups> types;
+  std::vector<NumberGuard> numbers;
   uint32_t places = 0;
   UserNames names;           // for texts
   bool asksOffsets = false;  // the program asks where tensors begin in their memory
@@ -194,6 +197,7 @@ class Guards {
       visit(parts.defaults.get());
       visit(parts.keywordDefaults.get());
     }
+    for (const NumberGuard& each : numbers) each.eachObject(visit);
     for (const TypeLookups& lookups : types) {
       visit(lookups.type.get());
       for (const auto& [name, value] : lookups.names) visit(name.get());

@@ -289,6 +289,12 @@ std::string Guards::text(const GuardInstruction& at) const {
       std::string asked = where + " " + kSigns[at.number & 7] + " " + repr(at.object.get());
       return at.number & 8 ? asked : "not " + asked;
     }
+    case GuardOp::Computes: {
+      const NumberGuard& guard = numbers[static_cast<size_t>(at.number)];
+      std::string names;
+      for (const NumberGuard::Leaf& leaf : guard.leaves()) names += (names.empty() ? "" : ", ") + shown(leaf.place);
+      return guard.text(names);
+    }
     default:
       return where + " exists";
   }
@@ -315,6 +321,11 @@ std::vector<const GuardInstruction*> Guards::failing(const CallArguments& call, 
     bool needsOther = at.op == GuardOp::Same || at.op == GuardOp::Different;
     bool possible = isLoad ? at.op <= GuardOp::Fixed || usable(at.parent) : usable(at.place);
     if (needsOther) possible = possible && usable(static_cast<uint32_t>(at.number));
+    if (at.op == GuardOp::Computes) {
+      for (const NumberGuard::Leaf& leaf : numbers[static_cast<size_t>(at.number)].leaves()) {
+        possible = possible && usable(leaf.place);
+      }
+    }
     if (possible && step(at, call, found)) continue;
     if (possible) out.push_back(&at);
     broken[at.place] = true;  // what follows would look into something else

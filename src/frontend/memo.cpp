@@ -284,6 +284,10 @@ void Memo::arm(const Guards& guards, const std::vector<PyObject*>& found) {
     if (at.op > GuardOp::ContextValue || at.op > GuardOp::Fixed)
       wanted[at.op > GuardOp::ContextValue ? at.place : at.parent] = true;
     if (at.op == GuardOp::Same || at.op == GuardOp::Different) wanted[static_cast<size_t>(at.number)] = true;
+    if (at.op != GuardOp::Computes) return;
+    for (const NumberGuard::Leaf& leaf : guards.numbers[static_cast<size_t>(at.number)].leaves()) {
+      wanted[leaf.place] = true;
+    }
   };
   for (uint32_t index : rest_) uses(guards.instructions[index]);
   for (uint32_t index : loads_) uses(guards.instructions[index]);

@@ -156,6 +156,11 @@ void Provenance::forgetBehind(uint32_t root) {
     if (from) dropped.insert(at.place);
     bool about = !loads && (at.place == root || dropped.contains(at.place));
     if (pair) about |= dropped.contains(static_cast<uint32_t>(at.number));
+    if (at.op == GuardOp::Computes) {
+      for (const NumberGuard::Leaf& leaf : guards_.numbers[static_cast<size_t>(at.number)].leaves()) {
+        about |= dropped.contains(leaf.place);
+      }
+    }
     if (!from && !about) kept.push_back(std::move(at));
   }
   guards_.instructions = std::move(kept);

@@ -84,7 +84,8 @@ bool Recorder::behaves(Behaviour behaviour, PyObject* callable, const Values& ar
     case Behaviour::Tensor:
       for (PyObject* arg : args) {
         if (provenance_.isFresh(arg) && onlyCalls(callable)) continue;  // it is entered
-        if (!realize(arg, true)) return false;
+        bool deep = !Arrays::givesElementsOn(callable) || !subjects_->arrays.holdsArrays(arg);
+        if (!realize(arg, deep)) return false;
       }
       return !subjects_->arrays.takesUnseen(callable, args) || stop(Why::ArrayInside);
     case Behaviour::Shallow:

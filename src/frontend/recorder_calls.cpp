@@ -270,6 +270,7 @@ PyObject* Recorder::instead(PyObject* callable) {
   }
   PyObject* forSymbols = speculative_ ? doors::insteadOf(callable) : nullptr;
   if (!forSymbols && speculative_) forSymbols = doors::tensorInstead(callable);
+  if (!forSymbols) forSymbols = subjects_->arrays.insteadOf(callable);
   if (forSymbols) return forSymbols;
   if (Py_IS_TYPE(callable, &Py_GenericAliasType)) return originOf(callable);
   if (!PyFunction_Check(callable)) return callable;
@@ -281,6 +282,7 @@ PyObject* Recorder::instead(PyObject* callable) {
 }
 
 bool Recorder::calls(PyObject* callable, const watch::Arguments& arguments) {
+  if (PyObject* original = Arrays::standsFor(callable)) callable = original;
   for (Subject* each : subjects_->asked(Question::Begins)) each->begins();
   check();
   if (stopped_) return false;

@@ -122,9 +122,14 @@ void addFused(Rows& rows) {
             rate + ", float dampening, bool nesterov, bool maximize, bool is_first_step",
         "(Tensor[] self_out, Tensor[] grads_out, Tensor[] momentum_buffer_list_out)");
   }
-  add("_fused_adagrad_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] state_sums, Tensor(d!)[] state_steps, *, "
-      "float lr, float lr_decay, float weight_decay, float eps, bool maximize",
-      "(Tensor[] self_out, Tensor[] grads_out, Tensor[] state_sums_out, Tensor[] state_steps_out)");
+  for (std::string rate : {"float lr", "Tensor lr"}) {
+    bool number = rate == "float lr";
+    add("_fused_adagrad_" + std::string(number ? "" : ".tensor_lr") +
+            "(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] state_sums, Tensor" + (number ? "(d!)" : "") +
+            "[] state_steps, *, " + rate + ", float lr_decay, float weight_decay, float eps, bool maximize",
+        std::string("(Tensor[] self_out, Tensor[] grads_out, Tensor[] state_sums_out") +
+            (number ? ", Tensor[] state_steps_out)" : ")"));
+  }
   std::string checkAndUnscale =
       "aten::_amp_foreach_non_finite_check_and_unscale_(Tensor(a!)[] self, Tensor(b!) found_inf, Tensor inv_scale) -> "
       "()";

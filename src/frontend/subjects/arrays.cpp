@@ -218,18 +218,20 @@ bool Arrays::hostsUserCode(PyObject* callable, const Values& args, PyObject* nam
 Answer Arrays::calls(PyObject* callable, const Values& given, PyObject* names) {
   item_ = asksItem(callable, given);
   // Most calls: nothing is an array, and the table has no function of numpy's.
-  if (arrays_.empty() && operations().ofCall(callable) != Behaviour::Unknown) return std::nullopt;
+  Behaviour known = operations().ofCall(callable);
+  if (known == Behaviour::Tensor) mayReadNumbers(callable, given);
+  if (arrays_.empty() && known != Behaviour::Unknown) return std::nullopt;
   Values args = given;
   PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
   bool bound = self && (isTensor(self) || numpy::isArray(self) || numpy::isScalar(self));
   if (bound) args.insert(args.begin(), self);
   bool holds = std::any_of(args.begin(), args.end(), [&](PyObject* arg) { return holdsArrays(arg); });
-  if (Answer known = holds ? computesBy(callable, args) : std::nullopt) return *known;
+  if (Answer computed = holds ? computesBy(callable, args) : std::nullopt) return *computed;
   bool isNumpy = numpy::isFunction(callable) || (holds && isArithmetic(callable));
   bool converting = converts(callable, args, holds);
   if (!isNumpy && !holds && !converting) return std::nullopt;
-  std::optional<int> asked = holds && args.size() == 2 ? choiceOf(callable) : std::nullopt;
-  if (asked && (arrayOf(args[0]) || arrayOf(args[1])) && decides(*asked, args[1], args[0])) return true;
+  std::optional<int> asked = holds && args.size() == 2 && !names ? choiceOf(callable) : std::nullopt;
+  if (asked && (arrayOf(args[0]) || arrayOf(args[1])) && chooses(*asked, args[0], args[1])) return true;
   const Array* alone = args.size() == 1 ? arrayOf(args[0]) : nullptr;
   if (reinterpret_cast<PyObject*>(&PyFloat_Type) == callable && alone) {
     if (alone->isFloat) return true;  // the same object
@@ -238,11 +240,15 @@ Answer Arrays::calls(PyObject* callable, const Values& given, PyObject* names) {
     return true;
   }
   if (!isNumpy && !converting) {
-    Behaviour behaviour = operations().ofCall(callable);
+    Behaviour behaviour = known;
     auto number = std::find_if(args.begin(), args.end(), [&](PyObject* arg) { return arrayOf(arg); });
     bool one = number != args.end() && arrayOf(*number)->scalar &&
                std::none_of(number + 1, args.end(), [&](PyObject* arg) { return holdsArrays(arg); });
-    if (behaviour == Behaviour::Tensor && onlyFloats(args)) return expectsNumbers(nameOf(callable), args);
+    if (behaviour == Behaviour::Tensor && onlyFloats(args)) {
+      expectsNumbers(nameOf(callable), args);
+      mayReadNumbers(callable, given);
+      return true;
+    }
     if (behaviour == Behaviour::Tensor && one) return expects(*arrayOf(*number));
     bool looks = behaviour == Behaviour::Shallow || behaviour == Behaviour::Identity ||
                  behaviour == Behaviour::Mutates || behaviour == Behaviour::Length || behaviour == Behaviour::Belongs ||
@@ -317,9 +323,6 @@ Answer Arrays::readsAttribute(PyObject* owner, PyObject* name) {
   return stop({Why::ArrayAttribute, (text ? text : "?")});
 }
 
-// By Py_LT, ...: the comparison of the other operand with the first one.
-constexpr int kSwapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
-
 // The operator that C code calls for tensors.
 static std::string tensorOperator(watch::Binary op, bool inplace) {
   static const char* const names[] = {"add", "bitwise_and", "floor_divide", "__lshift__", "matmul",
@@ -360,21 +363,6 @@ Answer Arrays::binary(watch::Binary op, bool inplace, PyObject* left, PyObject* 
   return hosts(function.get(), {left, right}, nullptr);
 }
 
-bool Arrays::decides(int op, PyObject* left, PyObject* right) {
-  const Array* data = arrayOf(left);
-  PyObject *number = data ? left : right, *other = data ? right : left;
-  if (!data) data = arrayOf(right);
-  if (!data->isFloat || arrayOf(other) || !(PyFloat_CheckExact(other) || PyLong_CheckExact(other))) return false;
-  uint32_t place = data->tensor.defined() ? provenance().placeOfTensor(data->tensor) : kInside;
-  const std::vector<GuardInstruction>& all = guards().instructions;
-  auto loads = [&](const GuardInstruction& at) { return at.place == place && at.op <= GuardOp::ContextValue; };
-  if (place == kInside || std::none_of(all.begin(), all.end(), loads)) return false;  // drawn, or computed
-  int asked = number == left ? op : kSwapped[op];
-  int answer = PyObject_RichCompareBool(number, other, asked);
-  checkIs(GuardOp::Compares, place, other, asked | (answer == 1 ? 8 : 0));
-  return answer >= 0;
-}
-
 Answer Arrays::unary(watch::Unary op, PyObject* operand) {
   if (!arrays_.contains(operand)) return std::nullopt;
   if (op == watch::Unary::Truth || op == watch::Unary::Not) {
@@ -395,7 +383,7 @@ Answer Arrays::compares(int op, PyObject* left, PyObject* right) {
   static const char* const names[] = {"lt", "le", "eq", "ne", "gt", "ge"};
   PyObject* number = isTensor(left) ? right : left;
   const Array* met = isTensor(left) != isTensor(right) ? arrayOf(number) : nullptr;
-  if (met && met->isFloat) return expectsNumbers(names[isTensor(left) ? op : kSwapped[op]], {number});
+  if (met && met->isFloat) return expectsNumbers(names[isTensor(left) ? op : swappedComparison(op)], {number});
   for (PyObject* each : {left, right}) {
     if (const Array* data = arrayOf(each); data && data->isFloat) return stop(Why::ComparesData);
   }
@@ -446,7 +434,10 @@ void Arrays::found(uint32_t place, PyObject* object) {
 void Arrays::goesOn() {
   if (std::exchange(hosted_, std::nullopt)) tape().spoil(Why::ArrayCallFailed);
   if (std::exchange(expects_, false)) tape().spoil(Why::DataOperatorFailed);
-  if (std::exchange(expectsNumbers_, false)) tape().spoil(Why::DataOperatorFailed);
+  bool gaveNumbers = tape().givesNumbers();
+  if (std::exchange(expectsNumbers_, false) && (!tape().tookNumbers() || gaveNumbers)) {
+    tape().spoil(Why::DataOperatorFailed);
+  }
   if (std::exchange(computed_, std::nullopt)) tape().spoil(Why::DataOperatorFailed);
   if (std::exchange(item_, false)) tape().takeItem();  // nobody has it
 }

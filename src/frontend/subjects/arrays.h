@@ -1,9 +1,12 @@
 // NumPy: what it does to the memory of tensors is a call of the host in the graph; what it does to constants is pure.
 #pragma once
 
+#include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "frontend/host_call.h"
+#include "frontend/number_guards.h"
 #include "frontend/subject.h"
 
 namespace saker::frontend {
@@ -31,6 +34,8 @@ class Arrays final : public SubjectOf<Arrays> {
   // Floats that are data, in numbers.cpp: does a function of C take them out of a view, an iterator or a deque, out of
   // sight, to compute with them?
   bool takesUnseen(PyObject* callable, const Values& args);
+  // Does it give on the elements of what it is given, and asks them nothing?
+  static bool givesElementsOn(PyObject* callable);
   // A key, an index, an element that is looked for: is it data? Then the recording ends.
   bool findsByData(PyObject* key);
   void foundArray(uint32_t place, PyObject* object);
@@ -57,6 +62,11 @@ class Arrays final : public SubjectOf<Arrays> {
     if (computed_) computed(result);
   }
   void took();
+
+  // In place of min() and max(), which give one of their arguments, while there are floats that are data; and what it
+  // stands for.
+  PyObject* insteadOf(PyObject* callable) const;
+  static PyObject* standsFor(PyObject* callable);
 
   Answer calls(PyObject* callable, const Values& args, PyObject* names) override;
   bool called(PyObject* callable, PyObject* result, bool spread) override;
@@ -103,6 +113,18 @@ class Arrays final : public SubjectOf<Arrays> {
   // A float that was found at a place, and may change, is compared with a number: that the answer is the same is a
   // guard. False: this is something else.
   bool decides(int op, PyObject* left, PyObject* right);
+  // The same of numbers that are computed of such floats, and of numbers in tensors that guards can read.
+  bool decidesFound(int op, PyObject* left, PyObject* right);
+  // min() or max(), which ask the second number and the first one.
+  bool chooses(int op, PyObject* first, PyObject* second);
+  bool decidesComputed(int op, PyObject* left, PyObject* right);
+  // What guards compute an expression of. False: they cannot.
+  bool addLeaves(NumberGuard& guard, const sym::Node* expression);
+  void addGuard(NumberGuard guard);
+  // Is what lies at this place found there by guards?
+  bool isLoaded(uint32_t place) const;
+  // Tensors of no dimensions among the arguments of an operator may stand for numbers.
+  void mayReadNumbers(PyObject* callable, const Values& args);
 
   mutable std::unordered_map<PyObject*, Array>
       arrays_;  // tensors and numbers of floats are made when they are asked for
@@ -119,6 +141,7 @@ class Arrays final : public SubjectOf<Arrays> {
     const sym::Node* number;
   };
   std::optional<Computed> computed_;
+  std::set<std::tuple<const sym::Node*, int, const sym::Node*>> decided_;
 };
 
 }  // namespace saker::frontend

@@ -98,7 +98,7 @@ Answer Arrays::computes(FloatOp op, const Values& operands) {
   using Fails = Computed::Fails;
   Fails fails = Fails::Raises;
   if (op == FloatOp::Add || op == FloatOp::Sub || op == FloatOp::Mul || op == FloatOp::Neg || op == FloatOp::Abs ||
-      op == FloatOp::Atan || op == FloatOp::Tanh) {
+      op == FloatOp::Atan || op == FloatOp::Tanh || op == FloatOp::Min || op == FloatOp::Max) {
     fails = Fails::Never;
   } else if (op == FloatOp::Div && isConst(numbers[1])) {
     fails = Fails::Never;           // else it has raised
@@ -175,6 +175,13 @@ static bool givesObjectsOn(PyObject* callable) {
                            "collections.OrderedDict", "itertools.chain", "itertools.islice", "itertools.cycle",
                            "itertools.repeat", "itertools.zip_longest", "itertools.product", "reduce", "len"}) {
     if (name == each) return true;
+  }
+  return false;
+}
+
+bool Arrays::givesElementsOn(PyObject* callable) {
+  for (PyTypeObject* each : {&PyZip_Type, &PyEnum_Type, &PyReversed_Type, &PyList_Type, &PyTuple_Type}) {
+    if (reinterpret_cast<PyObject*>(each) == callable) return true;
   }
   return false;
 }
