@@ -72,13 +72,27 @@ void ofTensor(const std::string& where, const TensorShape& shape, const at::Tens
   if (out.size() == before) out.push_back(differs(where, "a tensor of the same kind", "one of another"));
 }
 
-std::string keysText(PyObject* keys) {
-  std::string out = "[";
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
-    if (i == 6) return out + ", ...]";
-    out += (i ? ", " : "") + inWords(PyTuple_GET_ITEM(keys, i));
+std::string keysFrom(PyObject* keys, Py_ssize_t first) {
+  constexpr Py_ssize_t kMost = 6;
+  std::string out = first > 0 ? "[..." : "[";
+  for (Py_ssize_t i = first; i < PyTuple_GET_SIZE(keys); ++i) {
+    if (i > 0) out += ", ";
+    if (i == first + kMost) return out + "...]";
+    out += inWords(PyTuple_GET_ITEM(keys, i));
   }
   return out + "]";
+}
+
+// Of many keys, those from the last one on that both have in common.
+std::string keysDiffer(const std::string& where, PyObject* expected, PyObject* found) {
+  constexpr Py_ssize_t kFew = 6;
+  Py_ssize_t length = std::min(PyTuple_GET_SIZE(expected), PyTuple_GET_SIZE(found)), common = 0;
+  while (common < length && inWords(PyTuple_GET_ITEM(expected, common)) == inWords(PyTuple_GET_ITEM(found, common))) {
+    ++common;
+  }
+  Py_ssize_t first =
+      std::max(PyTuple_GET_SIZE(expected), PyTuple_GET_SIZE(found)) > kFew && common > 2 ? common - 1 : 0;
+  return differs(where, keysFrom(expected, first), keysFrom(found, first));
 }
 
 void tell(const Guards& guards, const GuardInstruction& at, PyObject* now, std::vector<std::string>& out) {
@@ -105,7 +119,7 @@ void tell(const Guards& guards, const GuardInstruction& at, PyObject* now, std::
     case GuardOp::Keys: {
       Ref keys = PyDict_Check(now) ? keysInOrder(now) : Ref();
       if (!keys) break;
-      out.push_back(differs("list(" + where + ")", keysText(at.object.get()), keysText(keys.get())));
+      out.push_back(keysDiffer("list(" + where + ")", at.object.get(), keys.get()));
       return;
     }
     case GuardOp::Tensor:
@@ -143,8 +157,8 @@ Differences differencesOf(const Guards& guards, const CallArguments& call) {
     sameNames = sameValue(PyTuple_GET_ITEM(call.names, static_cast<Py_ssize_t>(i)), guards.keywords[i].get());
   }
   if (!sameNames) {
-    out.texts.push_back(
-        differs("the keyword arguments", keysText(expected.get()), named ? keysText(call.names) : "[]"));
+    Ref none = Ref::steal(PyTuple_New(0));
+    out.texts.push_back(keysDiffer("the keyword arguments", expected.get(), named ? call.names : none.get()));
   }
   constexpr size_t kFar = 1000;
   out.distance = out.texts.size() * kFar;

@@ -34,6 +34,28 @@ Ref pythonFunction(PyObject* callable, int depth = 0) {
   return Ref::borrow(callable);
 }
 
+// What positional arguments are called; `rest`: what takes those behind them. A decorator's wrapper that takes *args
+// has the names of the function that it wraps.
+std::vector<std::string> positionalNames(PyObject* function, std::string& rest, int depth = 0) {
+  constexpr int kDeepest = 8;
+  std::vector<std::string> out;
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  Ref names = Ref::steal(PyCode_GetVarnames(code));
+  for (int i = 0; names && i < code->co_argcount; ++i) out.push_back(asText(PyTuple_GET_ITEM(names.get(), i)));
+  rest.clear();
+  if (!names || !(code->co_flags & CO_VARARGS)) return out;
+  rest = asText(PyTuple_GET_ITEM(names.get(), code->co_argcount + code->co_kwonlyargcount));
+  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  PyObject* wrapped = dict && depth < kDeepest ? PyDict_GetItemString(dict, "__wrapped__") : nullptr;
+  if (!wrapped || !PyFunction_Check(wrapped)) return out;
+  std::string inner;
+  std::vector<std::string> more = positionalNames(wrapped, inner, depth + 1);
+  if (more.size() < out.size() || (more.size() == out.size() && inner.empty())) return out;
+  rest = inner;
+  for (size_t i = out.size(); i < more.size(); ++i) out.push_back(more[i]);
+  return out;
+}
+
 std::string shortened(std::string text) {
   constexpr size_t kMost = 60;
   if (text.size() <= kMost) return text;
@@ -83,15 +105,9 @@ UserNames namesOf(PyObject* callable) {
   if (isPartial(callable)) return out;  // which has given some of them already
   Ref function = pythonFunction(callable);
   if (!PyFunction_Check(function.get())) return out;
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get()));
   out.module = asText(reinterpret_cast<PyFunctionObject*>(function.get())->func_module);
-  Ref names = Ref::steal(PyCode_GetVarnames(code));
-  int first = isMethod || isObject ? 1 : 0;
-  for (int i = first; names && i < code->co_argcount; ++i) {
-    out.parameters.push_back(asText(PyTuple_GET_ITEM(names.get(), i)));
-  }
-  int rest = code->co_argcount + code->co_kwonlyargcount;
-  if (names && (code->co_flags & CO_VARARGS)) out.rest = asText(PyTuple_GET_ITEM(names.get(), rest));
+  out.parameters = positionalNames(function.get(), out.rest);
+  if ((isMethod || isObject) && !out.parameters.empty()) out.parameters.erase(out.parameters.begin());
   PyErr_Clear();
   return out;
 }

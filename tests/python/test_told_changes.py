@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -152,6 +153,57 @@ def test_types_that_changed() -> None:
     assert changed(compiled, x, (1,)) == "type(k): expected list, found tuple"
     told = changed(compiled, x, {"a": 1})
     assert told.startswith("type(k): expected tuple, found dict (recording 2, the nearest of 2)")
+
+
+def counted(fn: Any) -> Any:
+    @functools.wraps(fn)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    return wrapper
+
+
+def with_self(fn: Any) -> Any:
+    @functools.wraps(fn)
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return fn(self, *args, **kwargs)
+
+    return wrapper
+
+
+class Decorated(nn.Module):
+    @counted
+    @with_self
+    def forward(self, ids: torch.Tensor, name: str = "a", *more: int) -> torch.Tensor:
+        return ids * len(name) * (more[0] if more else 1)
+
+
+def test_arguments_of_decorated_functions_have_their_own_names() -> None:
+    @counted
+    def fn(ids: torch.Tensor, name: str) -> torch.Tensor:
+        return ids * len(name)
+
+    x = torch.ones(2, 3)
+    for each in (fn, Decorated(), Decorated().forward):
+        compiled = saker.compile(each, dynamic=False)
+        compiled(x, "a")
+        assert changed(compiled, x, "bb") == "name: expected 'a', found 'bb'"
+        assert changed(compiled, torch.ones(3, 3), "bb").startswith("ids.size(0): expected 2, found 3")
+    compiled = saker.compile(Decorated(), dynamic=False)
+    compiled(x, "a", 2)
+    assert changed(compiled, x, "a", 3) == "more[0]: expected 2, found 3"
+    told = saker.explain(Decorated())(x)
+    assert any(guard.startswith("ids: ") for guard in told.guard_groups["arguments"]), told.guard_groups["arguments"]
+
+
+def test_of_many_keys_those_that_differ_are_told() -> None:
+    compiled = saker.compile(lambda d: sum(each.sum() for each in d.values()))
+
+    def given(count: int) -> dict[str, torch.Tensor]:
+        return {f"k{i}": torch.ones(3) for i in range(count)}
+
+    compiled(given(9))
+    assert changed(compiled, given(10)) == "list(d): expected [..., 'k8'], found [..., 'k8', 'k9']"
 
 
 def test_objects_are_not_asked_for_their_text() -> None:
