@@ -12,6 +12,7 @@ import functools
 import random
 import sys
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 
@@ -27,6 +28,7 @@ class Choices(random.Random):
     gradients = 0  # of torch.func, likewise
     checkpoints = 0
     needs_data = False  # a branch or loop inside of gradients is Python code
+    functions = False  # does it call one of torch.autograd?
 
     def nest(self, around: str, depth: int) -> Program:
         setattr(self, around, getattr(self, around) + 1)
@@ -105,6 +107,7 @@ def plain(rng: Choices) -> Program:
     # Of a batch that shares what it is given, a backward that clips sees the sum of all gradients.
     functions = FUNCTIONS[:1] if rng.batches else FUNCTIONS
     chosen = [rng.choice(PLAIN if rng.random() < 0.85 else functions) for _ in range(rng.randint(1, 3))]
+    rng.functions = rng.functions or any(each in FUNCTIONS for each in chosen)
 
     def program(o, v, c):
         for operator in chosen:
@@ -225,14 +228,26 @@ def same(found: list[torch.Tensor], expected: list[torch.Tensor]) -> bool:
     )
 
 
-def difference(seed: int) -> str | None:
-    """What is wrong with the program of this seed; None: nothing."""
+class Chosen(NamedTuple):
+    program: Program
+    order: int  # of derivatives
+    way: str
+    dynamic: bool
+    functions: bool
+
+
+def choose(seed: int) -> Chosen:
     rng = Choices(seed)
     program = nest(rng, rng.randint(1, 3))
     order, way = rng.choice([0, 0, 1, 1, 1, 1, 2]), rng.choice(["compile", "compile", "aot_function"])
     dynamic = rng.random() < 0.25
-    if rng.needs_data:  # ahead of time there is none
-        way = "compile"
+    # Ahead of time there is no data.
+    return Chosen(program, order, "compile" if rng.needs_data else way, dynamic, rng.functions)
+
+
+def difference(seed: int) -> str | None:
+    """What is wrong with the program of this seed; None: nothing."""
+    program, order, way, dynamic, _ = choose(seed)
     options = {"dynamic": True} if dynamic else {}
     compiled = getattr(saker, way)(lambda x, w: program(operators, x, w), **options)
     generator = torch.Generator().manual_seed(seed)
