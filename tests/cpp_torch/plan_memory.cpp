@@ -8,6 +8,7 @@
 
 #include "ir/parse.h"
 #include "ops/operator.h"
+#include "runtime/sizes.h"
 
 namespace saker::runtime {
 namespace {
