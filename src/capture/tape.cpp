@@ -176,12 +176,24 @@ Recording::Restore Tape::checkpoint() {
   };
 }
 
+// Does what arrives at one arrive at the other?
+static bool leadsAlike(const at::Tensor& one, const at::Tensor& other) {
+  if (one.requires_grad() != other.requires_grad()) return false;
+  return !one.requires_grad() ||
+         torch::autograd::impl::gradient_edge(one) == torch::autograd::impl::gradient_edge(other);
+}
+
+// A node of autograd's unpacks what it has saved as another tensor. Outside of nodes such a tensor is the program's
+// own: an argument that shares memory with another one.
 ir::Value* Tape::valueSaved(const at::Tensor& tensor) {
+  if (!torch::autograd::get_current_node()) return nullptr;
   const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
   if (!storages_.contains(storage)) return nullptr;
   const ir::TensorType* type = typeOf(tensor);
   for (const auto& [impl, known] : known_) {
-    if (known.storage == storage && known.value->type() == type) return known.value;
+    if (known.storage != storage || known.value->type() != type) continue;
+    c10::intrusive_ptr<c10::TensorImpl> alive = known.impl.lock();
+    if (!alive || leadsAlike(tensor, at::Tensor(std::move(alive)))) return known.value;
   }
   return nullptr;
 }
