@@ -32,7 +32,7 @@ def flat(value: Any) -> list[Tensor]:
 def check(
     program: Callable, make: Callable[[], Any], kernels: int | None = None, near: float | None = 0, calls: int = 3
 ) -> None:
-    """Runs the program on two equal worlds; `kernels`: how many are launched by a later call, None: some."""
+    """Runs the program on two equal worlds; `kernels`: how often a later call launches some, None: once or more."""
     worlds = []
     for _ in range(2):
         torch.manual_seed(0)
@@ -101,7 +101,7 @@ def adamw_of_lists(weights: list[Tensor], gradients: list[Tensor], means: list[T
 @pytest.mark.parametrize("step", [sgd, sgd_of_lists], ids=["one by one", "lists"])
 def test_sgd(step: Callable, dtype: torch.dtype) -> None:
     """One kernel for each tensor; bits are determined, but for an alpha that is not 1."""
-    check(step, lambda: [many(dtype) for _ in range(3)], len(SHAPES), NEAR[dtype])
+    check(step, lambda: [many(dtype) for _ in range(3)], 1, NEAR[dtype])
 
 
 @pytest.mark.parametrize("dtype", NEAR, ids=str)
@@ -110,7 +110,7 @@ def test_adamw(step: Callable, dtype: torch.dtype) -> None:
     def make() -> list[list[Tensor]]:
         return [*(many(dtype) for _ in range(3)), [each.abs() for each in many(dtype)]]
 
-    check(step, make, len(SHAPES), 4 * NEAR[dtype])
+    check(step, make, 1, 4 * NEAR[dtype])
 
 
 def test_lists_that_become_single_tensors_in_front_of_others() -> None:
@@ -133,7 +133,7 @@ def test_weights_that_lie_in_other_ways() -> None:
         weights = [torch.randn(6, 7).t(), torch.randn(8, 12)[::2, 1:9], torch.randn(2, 3, 4, 5).permute(0, 3, 1, 2)]
         return [weights, [torch.randn(each.shape) for each in weights], [torch.randn(each.shape) for each in weights]]
 
-    check(sgd, make, 3, 1e-6)
+    check(sgd, make, 2, 1e-6)  # a call stands between them
 
 
 @alone  # where PyTorch's compiler is loaded, optimizers call functions that it keeps out
@@ -163,7 +163,7 @@ def optimizes(foreach: bool) -> None:
             torch.testing.assert_close(one, other)
             assert one._version == other._version
             assert one.requires_grad and one.is_leaf
-    assert counts[-2] == 6, counts
+    assert counts[-2] == 1, counts
     assert "writes-differentiable" not in saker.stats()["instead"]
 
 
