@@ -17,14 +17,22 @@ void SymbolUse::bind(const ir::Type* type) {
   }
 }
 
+// A number that is read from data is known where it is read. Others, such as the sizes of what is indexed, the operator
+// has to be given.
+void SymbolUse::bindNew(const ir::Node& node) {
+  SymbolUse given(context_);
+  for (const ir::Arg& arg : node.args()) given.read(arg);
+  for (const ir::Use& use : node.operands()) given.read(use.value->type());
+  SymbolUse made(context_);
+  for (size_t i = 0; i < node.resultCount(); ++i) made.bind(node.result(i)->type());
+  for (size_t i = 0; i < bound_.size(); ++i) bound_[i] = bound_[i] || (made.bound_[i] && !given.read_[i]);
+}
+
 void SymbolUse::read(const ir::Node& node) {
   for (const ir::Arg& arg : node.args()) read(arg);
+  for (size_t i = 0; i < node.resultCount(); ++i) read(node.result(i)->type());
   const ops::Operator* op = ops::of(&node);
-  // A number that is read from data is known where it is read.
-  bool binds = op && (op->has(ops::kDynamicShape) || op->has(ops::kDataDependent));
-  for (size_t i = 0; i < node.resultCount(); ++i) {
-    binds ? bind(node.result(i)->type()) : read(node.result(i)->type());
-  }
+  if (op && (op->has(ops::kDynamicShape) || op->has(ops::kDataDependent))) bindNew(node);
   for (const ir::Region* body : node.regions()) {
     for (const ir::Value* parameter : body->parameters()) read(parameter->type());
     for (const ir::Node* inner = body->first(); inner; inner = inner->next()) read(*inner);

@@ -22,6 +22,7 @@ class SymbolUse {
 
  private:
   void bindPlain(const sym::Node* node);
+  void bindNew(const ir::Node& node);
   void read(const ir::Type* type);
   void read(const sym::Node* expression);
 

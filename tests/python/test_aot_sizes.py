@@ -45,6 +45,34 @@ def test_dynamic_sizes(partition: str) -> None:
     assert saker.stats() == {**saker.stats(), "graphs": 1, "fallbacks": 0}
 
 
+# The results have sizes of the operands, which a mask in their place would not tell: the backward has to be given them.
+INDEXED = {
+    "index": lambda x: x[torch.arange(x.shape[0])],
+    "index in turns": lambda x: x[torch.arange(x.shape[0]), torch.arange(x.shape[0]) % 3],
+    "index_put": lambda x: x.index_put((torch.arange(x.shape[0]),), x * 2),
+    "accumulated": lambda x: x.index_put((torch.arange(x.shape[0]) // 2,), x * 2, accumulate=True),
+    "of some": lambda x: x.new_zeros(x.shape[0], 2).index_put((torch.arange(x.shape[0]),), x.reshape(-1)[:1]),
+    "repeated": lambda x: x.repeat_interleave(2, 0, output_size=2 * x.shape[0]),
+}
+MASKED = {"masked": lambda x: x[x > 0], "masked and indexed": lambda x: x[x[:, 0] > 0][:, torch.arange(3)]}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [*((name, kind) for name in INDEXED for kind in ("aot", "compile")), *((m, "compile") for m in MASKED)],
+)
+def test_sizes_of_what_is_indexed(name: str, kind: str) -> None:
+    def fn(x):
+        return (INDEXED | MASKED)[name](x).mean()
+
+    compiled = saker.aot_function(fn, dynamic=True) if kind == "aot" else saker.compile(fn, dynamic=True)
+    for rows in (4, 6, 5, 6):
+        leaves = [torch.linspace(-1, 2, 3 * rows).reshape(rows, 3).requires_grad_() for _ in range(2)]
+        for call, x in zip((fn, compiled), leaves, strict=True):
+            call(x).backward()
+        assert torch.equal(leaves[0].grad, leaves[1].grad)
+
+
 def test_dynamic_size_as_a_number() -> None:
     compiled = saker.aot_function(lambda x: x.sin() / x.shape[0], dynamic=True)
     for size in (3, 5):
