@@ -174,6 +174,7 @@ Mismatch checkScan(const ir::Node& node) {
 // What each step of a while loop gave for the values that it carries, one below the other; without a step, what it was
 // given.
 void loopRows(Infer& in) {
+  if (!areTensors(in.arg(2))) refuse("expected a list of tensors");
   Int count = ownSize(in, 1);
   for (const Arg& last : in.arg(2).toList()) {
     const TensorType& type = *last.toValue()->tensor();
