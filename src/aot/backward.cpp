@@ -387,6 +387,8 @@ variable_list Backward::run(const Plan::Backward& part, std::vector<at::Tensor> 
   for (size_t i = 0; i < given.size(); ++i) {
     const at::Tensor& tangent = inputs[first + stage().tangents[i]];
     if (!given[i] || isAsTold(tangent, toldFor(i))) continue;
+    bool symbolic = toldFor(i).symbolic;
+    if (symbolic && tangent.strides() == runtime::geometryOf(toldFor(i), saved_->symbols).strides) continue;
     told = false;
     onlyExpanded &= isExpanded(tangent);
   }
