@@ -38,7 +38,6 @@ READS: dict[str, Callable[[torch.Tensor], Any]] = {
     "storage": lambda x: (x + 1).untyped_storage().tolist(),
     "tensor": lambda x: torch.tensor([x.sum(), 1.0]),
     "in": lambda x: 1.0 in x,
-    "repeat_interleave": lambda x: x.repeat_interleave(x[:, 0].long(), 0),
 }
 
 
