@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -112,3 +113,22 @@ def test_a_second_derivative_frees_what_the_first_one_used() -> None:
     compiled = saker.compile(f)
     for _ in range(3):
         assert raises(compiled) == raises(f)
+
+
+@known("with other threads alive versions are told from schemas, which do not tell that fused operators move none")
+def test_versions_of_what_fused_operators_write() -> None:
+    ended = threading.Event()
+    other = threading.Thread(target=ended.wait)
+    other.start()
+    try:
+        model = torch.nn.Linear(4, 3)
+        optimizer = torch.optim.Adam(model.parameters(), fused=True)
+        step = saker.compile(lambda: optimizer.step())
+        for _ in range(4):
+            model(torch.randn(2, 4)).sum().backward()
+            before = model.weight._version
+            step()
+            assert model.weight._version == before
+    finally:
+        ended.set()
+        other.join()
