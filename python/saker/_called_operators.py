@@ -113,19 +113,23 @@ def _on_cpu(args: Any, kwargs: Any) -> bool:
     return False
 
 
-# The functions of ``torch.random`` of these names, where operators are recorded and do not run.
+# The functions of ``torch.random`` of these names, where operators are recorded and do not run. The operators are
+# looked up here: PyTorch makes objects for them, which would be a part of the program where it happened in a call.
+_rng_state = torch.ops.saker.rng_state
+_set_rng_state = torch.ops.saker.set_rng_state
+_manual_seed = torch.ops.saker.manual_seed
 
 
 def get_rng_state() -> torch.Tensor:
-    return torch.ops.saker.rng_state()
+    return _rng_state()
 
 
 def set_rng_state(new_state: torch.Tensor) -> None:
-    torch.ops.saker.set_rng_state(new_state)
+    _set_rng_state(new_state)
 
 
 def manual_seed(seed: Any) -> torch.Generator:
-    torch.ops.saker.manual_seed(int(seed))
+    _manual_seed(int(seed))
     return torch.default_generator
 
 

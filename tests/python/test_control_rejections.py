@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import saker
+from alone import alone
 from higher_order_cells import entered
 from higher_order_rejections import REJECTIONS, Rejection, X
 from torch_versions import control_flow_in_one_place
@@ -95,8 +96,9 @@ def test_functions_by_keyword_are_guarded() -> None:
         torch.testing.assert_close(compiled(X), X * scale["by"])
 
 
+@alone
 def test_random_state_in_a_body() -> None:
-    """What a body reads of the generator is what it is when the body runs."""
+    """What a body reads of the generator is what it is when the body runs; the first time in a process, too."""
 
     def body(v):
         state = torch.get_rng_state()
