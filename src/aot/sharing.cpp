@@ -56,7 +56,9 @@ SharedArguments findShared(std::span<const at::Tensor> arguments) {
     at::Tensor base = autogradBase(arguments[i]);
     bool related = true, plain = isRowOfElements(base), grad = false;
     for (size_t member : members) {
+      // A leaf may be a view of what has no gradient: it has its own, and what is a view of it leads there.
       related &= autogradBase(arguments[member]).is_same(base);
+      related &= base.requires_grad() || !arguments[member].requires_grad();
       plain &= arguments[member].scalar_type() == base.scalar_type() && isRowOfElements(arguments[member]);
       grad |= arguments[member].requires_grad();
     }

@@ -45,6 +45,7 @@ void tellSignature(std::span<const at::Tensor> arguments, Out& out) {
     how |= static_cast<uint64_t>(a.is_same(autogradBase(b))) << 3 | static_cast<uint64_t>(b.is_same(autogradBase(a)))
                                                                         << 4;
     bool apart = liesApart(a, b);
+    how |= static_cast<uint64_t>(autogradBase(a).requires_grad()) << 7;
     how |= static_cast<uint64_t>(apart) << 5 | static_cast<uint64_t>(!sameStorage(a, b)) << 6;
     // Where they lie decides whether they overlap.
     for (const at::Tensor* tensor : {&a, &b}) {

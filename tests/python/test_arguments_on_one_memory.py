@@ -67,3 +67,37 @@ def test_gradients_are_those_of_eager_mode(program: Callable, way: str, options:
     for rows in (3, 3, 3, 5, 6):
         for mine, theirs in zip(outcome(compiled, rows), outcome(program, rows), strict=True):
             assert torch.equal(mine, theirs) if isinstance(mine, Tensor) else mine is theirs
+
+
+LEAVES_THAT_ARE_VIEWS: dict[str, Callable[[], tuple[Tensor, Tensor]]] = {
+    "no view": lambda: pair(torch.rand(3, 4).requires_grad_()),
+    "a part": lambda: pair(torch.rand(4, 4)[1:].requires_grad_()),
+    "transposed": lambda: pair(torch.rand(4, 3).t().requires_grad_()),
+    "only the second one": lambda: second(torch.rand(3, 4)),
+    "with a history": lambda: pair(torch.rand(4, 4).requires_grad_()[1:] * 1),
+}
+
+
+def pair(x: Tensor) -> tuple[Tensor, Tensor]:
+    return x, x.view_as(x)
+
+
+def second(x: Tensor) -> tuple[Tensor, Tensor]:
+    return x, x.view_as(x).requires_grad_()
+
+
+@pytest.mark.parametrize("first", LEAVES_THAT_ARE_VIEWS)
+@pytest.mark.parametrize("way", [saker.compile, saker.aot_function])
+def test_leaves_that_are_views_themselves(way: Callable, first: str) -> None:
+    def program(x: Tensor, y: Tensor) -> Tensor:
+        return y.sin() + x.detach()
+
+    compiled = way(program)
+    for name in [first, *LEAVES_THAT_ARE_VIEWS, first]:  # one function meets them all
+        x, y = LEAVES_THAT_ARE_VIEWS[name]()
+        result = compiled(x, y)
+        assert result.requires_grad
+        of = x if x.requires_grad else y
+        (mine,) = torch.autograd.grad(result.sum(), of)
+        (theirs,) = torch.autograd.grad(program(x, y).sum(), of)
+        assert torch.equal(mine, theirs)
