@@ -38,17 +38,16 @@ def _tensors(operator: str, name: str, leaves: Sequence[Any], error: type[BodyEr
 
 def check_cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> None:
     if not isinstance(pred, (bool, int, float, torch.SymBool, torch.Tensor)):
-        raise BodyError("cond", f"pred must be a bool or a tensor, not a {type(pred).__name__}")
+        raise BodyError("cond", f"pred must be a bool or a tensor, not a {_kind(pred)}")
     if isinstance(pred, torch.Tensor) and pred.numel() != 1:
         raise BodyError("cond", f"pred must have one element, and has {pred.numel()}")
-    for name, function in (("true_fn", true_fn), ("false_fn", false_fn)):
-        if not callable(function):
-            raise BodyError("cond", f"{name} must be callable, and is of type {type(function).__name__}")
+    _callable("cond", "true_fn", true_fn)
+    _callable("cond", "false_fn", false_fn)
     if not isinstance(operands, (tuple, list)):
-        raise BodyError("cond", f"operands must be a tuple or a list, not a {type(operands).__name__}")
+        raise BodyError("cond", f"operands must be a tuple or a list, not a {_kind(operands)}")
     for leaf in pytree.tree_leaves(operands):
         if not isinstance(leaf, (torch.Tensor, torch.SymInt, int)):
-            raise BodyError("cond", f"operands must be tensors and ints, and one is a {type(leaf).__name__}")
+            raise BodyError("cond", f"operands must be tensors and ints, and one is a {_kind(leaf)}")
 
 
 def check_while_loop(

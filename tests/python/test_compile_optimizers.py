@@ -11,7 +11,7 @@ import torch
 
 import saker
 from differential import same
-from trained import SCHEDULERS, Make, Trained
+from trained import SCHEDULERS, Make, Trained, step_both
 
 STEPS = 12
 
@@ -44,14 +44,7 @@ def test_step(name: str, scheduler: str) -> None:
         given.optimizer.step()
 
     for _ in range(STEPS):
-        x = torch.randn(3, 4)
-        given.gradients(x)
-        expected.gradients(x)
-        step()
-        expected.optimizer.step()
-        given.schedule()
-        expected.schedule()
-        same(given.state(), expected.state())
+        step_both(given, expected, step)
         assert [p._version for p in given.model.parameters()] == [p._version for p in expected.model.parameters()]
     assert saker.stats()["replays"] - before["replays"] >= STEPS - 5
     assert saker.stats()["graphs"] - before["graphs"] <= 4

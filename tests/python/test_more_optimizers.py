@@ -15,7 +15,7 @@ from torch.optim import lr_scheduler
 import saker
 from alone import alone
 from differential import same
-from trained import Make, Trained
+from trained import Make, Trained, step_both
 
 STEPS = 14
 
@@ -102,14 +102,7 @@ def check(name: str, scheduler: str, make: Make, recordings: int) -> None:
         before = saker.stats()
         step = saker.compile(lambda: given.optimizer.step())
         for _ in range(STEPS):
-            x = torch.randn(3, 4)
-            given.gradients(x)
-            expected.gradients(x)
-            step()
-            expected.optimizer.step()
-            given.schedule()
-            expected.schedule()
-            same(given.state(), expected.state())
+            step_both(given, expected, step)
             same(given.optimizer.state_dict(), expected.optimizer.state_dict())
             assert versions(given) == versions(expected)
     assert saker.stats()["replays"] - before["replays"] >= STEPS - recordings - 1

@@ -11,7 +11,6 @@ import contextlib
 import io
 import random
 import sys
-import traceback
 import types
 import warnings
 from collections.abc import Callable
@@ -21,6 +20,7 @@ import torch
 
 import saker
 from attack_statements import BLOCKS, FULL, HEADER, PURE, RAISES
+from random_runs import tell_differences
 
 
 class Writer:
@@ -285,16 +285,14 @@ def main() -> int:
     asked = parser.parse_args()
     torch.set_num_threads(1)
     saker.set_logs("")
-    failed = 0
-    for seed in range(asked.seed, asked.seed + asked.programs):
+
+    def found(seed: int) -> str | None:
         try:
-            found = difference(seed, asked.way)
-        except Exception:
-            found = f"seed {seed}: " + traceback.format_exc()
-        if found:
-            failed += 1
-            print(found, flush=True)
-        saker.reset()
+            return difference(seed, asked.way)
+        finally:
+            saker.reset()
+
+    failed = tell_differences(range(asked.seed, asked.seed + asked.programs), found)
     stats = saker.stats()
     print(f"{asked.programs} programs, {failed} differ; {stats['replays']} replays, {stats['fallbacks']} fallbacks")
     return failed != 0

@@ -269,6 +269,12 @@ class Table:
 
     def lines(self) -> list[str]:
         counted = "; ".join(f"{number} {what}" for what, number in self.counts.items())
-        notes = [f"{number}. {note}." for number, note in enumerate(self.notes, 1)]
+        notes = [
+            line
+            for number, note in enumerate(self.notes, 1)
+            for line in textwrap.wrap(
+                f"{number}. {note}.", 120, subsequent_indent="   ", break_long_words=False, break_on_hyphens=False
+            )
+        ]
         summary = textwrap.wrap(f"Of {sum(self.counts.values())} cells {counted}.", 120)
         return [*self.rows, "", *summary, "", *notes]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-import traceback
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import torch
 
 import saker
+from random_runs import tell_differences
 
 UNARY = [torch.sin, torch.cos, torch.tanh, torch.exp, torch.sigmoid, torch.relu, torch.neg, torch.clone]
 BINARY = [torch.mul, torch.add, torch.sub, torch.maximum, torch.atan2]
@@ -258,15 +258,8 @@ def main() -> int:
     asked = parser.parse_args()
     torch.set_num_threads(1)
     saker.set_logs("")
-    failed = 0
-    for seed in range(asked.seed, asked.seed + asked.programs):
-        try:
-            found = differs(seed, saker.aot_function if asked.aot else saker.compile)
-        except Exception:
-            found = f"seed {seed}: " + traceback.format_exc()
-        if found:
-            failed += 1
-            print(found, flush=True)
+    way = saker.aot_function if asked.aot else saker.compile
+    failed = tell_differences(range(asked.seed, asked.seed + asked.programs), lambda seed: differs(seed, way))
     stats = saker.stats()
     print(f"{asked.programs} programs, {failed} differ; {stats['replays']} replays, {stats['fallbacks']} fallbacks")
     return failed != 0

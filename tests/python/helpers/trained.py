@@ -9,6 +9,8 @@ import torch
 from torch import nn
 from torch.optim import lr_scheduler
 
+from differential import same
+
 Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 
 SCHEDULERS: dict[str, Callable[[torch.optim.Optimizer], Callable[[], None]]] = {
@@ -47,3 +49,15 @@ class Trained:
         for state in self.optimizer.state.values():
             kept.append(dict(state))
         return kept
+
+
+def step_both(given: Trained, expected: Trained, step: Callable[[], None]) -> None:
+    """One step of each on the same data, the first by ``step``: what they keep is equal behind it."""
+    x = torch.randn(3, 4)
+    given.gradients(x)
+    expected.gradients(x)
+    step()
+    expected.optimizer.step()
+    given.schedule()
+    expected.schedule()
+    same(given.state(), expected.state())
